@@ -69,10 +69,11 @@ class SavedMujoco:
     """Saved state of the simulation between two cycles.
 
     Attributes:
-        world: State of the physics.
+        world: State of MuJoCo.
         drives: Changing attributes of every arm's drivetrain stages.
         grippers: Changing attributes of the grippers.
-        servos: Servos of arms under position or velocity control, by index.
+        servos: Servos of arms under position or velocity control, by index of the arm in this
+            simulation.
         springs: State of compliant arms and their motors; None without any.
     """
 
@@ -86,21 +87,27 @@ class SavedMujoco:
 def _motors_of(
     joints: tuple[Vector, Vector], springs: SpringTorqueSensors | None
 ) -> tuple[Vector, Vector]:
-    """Return positions and velocities of the motors, which without springs are ``joints``."""
+    """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each.
+
+    Args:
+        joints: Positions and velocities of the joints, which are those of the motors if joints are
+            rigid.
+        springs: Springs of elastic joints; None without them.
+    """
     return joints if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
     """Simulation of all arms that name this backend, in one shared MuJoCo scene.
 
-    The simulation compensates the weight of arms with gravity compensation. Other arms execute the
+    The simulation compensates the weight of arms that compensate gravity. Other arms execute the
     gravity torque that the loop adds. External torques are those of :class:`.ExternalTorque` plus
-    the torque that compensates the configured load, since a robot expects the weight of its load.
-    If the load is really attached, both cancel.
+    the torque that compensates the configured load, because a robot expects the weight of its
+    load. If such a load is attached in the simulation, its weight and this torque cancel.
 
-    The :class:`Drivetrain` of an arm contains all its imperfections as stages. For elastic
-    joints, a cycle consists of several simulation steps that are short enough for the fastest
-    vibration. For compliant actuators, :class:`.CompliantWorld` advances the simulation.
+    The :class:`.Drivetrain` of an arm contains all its imperfections as stages. With elastic
+    joints, a cycle consists of several simulation steps, which are short enough for the fastest
+    vibration. With compliant actuators, :class:`.CompliantWorld` advances the simulation.
 
     Attributes:
         model: MuJoCo model, after :meth:`connect`.
@@ -140,7 +147,8 @@ class Mujoco(Backend[FrankaSettings]):
             for arm in self.descriptions
         ]
         self._elastic = [elastic_of(self._arms[arm.name]) for arm in self.descriptions]
-        # The springs of a compliant arm carry its weight, so MuJoCo must not compensate it.
+        # The springs of a compliant arm carry its weight, so MuJoCo must not compensate this
+        # weight.
         self._simulated = [
             replace(arm, compensates_gravity=False) if elastic else arm
             for arm, elastic in zip(self._simulated, self._elastic)
@@ -178,7 +186,7 @@ class Mujoco(Backend[FrankaSettings]):
         for arm in self.descriptions:
             joints = self.config.arms[arm.name].transmission
             q_start = self.config.arms[arm.name].q_start
-            # Rotors of elastic joints start at the positions of their links.
+            # Rotors start at the positions of their links, so that springs start without torque.
             data.qpos[motor_addresses(model, arm, joints)[0]] = q_start
             data.qpos[[int(model.joint(name).qposadr[0]) for name in arm.joint_names]] = q_start
         mujoco.mj_forward(model, data)
@@ -233,7 +241,8 @@ class Mujoco(Backend[FrankaSettings]):
             self._motors.append(partial(_motors_of, own, springs))
             stages = stages_of(model, data, arm, real, settings, robot, dof, seed, self.period)
             if compliant_joints:
-                # The robot knows this factor, so its gravity compensation includes it.
+                # The robot knows the scaled inertia of its arm, so it compensates the scaled
+                # weight.
                 scale = settings.perturbation.inertia_scale
                 link_torque_limit = settings.rigid_robot.limits.torque
                 compliant.append(
@@ -252,7 +261,8 @@ class Mujoco(Backend[FrankaSettings]):
             self._objects.append(data.qpos[at : at + 7])
         self.external = ExternalTorque(model, data)
         tau_ext = [self.external.torque[dofs] for dofs in self.dofs]
-        self._copies = [  # Copying memory views takes half the time of copying arrays.
+        # :meth:`read` copies these in every cycle. Memory views take half the time of arrays.
+        self._copies = [
             (destination.data, source.data)
             for i, state in enumerate(self.states)
             for destination, source in (
@@ -279,13 +289,19 @@ class Mujoco(Backend[FrankaSettings]):
         self.world = World(model, data, self._presence)
 
     def grip(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command. Thread: control."""
+        """Start a command of an arm's gripper. Thread: control.
+
+        Args:
+            arm: Index of the arm in the cell.
+            number: Number of the command, for the answer.
+            record: Command as :attr:`.GripperCommand.record`.
+        """
         gripper = self._grippers[self.arms.index(arm)]
         if gripper is not None:
             gripper.start(number, record)
 
     def thing_in_hand(self, arm: int) -> int:
-        """Return the number of the object that both fingers press, from 1; 0 for none."""
+        """Return the number (from 1) of the object that both fingers of an arm press, or 0."""
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
@@ -302,7 +318,8 @@ class Mujoco(Backend[FrankaSettings]):
         Raises:
             BackendError: If the simulation has diverged.
         """
-        if self.arms[0] not in fresh:  # All simulated arms advance together with the first one.
+        # All simulated arms advance together, in the cycles of the first one.
+        if self.arms[0] not in fresh:
             return
         data = self.data
         self.external.estimate()
@@ -344,7 +361,11 @@ class Mujoco(Backend[FrankaSettings]):
             raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return arms that have stopped since the last call, each with the reason."""
+        """Return faults since the last call: index of the arm, and reason.
+
+        An arm has a fault if a collision threshold has stopped it, or its actuators have rejected
+        a command.
+        """
         faults = []
         for index, robot in zip(self.arms, self.robots):
             if robot.fault:
@@ -359,11 +380,11 @@ class Mujoco(Backend[FrankaSettings]):
         return faults
 
     def recover(self, arm: int) -> None:
-        """Let an arm that has stopped execute torques again."""
+        """Let an arm execute torques again after a collision threshold has stopped it."""
         self.robots[self.arms.index(arm)].stopped = False
 
     def is_ready(self, arm: int) -> bool:
-        """Return True if an arm executes torques."""
+        """Return True if an arm executes torques; False while it is stopped after a reflex."""
         return not self.robots[self.arms.index(arm)].stopped
 
     def engage(self, arm: int, interface: str) -> None:
@@ -371,6 +392,10 @@ class Mujoco(Backend[FrankaSettings]):
 
         Positions and velocities are executed by a servo with the gains of the robot's own
         controller, torques without a servo.
+
+        Args:
+            arm: Index of the arm in the cell.
+            interface: One of ``COMMAND_INTERFACES``: effort, position or velocity.
         """
         index = self.arms.index(arm)
         self._servos.pop(index, None)
@@ -379,12 +404,12 @@ class Mujoco(Backend[FrankaSettings]):
             self._servos[index] = JointServo(self.states[index], self._motors[index], gains)
 
     def configure(self, arm: int, settings: FrankaSettings) -> None:
-        """Apply new settings, such as thresholds and load, at once."""
+        """Apply new robot settings to an arm at once: thresholds, load and stiffness."""
         self.robots[self.arms.index(arm)].configure(settings)
         super().configure(arm, settings)
 
     def save(self) -> SavedMujoco:
-        """Return the state of physics, drivetrains and grippers."""
+        """Return a copy of the state of physics, drivetrains and grippers, for :meth:`load`."""
         grippers = [gripper.save() for gripper in self._grippers if gripper is not None]
         world = WorldState.capture(self.model, self.data)
         drives = [drive.save() for drive in self.drives]
@@ -392,19 +417,35 @@ class Mujoco(Backend[FrankaSettings]):
         return SavedMujoco(world, drives, grippers, dict(self._servos), springs)
 
     def place(self, record: Vector) -> None:
-        """Set the pose of a movable object; ``record`` is index, pose (7) and twist (6)."""
+        """Set pose and twist of a movable object.
+
+        Args:
+            record: Index of the object, position, quaternion x y z w and twist, (14,).
+        """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         self.world.set_pose(self._movable_objects[obj], pose, record[8:])
         self._show(obj)
 
     def inside(self, record: Vector) -> tuple[str, float] | None:
-        """Return the arm that an object would penetrate at a pose, and the depth [m], or None."""
+        """Return the arm that an object would penetrate at a pose, and the depth [m], or None.
+
+        Args:
+            record: Object and pose as in :meth:`place`.
+        """
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
     def spawn(self, record: Vector) -> tuple[str, float] | None:
-        """Add an absent object; if a body is at its pose, return this body and the depth [m]."""
+        """Add an absent object to the scene.
+
+        Args:
+            record: Object, pose and twist as in :meth:`place`.
+
+        Returns:
+            None, or the body that is at this pose already and the depth of penetration [m]; the
+            object is not added then.
+        """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         if result := self._presence.overlap(obj, pose):
@@ -414,7 +455,7 @@ class Mujoco(Backend[FrankaSettings]):
         return None
 
     def remove(self, thing: int) -> None:
-        """Remove an object from the scene."""
+        """Remove a movable object, by its index, from the scene."""
         self._presence.deactivate(thing)
         self._show(thing)
 
@@ -423,7 +464,15 @@ class Mujoco(Backend[FrankaSettings]):
         self.objects[thing] = self._presence.pose(thing)
 
     def load(self, saved: object, seed: int | None = None) -> None:
-        """Restore a saved state; a seed restarts the random numbers of noise."""
+        """Restore the result of :meth:`save`.
+
+        Args:
+            saved: Saved state.
+            seed: New seed of all noise; None to continue the saved random sequences.
+
+        Raises:
+            BackendError: If the state was saved by another backend.
+        """
         if not isinstance(saved, SavedMujoco):
             raise BackendError(
                 f"mujoco: got a saved state of type {type(saved).__name__}, allowed SavedMujoco"

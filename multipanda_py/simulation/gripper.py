@@ -49,7 +49,7 @@ class SimGripper:
         period: Cycle time [s].
 
     Attributes:
-        is_active: True if :meth:`step` must be called.
+        is_active: True if :meth:`step` must be called in every cycle.
 
     Thread: control.
     """
@@ -80,7 +80,7 @@ class SimGripper:
         self._speeds: Vector = data.qvel[dof : dof + 2]
         self._control: Vector = data.ctrl[motor : motor + 2]
         self._force_range: Vector = model.actuator_forcerange[motor : motor + 2]
-        # A firm grasp of a thin object needs set points beyond the limits.
+        # To press a thin object firmly, the set point must lie beyond the position limits.
         model.actuator_ctrllimited[motor : motor + 2] = 0
         self._stiffness = float(model.actuator_gainprm[motor, 0])
         self._damping = -float(model.actuator_biasprm[motor, 2])
@@ -129,8 +129,8 @@ class SimGripper:
         elif command.action is Action.MOVE:
             self._aim([command.width / 2.0], self._move_force, command.speed)
         else:
-            # This set point lies so far beyond the closed fingers that the servo exerts the force
-            # even there.
+            # Even at closed fingers the servo must exert the commanded force, so its goal lies
+            # beyond them.
             closed = self._gripper.lower - command.force / self._stiffness - 1e-3
             self._aim([closed], command.force, command.speed)
 
@@ -151,14 +151,16 @@ class SimGripper:
         if self._remaining_cycles:
             self._check_end(opening, goal, waits)
         elif self._answer[2] and not self._command.holds(2.0 * opening):
-            self._answer[2] = 0  # The grasped object was lost.
+            self._answer[2] = 0  # The grasped object was lost, so nothing is reported as grasped.
 
     def _check_end(self, opening: float, goal: float, waits: bool) -> None:
-        """End the command, or start its next part, when the fingers rest.
+        """End the command, or start the motion to its next goal, when the fingers are at rest.
+
+        It also ends at its timeout.
 
         Args:
-            opening: Position of the fingers, half the width [m].
-            goal: Goal of the fingers [m].
+            opening: Mean position of both fingers, half the width [m].
+            goal: Current goal of the fingers [m].
             waits: True if the set point does not move any more.
         """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
@@ -181,13 +183,12 @@ class SimGripper:
             self.is_active = False
             if not arrived:
                 self._set_point = opening
-                # The fingers are blocked. With the old set point, the servo would continue to
-                # press.
+                # Blocked fingers must not continue to press, so the set point is where they are.
                 self._control[:] = opening
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Start a motion from the present opening.
+        """Start a motion of the fingers from their current opening.
 
         Args:
             goals: Finger positions to reach one after another [m].
@@ -208,7 +209,7 @@ class SimGripper:
         self.is_active = True
 
     def _stop(self) -> None:
-        """Stop at the current opening; fingers that hold an object continue to press."""
+        """Stop a motion at the current opening; fingers that hold an object continue to press."""
         if self._remaining_cycles:
             self._remaining_cycles = 0
             self.is_active = False

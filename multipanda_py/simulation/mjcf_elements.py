@@ -32,7 +32,7 @@ _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 
 
 def put(element: E, **values: object) -> E:
-    """Set attributes of a specification's element and return it.
+    """Set attributes of an element of a specification, and return the element.
 
     The ``add_...`` methods of MuJoCo 3.2.0 do not accept attributes as arguments.
     """
@@ -65,7 +65,7 @@ def set_inertia(
 
 
 def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Set the inertial properties of a link; skipped for a massless base."""
+    """Set the inertial properties of a link; skipped for a base without mass."""
     if inertial.mass > 0.0:
         set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
 
@@ -74,7 +74,7 @@ class Materials:
     """Materials of a scene, and the meshes of solids of revolution, each added once."""
 
     def __init__(self, spec: mujoco.MjSpec) -> None:
-        """Add the materials to a specification."""
+        """Add the materials to the MuJoCo model ``spec``."""
         self._spec = spec
         self._meshes: dict[tuple[float, ...], str] = {}
         for name, rgba in COLORS.items():
@@ -113,7 +113,7 @@ class _Solid(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _solid(shape: SolidOfRevolution) -> _Solid:
-    """Return the mesh of a solid of revolution, cached because all arms share it."""
+    """Return the mesh of a solid of revolution; cached, because all arms have the same shapes."""
     outline = shape.outline()
     vertices, faces = revolve(outline)
     quat = quaternion(rotation_of_axis(np.subtract(shape.end, shape.start)))

@@ -76,7 +76,7 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
         return
     contacts: Any = data.contact
     reference = data.efc_aref
-    # Lists of floats take a fifth of the time of arrays here.
+    # For a few contacts, lists of floats take a fifth of the time of arrays.
     rows: list[float] = reference.tolist()
     slips: list[float] = data.efc_vel.tolist()
     rate = -1.0 / model.opt.timestep

@@ -23,10 +23,10 @@ _MAX_EXACT_DISTANCE = 0.01
 
 
 def prepare_activation(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
-    """Prepare a scene so that weight and contacts of some objects can be switched later.
+    """Prepare a scene so that weight and contacts of some objects can be enabled and disabled.
 
-    Otherwise MuJoCo would compile objects without gravity compensation, and absent ones without
-    contacts, which cannot be changed later.
+    By default MuJoCo compiles bodies without gravity compensation and absent objects without
+    contacts, and neither can be changed after compilation.
 
     Args:
         spec: MuJoCo model.
@@ -43,8 +43,8 @@ class ObjectActivation:
     """Addition and removal of movable objects at run time.
 
     An absent object has no contacts, its weight is compensated, and it rests at a distant parking
-    pose. It takes less computing time than an object on a table, and does not affect arms or other
-    objects.
+    pose. It does not affect arms or other objects, and needs less computing time than an object
+    that is present.
 
     Args:
         model: Model of a scene that :func:`prepare_activation` has prepared.
@@ -96,10 +96,11 @@ class ObjectActivation:
             only_arms: True to ignore objects and the floor.
 
         Returns:
-            Name of an arm, an object or ``floor``, and the depth; None up to a depth of 1 mm.
+            Name of an arm, an object or ``floor``, and the depth [m]; None if no body is
+            penetrated by more than 1 mm.
         """
         model, data, geom = self._model, self._data, self._geoms[object_index]
-        # Update the poses of all bodies, because those of the last step are a period old.
+        # ``geom_xpos`` and ``geom_xmat`` are those before the last step, so they are updated.
         mujoco.mj_kinematics(model, data)
         center, rotation = data.geom_xpos[geom], data.geom_xmat[geom]
         before = center.copy(), rotation.copy()
@@ -148,7 +149,8 @@ def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
     longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
     owners = dict(zip(names, names))
-    # Longer prefixes override shorter ones, as a_b_ overrides a_.
+    # Body names of an arm ``a_b`` also start with the prefix ``a_`` of an arm ``a``. The longest
+    # matching prefix therefore decides.
     for arm, prefix in longest_last:
         owners |= {name: arm for name in names if name.startswith(prefix)}
     return [owners[name] for name in names]

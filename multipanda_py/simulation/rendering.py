@@ -43,7 +43,7 @@ _VIDEO_OPTIONS: dict[str, dict[str, object]] = {
 
 
 class _Context(Protocol):
-    """OpenGL context of MuJoCo."""
+    """Interface of MuJoCo's OpenGL contexts."""
 
     def make_current(self) -> None:
         """Make the context current in this thread."""
@@ -94,7 +94,7 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
     """Create MuJoCo's buffers in the size of an image.
 
     Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
-    model only at this moment.
+    model only when the buffers are created.
     """
     quality, visual = model.vis.quality, model.vis.global_
     before = quality.offsamples, visual.offwidth, visual.offheight
@@ -214,7 +214,21 @@ def render_png(
     height: int = 720,
     camera: Camera = None,
 ) -> None:
-    """Write an image of a state as a PNG file; arguments and errors as in :class:`Renderer`."""
+    """Write an image of a state as a PNG file.
+
+    Args:
+        model: Compiled scene.
+        data: State, after ``mj_forward`` or ``mj_step``.
+        path: Path of the PNG file.
+        width: Width of the image [pixels].
+        height: Height of the image [pixels].
+        camera: Camera as in :meth:`Renderer.frame`.
+
+    Raises:
+        ConfigurationError: If the image is larger than the scene's off-screen buffer.
+        RenderingUnavailable: If rendering is impossible; the message names what to install.
+        UnknownName: If the scene has no such camera.
+    """
     with Renderer(model, width, height) as renderer:
         write_png(path, renderer.frame(data, camera))
 
@@ -222,7 +236,7 @@ def render_png(
 def write_png(path: str | Path, image: Image) -> None:
     """Write an image (height, width, 3) as a PNG file, by the PNG specification (RFC 2083)."""
     height, width, _ = image.shape
-    # The first byte of each row is the filter type, 0 for none.
+    # A PNG row starts with the number of its filter; 0 means that the row is not filtered.
     rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)
     rows[:, 1:] = image.reshape(height, -1)
     chunks = (

@@ -30,7 +30,7 @@ class JointServo:
 
     Here :math:`q_c` is the commanded position, and K and D are stiffness and damping. The damping
     is critical for the inertia of a joint when all others are free. Velocity commands come with
-    the positions that result from them, as inside a robot.
+    the positions that result from their integration.
 
     Args:
         state: State of the arm; the servo writes its torques to ``tau``.
@@ -52,7 +52,7 @@ class JointServo:
         self._stiffness, self._damping = gains
 
     def drive(self) -> None:
-        """Write this cycle's torques to the state."""
+        """Compute the torques of this cycle and write them to ``tau`` of the state."""
         state = self._state
         q, dq = self._motors()
         q_c, dq_c, _ = state.joint_command
@@ -60,7 +60,10 @@ class JointServo:
         np.clip(tau, -self._torque_limit, self._torque_limit, out=state.tau)
 
     def rest(self) -> None:
-        """Set the command of a stopped arm to its measured position, and its torques to zero."""
+        """Set the command of a stopped arm to its measured position, and its torques to zero.
+
+        The arm then starts without a jump after a recovery.
+        """
         self._state.tau[:] = 0.0
         self._state.joint_command[0] = self._state.q
         self._state.joint_command[1:] = 0.0
@@ -86,8 +89,8 @@ class ExternalTorque:
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._model, self._data = model, data
-        # Store views, because each access to an attribute takes 0.3 us. MuJoCo's arrays never
-        # move.
+        # Each access to an attribute of ``data`` takes 0.3 us, so views are stored. They stay
+        # valid, because MuJoCo's arrays never move.
         self._smooth, self._bias = data.qfrc_smooth, data.qfrc_bias
         self._passive, self._actuator = data.qfrc_passive, data.qfrc_actuator
         self._contact = np.zeros(model.nv)
@@ -96,13 +99,15 @@ class ExternalTorque:
     def estimate(self) -> None:
         """Compute the external torques of the last step and write them to :attr:`torque`."""
         data, out = self._data, self.torque
-        # The sum of these terms is the applied force: smooth + bias - passive - actuator.
+        # Without constraints, smooth = passive - bias + applied + actuator. This is solved for the
+        # applied force.
         np.add(self._smooth, self._bias, out)
         np.subtract(out, self._passive, out)
         np.subtract(out, self._actuator, out)
         if data.ncon and data.nefc:
             force = data.efc_force.copy()
-            # Only contact forces remain; those of equalities, friction and stops are removed.
+            # Contacts are last. Forces of equalities, friction and stops are removed, because they
+            # belong to the arm.
             force[: data.ne + data.nf + data.nl] = 0.0
             mujoco.mj_mulJacTVec(self._model, data, self._contact, force)
             out += self._contact
@@ -135,10 +140,10 @@ _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about 
 class SimRobot(DrivetrainStage):
     r"""Drivetrain stage with the robot's own control: load, collision thresholds, reflex hold.
 
-    The load acts on the joints with :math:`-J_c^T m g`, where m is its mass, c its centre of mass
-    and g the gravity vector. The robot expects this torque. A robot that compensates gravity adds
-    it to every commanded torque. Thresholds apply only if they were given explicitly. The wrench
-    is compared in the stiffness frame K,
+    The joint torque :math:`-J_c^T m g` carries the load, where m is its mass, c its centre of mass
+    and g the gravity vector. A robot that compensates gravity adds this torque to every commanded
+    torque. Thresholds apply only if they were given explicitly. The wrench is compared in the
+    stiffness frame K,
 
     .. math::
         f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f) .
@@ -207,7 +212,11 @@ class SimRobot(DrivetrainStage):
         self.configure(options)
 
     def configure(self, options: FrankaSettings) -> None:
-        """Apply thresholds, load, stiffness frame and stiffness; other settings do nothing."""
+        """Apply thresholds, load, stiffness frame and stiffness; other settings have no effect.
+
+        Raises:
+            BackendError: If the number of torque thresholds is not that of the joints.
+        """
         requested = options.given
         self._options = options
         self._torque_thresholds = self._wrench_thresholds = None
@@ -227,13 +236,16 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the expected load torque to external torques; keep the sum for the thresholds."""
+        """Add the expected load torque to external torques; store the sum for the thresholds."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext
 
     def execute(self, tau: Vector) -> None:
-        """Convert commanded torques to motor torques without the arm's gravity.
+        """Convert commanded torques to motor torques, both without the arm's own weight.
+
+        The compensation of the load is added. After a stop, the commanded torques are replaced by
+        those that hold the arm.
 
         Args:
             tau: Torques, (n,) [Nm], changed in place.
@@ -247,7 +259,9 @@ class SimRobot(DrivetrainStage):
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._torque_limit, self._torque_limit, out=tau)
             self._state.tau[:] = 0.0
-            tau += self._state.tau_gravity  # This is zero for an arm with gravity compensation.
+            # The loop compensates the weight of an arm that does not do it itself; else this is
+            # zero.
+            tau += self._state.tau_gravity
         if self._load.mass > 0.0:
             self._update_load_torque()
             if self._compensates_gravity:
@@ -292,7 +306,8 @@ class SimRobot(DrivetrainStage):
         """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        # state.tau_ext also contains tare and delays, so the difference is added.
+        # ``wrench_ext_in_base`` belongs to ``state.tau_ext``, which is tared and delayed. The
+        # wrench of the difference to the torques without tare and delay is added.
         if not np.array_equal(self.tau_ext, state.tau_ext):
             beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]
@@ -302,13 +317,13 @@ class SimRobot(DrivetrainStage):
         return np.concatenate([force @ rotation, (torque - np.cross(lever, force)) @ rotation])
 
     def stop(self) -> None:
-        """Hold the arm at its current position, with gains for its current inertia."""
+        """Stop the arm and hold it at its current position, with gains for its current inertia."""
         self._q = self._motors()[0].copy()
         self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
 
     def _motors(self) -> tuple[Vector, Vector]:
-        """Return current positions and velocities of the motors, (n,) each, without delays."""
+        """Return positions [rad] and velocities [rad/s] of the motors, (n,) each, not delayed."""
         return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:
@@ -316,7 +331,7 @@ class SimRobot(DrivetrainStage):
 
         They depend on the current configuration.
         """
-        inverse_mass = np.asarray(np.linalg.inv(self._state.mass), float)  # Inverse mass matrix.
+        inverse_mass = np.asarray(np.linalg.inv(self._state.mass), float)
         compliance = inverse_mass.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)

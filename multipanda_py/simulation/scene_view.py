@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scene of a cell for display, posed by recorded cycles, and image of one arm."""
+"""Scene of a cell for display, with the poses of recorded cycles, and image of one arm."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ with extras_named():
 
 
 class SceneView:
-    """Separate model of all arms and objects of a cell, for any backend.
+    """Model of all arms and objects of a cell for display, with any backend.
 
-    The loop is not affected: :meth:`show` takes a recorded cycle.
+    It is separate from a simulation and does not affect the loop: :meth:`show` poses it as in a
+    recorded cycle.
 
     Args:
         config: Configuration of the cell.
@@ -54,7 +55,7 @@ class SceneView:
         add_cameras(scene, config)
         self.model = scene.compile()
         self.data = mujoco.MjData(self.model)
-        # This sets the objects to the poses of the cell file.
+        # A reset sets the objects to their poses in the cell file.
         mujoco.mj_resetData(self.model, self.data)
         self._q: list[Vector] = []
         self._fingers: list[Vector] = []
@@ -73,7 +74,7 @@ class SceneView:
         self._update()
 
     def _position(self, joint: str, width: int) -> Vector:
-        """Return a view of ``data.qpos`` that begins with a joint, (width,)."""
+        """Return a view of ``width`` numbers of ``data.qpos``, from the position of a joint on."""
         first = int(self.model.joint(joint).qposadr[0])
         view: Vector = self.data.qpos[first : first + width]
         return view
@@ -151,7 +152,7 @@ def render_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None
 
 
 def _whole_view(model: mujoco.MjModel, data: mujoco.MjData) -> mujoco.MjvCamera:
-    """Return a camera that shows the whole arm and little else."""
+    """Return a camera that shows all capsules of a scene, and little else."""
     capsules = np.flatnonzero(model.geom_group == COLLISION_GROUP)
     half = model.geom_size[capsules, 1:2] * data.geom_xmat[capsules].reshape(-1, 3, 3)[:, :, 2]
     middles, radii = data.geom_xpos[capsules], model.geom_size[capsules, :1]

@@ -57,7 +57,7 @@ def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subpr
         start_new_session=True,  # Ctrl-C must reach only the owner.
     )
     if process.stdin is not None:
-        # A viewer that has ended reports the reason itself.
+        # If the viewer has ended already, it has written the reason to standard error itself.
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(config.model_dump_json().encode() + b"\n")
             process.stdin.flush()
@@ -120,7 +120,7 @@ def require_display() -> None:
         import glfw
     except ImportError as error:
         raise RenderingUnavailable(f"no window can be opened: {missing('glfw')}") from error
-    # The errors raised below replace the output of glfw.
+    # By default glfw prints its errors. The exceptions raised below replace this output.
     glfw.set_error_callback(lambda code, text: None)
     if not glfw.init():
         display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -128,20 +128,20 @@ def require_display() -> None:
     glfw.window_hint(glfw.VISIBLE, glfw.FALSE)
     window = glfw.create_window(64, 64, "", None, None)
     glfw.default_window_hints()
-    if not window:  # MuJoCo's own thread would wait forever, so OpenGL is checked here.
+    if not window:  # Without this check, MuJoCo's window thread would wait for OpenGL forever.
         raise RenderingUnavailable("the display has no OpenGL, so no window can be opened")
     glfw.destroy_window(window)
 
 
 def main() -> int:
-    """Show the cell that standard input describes; return the exit code."""
-    # The owner handles Ctrl-C and ends this process.
+    """Show the cell whose configuration is on standard input; return the exit code."""
+    # Ctrl-C reaches the owner, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         config = CellConfig.from_dict(read_data())
         require_display()
-        # Rendering has a low priority. It is set after the check of the display, whose error
-        # should be reported promptly.
+        # Rendering must not delay the loop, so it has a low priority. It is set only after the
+        # check of the display, because an error must be reported promptly.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
         follower = RowFollower(config, int(sys.argv[1]))

@@ -50,7 +50,7 @@ def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Seque
 
 
 class CompliantArm(DrivetrainStage):
-    r"""Drivetrain stage that has springs exert the commanded torque and the weight of an arm.
+    r"""Drivetrain stage of a compliant arm: springs exert commanded torques and carry the weight.
 
     Springs must exert the following torque on the links.
 
@@ -68,7 +68,7 @@ class CompliantArm(DrivetrainStage):
         state: Live state of the arm.
         elastic: Indices of its compliant joints, counted from 0, (m,).
         link_torque_limit: Torque limits of the links, independent of the springs, (n,) [Nm].
-        weight: Factor on the compensated weight.
+        weight: Factor on the gravity torque of the description.
 
     Attributes:
         name: Name of the arm.
@@ -76,10 +76,10 @@ class CompliantArm(DrivetrainStage):
         desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
         torque_limit: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
         link_torque_limit: Torque limits of the links at any preset, (m,) [Nm].
-        dofs: Indices of these joints in MuJoCo's velocities, (m,).
-        positions: Indices of these joints in MuJoCo's positions, (m,).
+        dofs: Indices of the compliant joints in MuJoCo's velocities, (m,).
+        positions: Indices of the compliant joints in MuJoCo's positions, (m,).
         motors: Indices of their motors in MuJoCo's controls, (m,).
-        elastic: Indices of these joints in the arm, (m,).
+        elastic: Indices of the compliant joints among all joints of the arm, (m,).
         actuators: Commands and measurements of the actuators.
 
     Thread: control.
@@ -115,7 +115,10 @@ class CompliantArm(DrivetrainStage):
         self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
-        """Move the torques of compliant joints from ``tau``, (n,) [Nm], to their springs."""
+        """Command the springs of compliant joints to exert ``tau``, (n,) [Nm], and the weight.
+
+        The result is in :attr:`desired_torque`. ``tau`` becomes zero at these joints.
+        """
         tau[:] = self._with_weight(tau)
         self.desired_torque = tau[self.elastic]
         self.actuators.carried[self.elastic] = self.desired_torque - self._tau[self.elastic]
@@ -147,7 +150,7 @@ class CompliantGroups:
 
     Attributes:
         count: Number of compliant joints, n.
-        groups: Section of each group, and the numbers of its joints.
+        groups: Section ``actuators`` of each group, and the numbers of its joints.
     """
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
@@ -167,7 +170,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """Springs and their joint numbers; all springs of one type are one object."""
+        """Springs and the numbers of their joints; one object has all springs of a type."""
         result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -183,7 +186,7 @@ class CompliantGroups:
 
     @property
     def presets(self) -> Vector:
-        """Stiffness presets, (n,) [rad or m]."""
+        """Stiffness preset of each joint in the cell file, (n,) [rad or m]."""
         presets = np.zeros(self.count)
         for group, at in self.groups:
             presets[at] = group.preset
@@ -191,7 +194,7 @@ class CompliantGroups:
 
     @property
     def modes(self) -> list[OperationMode]:
-        """Operation mode of each joint."""
+        """Operation mode of each joint in the cell file."""
         modes = [OperationMode.EQUILIBRIUM] * self.count
         for group, at in self.groups:
             for joint in at:

@@ -26,7 +26,8 @@ equilibrium and preset, because presets have their own range."""
 class ActuatorCommandDispatcher:
     """Dispatcher of actuator commands: sets modes and commands of m compliant joints.
 
-    It changes a joint only when the commands of controllets for this joint change.
+    Commands of controllets arrive in every cycle, but a joint is changed only when its commands
+    change.
 
     Args:
         joints: Compliant joints.
@@ -39,7 +40,8 @@ class ActuatorCommandDispatcher:
         direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
             like that of a controllet.
         refused: Reason of each rejected command, by joint index; the reader clears it.
-        stopped: Motors with new commands beyond a stop; the reader clears it.
+        stopped: Motors that new commands move beyond a stop: joint and motor, then position and
+            both stops. The reader clears it.
 
     Thread: control.
     """
@@ -71,12 +73,13 @@ class ActuatorCommandDispatcher:
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
-            command: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            command: Operation mode, and first and second command of this mode, (3, m); see
+                :attr:`.ActuatorState.command`.
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; unlimited by default.
 
         Returns:
-            Joints that execute the torque of a controllet from now on, or None if nothing
-            changed.
+            Indices of joints that change to executing the torque of a controllet, or None if no
+            command changed.
         """
         before = self._commands
         if command.tobytes() == before.tobytes():
@@ -100,7 +103,13 @@ class ActuatorCommandDispatcher:
         self.direct = self._commands[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
-        """Change modes; joints that cannot keep their link torque return to torque control."""
+        """Set the commanded modes of some joints, without a jump of their link torques.
+
+        Joints for which this is impossible return to the torque of a controllet.
+
+        Args:
+            at: Indices of the joints.
+        """
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
         for joint in at.tolist():
             number = int(self._commands[0, joint])
@@ -130,7 +139,7 @@ class ActuatorCommandDispatcher:
 
         Args:
             q: Link angles, (m,) [rad].
-            is_new: Mask of the new commands, (2, m).
+            is_new: Mask of new commands, (2, m), for the first and second command of the mode.
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
         """
         joints, springs = self._joints, self._joints.springs
@@ -160,7 +169,11 @@ class ActuatorCommandDispatcher:
         return beyond_bounds
 
     def _command(self, is_new: NDArray[np.bool_]) -> None:
-        """Send new commands to the joints; a rejected command leaves the previous one."""
+        """Send new commands to the joints; the previous one stays if a command is rejected.
+
+        Args:
+            is_new: Mask of new commands, (2, m), for the first and second command of the mode.
+        """
         before = self._joints.beyond_stops() if is_new.any() else {}
         result: defaultdict[str, list[int]] = defaultdict(list)
         values: defaultdict[str, list[float]] = defaultdict(list)
@@ -178,8 +191,8 @@ class ActuatorCommandDispatcher:
             self.stopped |= {
                 motor: description
                 for motor, description in beyond.items()
-                # A motor can also be beyond its stop because a load has moved its reference. Only
-                # changes by these commands are reported.
+                # A load can also move the reference of a motor beyond its stop. Only references
+                # that the new commands have moved are reported.
                 if motor not in known and before.get(motor) != description
             }
             self._reported_beyond = beyond

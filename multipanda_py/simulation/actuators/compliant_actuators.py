@@ -33,7 +33,7 @@ class Sea(Actuator[SeaParams]):
     .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k .
 
     Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
-    There is no second motor and no preset.
+    sat limits the deflection. There is no second motor and no preset.
     """
 
     Params = SeaParams
@@ -80,8 +80,8 @@ class Qbmove(Actuator[QbmoveParams]):
         \sigma = \sum_i a_i k_i \cosh\left(a_i (\theta_i - q)\right) .
 
     Here q is the joint angle, :math:`\sigma` the stiffness, and
-    :math:`\theta_{1,2} = \theta_{eq} \pm p` are the motor angles. A larger preset p makes the
-    joint stiffer. With equal springs,
+    :math:`\theta_{1,2} = \theta_{eq} \pm p` are the motor angles. sat limits the deflection of a
+    spring. A larger preset p makes the joint stiffer. With equal springs,
     :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs, the
     unloaded joint does not rest at :math:`\theta_{eq}`.
     """
@@ -140,20 +140,22 @@ class Bavs(Actuator[BavsParams]):
         \tau_2 = k (a e^{c d_2} - b e^{-c d_2}), \qquad
         d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2 .
 
-    Here :math:`\theta_i` are the motor angles, q is the joint angle and c the exponent. The flanks
-    differ, so the motors exert opposing torques even at preset 0.
+    Here :math:`\theta_i` are the motor angles, q is the joint angle and c the exponent. sat limits
+    the deflection of a spring. The flanks for pushing (a) and pulling (b) differ, so the motors
+    exert opposing torques even at preset 0.
     """
 
     Params = BavsParams
     is_antagonistic = True
-    identified = ("a", "b", "exponent")  # Only the products k a and k b can be identified.
+    # Only the products k a and k b can be identified, so k stays as it is.
+    identified = ("a", "b", "exponent")
     source = (
         "Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional "
         "antagonistic variable stiffness mechanism, 2015; defaults of Mengacci et al., 2021"
     )
 
     def on_parameters(self) -> None:
-        """Scale the flanks by k."""
+        """Compute the coefficients k a and k b of the flanks."""
         self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
@@ -213,14 +215,17 @@ class Awas2(Actuator[Awas2Params]):
         c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d .
 
     Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
-    The pivot position :math:`s = \theta_2` [m] is between its stops ``preset_low`` and
-    ``preset_high``. The force on the pivot follows from the same energy,
+    sat limits the deflection. :math:`K_s`, L and :math:`r_t` are the parameters
+    ``spring_stiffness``, ``lever`` and ``radius``. The pivot position :math:`s = \theta_2` [m] is
+    between its stops ``preset_low`` and ``preset_high``. The force on the pivot is the derivative
+    of the spring's energy by s,
     :math:`F_2 = \tfrac12 c'(s) \left(\sin^2 d + (\phi - d) \sin 2 d\right)` [N].
     """
 
     Params = Awas2Params
     preset_unit = "m"
-    identified = ("spring_stiffness",)  # Lever and radius can be measured directly.
+    # Lever and radius are lengths that can be measured, so they are not identified from motions.
+    identified = ("spring_stiffness",)
     source = "Jafari, Tsagarakis and Caldwell, AwAS-II, 2011; defaults of Mengacci et al., 2021"
 
     def on_parameters(self) -> None:
@@ -244,8 +249,8 @@ class Awas2(Actuator[Awas2Params]):
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         rise = self._lever / left / left
-        # Values are rarely clipped, and comparing bytes is faster than computing the terms of
-        # clipped values.
+        # Values are rarely clipped. Comparing their bytes is faster than always computing the
+        # terms that only clipped values have.
         if s.tobytes() != theta_2.tobytes():
             # At a stop, the pivot rests on the stop, so its motor carries no force.
             rise = rise * (s == theta_2)

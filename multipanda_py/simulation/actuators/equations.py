@@ -82,7 +82,7 @@ class Equations:
 
     @property
     def memory(self) -> Matrix:
-        """Memory of motor friction, then integrals of link and motor controllers, (5, n)."""
+        """Friction memory of both motors, then integrals of link and motor controllers, (5, n)."""
         return np.concatenate((self._constant[3:], self._integral))
 
     @memory.setter
@@ -244,7 +244,7 @@ class Equations:
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Write the torques on links to their rows of the matrix A."""
+        """Copy the rows for the torques on links to the matrix A."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
@@ -262,8 +262,9 @@ class Equations:
 
         Args:
             theta: Motor positions, (2, n) [rad].
-            sticks: Joints whose motor friction, an elastic torque, becomes zero at ``theta``.
-            clears: Joints whose integrals become zero.
+            sticks: Indices of joints whose motor friction, an elastic torque, becomes zero at
+                ``theta``.
+            clears: Indices of joints whose controller integrals become zero.
         """
         stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)
         self._constant[3:, sticks] = -(stick * theta)[:, sticks]

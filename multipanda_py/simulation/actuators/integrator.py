@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integrator of springs and motors, and the number of its substeps per step of the world."""
+"""Integrator of springs and motors, and number of its substeps per step of the simulated world."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class SpringIntegrator:
 
     Non-smooth parts are treated as follows:
 
-    - Friction slips relative to its memory at the beginning of a step, and updates the memory at
-      the end. This is exact while a motor does not reverse within the step.
+    - All stages of a step use the same memory of friction (see :class:`.Equations`), which is
+      updated between steps. This is exact while a motor does not reverse within the step.
     - A motor at a stop or at its maximum speed is held there in all stages of a step.
     - A state that crosses a limit within a step is set back to the limit at the end.
 
@@ -66,7 +66,7 @@ class SpringIntegrator:
         self.torques: Matrix = self._bounded.reshape(5, n)
         self._raw, self._slipped = np.zeros(5 * n), np.zeros(2 * n)
         self._memory = equations.input_matrix[3 * n :, 0]
-        # ``Equations`` updates both arrays in place.
+        # ``Equations`` updates these arrays in place, so the references stay valid.
         self._input_matrix, self._output_matrix = equations.input_matrix, equations.output_matrix
         self._low, self._high = equations.low, equations.high
         self._min, self._max = equations.lower, equations.upper
@@ -82,7 +82,7 @@ class SpringIntegrator:
         self._rate_signs, self._last_limits = np.zeros(2 * n), b""
         self._not_held, self._is_at_limits = self._all_free, False
         self._n = n
-        # Views of the motors' parts of motion, change of state, and excess over limits.
+        # Views of the motors in four arrays: motion, excess over limits, change, and limits.
         self._theta, self._speed = self._of_motors(self._motion)
         self._beyond_stop, self._too_fast = self._of_motors(self._excess)
         self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
@@ -102,7 +102,7 @@ class SpringIntegrator:
         return self._rate_rows[3]
 
     def recheck_limits(self) -> None:
-        """Check all motors for limits in the next step; call it after ``state`` was set."""
+        """Check all motors for limits in the next step; call this after changing ``state``."""
         self._free = self._all_free
 
     def start_step(self) -> None:
@@ -115,7 +115,7 @@ class SpringIntegrator:
             self._hold_at_limits()
 
     def advance(self, duration: float, substeps: int) -> None:
-        """Integrate the motion over a duration.
+        """Integrate ``state`` over a duration.
 
         Args:
             duration: Length of the integration [s].
@@ -179,7 +179,7 @@ class SpringIntegrator:
         np.less_equal(self._motion, self._min, out=self._is_bottom)
         np.sign(rates, out=self._rate_signs)
         limit_state = self._are_at.tobytes() + self._rate_signs.tobytes()
-        # The set of held motors rarely changes between steps, so the masks are reused.
+        # The set of held motors rarely changes, so its masks are computed only after a change.
         if limit_state != self._last_limits:
             up, down = self._tops[0] | self._tops[1], self._bottoms[0] | self._bottoms[1]
             held = (up & (rates > 0.0)) | (down & (rates < 0.0))
@@ -189,25 +189,25 @@ class SpringIntegrator:
         self._free = self._not_held if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of motor positions and velocities in a motion (6n,), (2n,) each."""
+        """Return views of the motors' positions and velocities, (2n,) each, in x and v, (6n,)."""
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 
 
 SLOW_TIME_CONSTANT = 0.1
-"""Filter time constant of accelerations by other forces than springs [s]: longer than vibrations,
-shorter than settling."""
+"""Filter time constant of accelerations by other forces than springs [s]. It is longer than the
+vibrations of springs and shorter than the settling of an arm."""
 HOLDING_TIME_CONSTANT = 0.02
 """Filter time constant of accelerations by contacts and friction [s]."""
 
 
 @dataclass(eq=False)
 class QuasiStaticTerm:
-    r"""Low-pass filtered accelerations of links, (n,) each [rad/s^2].
+    r"""Low-pass filtered accelerations of links, (n,) each [rad/s^2], constant within a step.
 
-    The effect of contacts and joint friction is known only after a step, from the velocity
-    change. Adding their recent effect keeps a link that leans on an object at rest between steps;
-    otherwise its spring would begin to move it.
+    The effect of contacts and joint friction is known only after a step, from the velocity change.
+    A link that leans on an object would therefore begin to move within each step, driven by its
+    spring. Adding the effect in recent steps keeps this link at rest.
 
     Attributes:
         acceleration: Acceleration by everything but springs, contacts and friction.
@@ -235,12 +235,12 @@ class QuasiStaticTerm:
         """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities after the last step and its second kick (see :class:`.CompliantJoints`),
-                (n,) [rad/s].
-            expected: Velocities that were expected without this kick, contacts and friction, (n,)
-                [rad/s].
+            dq: Velocities at the beginning of the step, after the correction of the last step's
+                second kick (see :class:`.CompliantJoints`), (n,) [rad/s].
+            expected: Velocities that the last step would have reached without this correction,
+                contacts and friction, (n,) [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints with kicks, 0 for joints with commanded torque, (n,).
+            inner: 1 for joints with kicks, 0 for joints without, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):

@@ -71,10 +71,13 @@ class Commands:
         return name, at
 
     def presets(self, values: ArrayLike) -> Vector:
-        """Return checked presets of all joints; zero for joints without a preset.
+        """Return checked presets of all joints, (n,); zero for joints without a preset.
+
+        Args:
+            values: Presets, one number or (n,) [rad or m].
 
         Raises:
-            ActuatorRefused: If one is not finite or out of range.
+            ActuatorRefused: If a preset is not finite or out of range.
         """
         n, springs = self._springs.n_joints, self._springs
         numbers = finite_numbers("stiffness_preset", values, n)
@@ -182,7 +185,7 @@ class Readings:
         return self.springs.n_joints
 
     def look(self) -> None:
-        """Evaluate springs and motors at the current state, for :meth:`as_stepped`."""
+        """Evaluate springs and motors at the current state, for a call of :meth:`as_stepped`."""
         self.flow.evaluate()
 
     def as_stepped(self) -> Matrix:
@@ -256,7 +259,7 @@ class Readings:
 
     @property
     def preset(self) -> Vector:
-        """Presets at the current motor positions, (n,)."""
+        """Presets at the current motor positions, (n,) [rad or m]."""
         return self.springs.preset_of(self.flow.x[1:])
 
     @property
@@ -281,7 +284,7 @@ class JointSnapshot:
         torque: Torques on links, including dampers of springs, (n,) [Nm].
         motor_torque: Torques of motors with inertia, (2, n) [Nm].
         aim: References of motor controllers, (2, n).
-        modes: Modes of the joints, or None to derive all commands from the springs.
+        modes: Modes of the joints before the change; None if the joints start at rest.
     """
 
     q: Vector
@@ -340,7 +343,7 @@ def commands_for(
     dtheta: Matrix,
     gains: Matrix,
 ) -> dict[str, Vector]:
-    """Return the commands of all names with which joints continue their motion.
+    """Return the commands, by name, with which joints continue their motion after a mode change.
 
     Args:
         springs: Springs of the joints.

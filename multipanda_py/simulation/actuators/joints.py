@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that motors drive through springs, advanced by one step of the world at a time."""
+"""Simulation of joints that motors drive through springs, step by step with a simulated world."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from multipanda_py.state import Matrix, Vector
 def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
     r"""Advance motors by one step of the ROS-Gazebo toolbox; return the link torques, (n,) [Nm].
 
-    Links stand still. Controllers and springs use the old positions of motors. Then
+    During the step, links do not move, and controllers and springs use the motor positions of its
+    beginning. Motors are then advanced,
 
     .. math::
         \dot\theta \leftarrow \dot\theta + h \ddot\theta, \qquad
         \theta \leftarrow \theta + h \dot\theta
 
-    and links get the spring torque at the new positions (Mengacci et al., 2021). Unlike the
-    original, this version limits motor speeds. The method is of first order: with a step of 1 ms,
+    and links get the spring torque at the new motor positions (Mengacci et al., 2021). Unlike the
+    original, this version limits motor speeds. The scheme is of first order: with a step of 1 ms,
     stiff springs gain or lose energy. It serves as a reference for comparisons.
 
     Args:
@@ -59,13 +60,14 @@ SCHEMES = ("accurate", "original")
 
 
 class SpringEffect(NamedTuple):
-    """Effect of springs on joints during a step of the world, (n,) each.
+    """Effect of springs on joints during a step of the simulated world, (n,) each.
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
-        shift: Correction of the joint positions at the end of a step without contact [rad]; see
-            :meth:`position_correction`.
-        velocity: Joint velocities at the end of a step without contact [rad/s].
+        shift: Difference between the joint positions by the springs and by the world's own step,
+            if contacts and friction have no effect [rad]; see :meth:`position_correction`.
+        velocity: Joint velocities at the end of the step, if contacts and friction have no effect
+            [rad/s].
         duration: Length of the step [s].
     """
 
@@ -75,12 +77,13 @@ class SpringEffect(NamedTuple):
     duration: float
 
     def position_correction(self, dq: Vector) -> Vector:
-        r"""Return the position correction after a step with possible contacts or friction.
+        r"""Return the correction of the joint positions after the world's step, (n,) [rad].
 
-        A constant force during the step that changes the velocity by :math:`\Delta` changes the
-        correction by :math:`-\tfrac h2 \Delta`. This is applied only where it reduces the
-        correction. Links that friction or a contact holds then stay at rest, and after an impact
-        the world's own step determines the position.
+        Without contacts and friction it is :attr:`shift`. Let :math:`\Delta` be the velocity
+        change by contacts and friction. A constant force with this effect changes the correction
+        by :math:`-\tfrac h2 \Delta`. This change is applied only where it reduces the correction.
+        It does not move links that friction or a contact holds. After an impact, the world's own
+        step determines the position.
 
         Args:
             dq: Joint velocities after the world's step, (n,) [rad/s].
@@ -92,7 +95,7 @@ class SpringEffect(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """Saved state of :class:`CompliantJoints`."""
+    """Saved state of :class:`CompliantJoints`, for :meth:`CompliantJoints.restore`."""
 
     modes: tuple[OperationMode, ...]
     commands: dict[str, Vector]
@@ -131,7 +134,8 @@ class CompliantJoints(CommandedJoints):
         motors: Motors of the joints; required by modes 4 to 6.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
         link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
-        scheme: ``accurate``, or ``original`` for one explicit step of motors as in the toolbox.
+        scheme: ``accurate``, or ``original`` for one explicit step of motors as in the ROS-Gazebo
+            toolbox (:func:`toolbox_step`).
         most_substeps: Maximum number of substeps per step of the world; springs that are too stiff
             for it are softened.
 
@@ -225,8 +229,8 @@ class CompliantJoints(CommandedJoints):
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, toolbox_step(flow, duration))
-                # Links stand still in this method, so their positions need no correction. Without
-                # one, the velocity has no effect; see ``SpringEffect.position_correction``.
+                # This scheme keeps links at rest during a step, so the shift is zero. Then
+                # ``SpringEffect.position_correction`` is zero as well, whatever the velocity.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
@@ -277,17 +281,22 @@ class CompliantJoints(CommandedJoints):
         self._torque -= damping * self._shift / duration
 
     def complain(self, what: str) -> None:
-        """Set the message about the loss of accuracy in the last step, unless there is one."""
+        """Report a loss of accuracy in the last step; only the first message of a step is stored.
+
+        Args:
+            what: Message.
+        """
         self.unheld += not self.complaint
         self.complaint = self.complaint or what
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
-        if self.scheme == "original":  # This explicit scheme needs no kicks at the ends of a step.
+        # The original scheme applies all accelerations in the world's step, so it has no kicks.
+        if self.scheme == "original":
             self.inner = np.zeros(self.n_joints)
 
     def sense(self, q: Vector, dq: Vector) -> None:
-        """Set the link state after the world's step, for readings before the next step.
+        """Set the link state after the world's step, so that readings use it before the next step.
 
         Args:
             q: Link angles, (n,) [rad].

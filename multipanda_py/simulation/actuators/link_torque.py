@@ -133,7 +133,7 @@ class MotorLimiter:
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return minimum and maximum spring torques on links, (2, m) [Nm].
+        """Return minimum and maximum spring torques on links at their velocities, (2, m) [Nm].
 
         Args:
             dq: Velocities of the links, (m,) [rad/s].
@@ -245,7 +245,7 @@ class LinkTorque:
     Attributes:
         joints: Compliant joints.
         limiter: Limiter of motors with actuator commands, or None.
-        command_dispatcher: Actuator commands of controllets.
+        command_dispatcher: Dispatcher of the actuator commands of controllets.
 
     Thread: control.
     """
@@ -307,7 +307,7 @@ class LinkTorque:
         return result
 
     def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
-        """Return joints whose motors would need a position beyond a stop to exert torques.
+        """Return joints whose motors would need a position beyond a stop to exert torques at rest.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -379,7 +379,9 @@ class LinkTorque:
         command: Matrix | None = None,
         bounds: Matrix | None = None,
     ) -> None:
-        """Command torques of links. Non-finite values, as after divergence, are ignored.
+        """Command torques of links, or execute actuator commands.
+
+        Values that are not finite, as after divergence of the simulation, are ignored.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -433,7 +435,8 @@ class LinkTorque:
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
-            command: First three rows of :attr:`.ActuatorState.command`, (3, m).
+            command: Operation mode, and first and second command of this mode, (3, m); see
+                :attr:`.ActuatorState.command`.
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
         """
         resumed = self.command_dispatcher.receive(q, dq, command, bounds)
@@ -445,7 +448,7 @@ class LinkTorque:
         self._update_active_joints()
 
     def _update_active_joints(self) -> None:
-        """Update the joints that execute torques, directly and through springs."""
+        """Update the lists of joints that execute torques directly, and through springs."""
         actuator_commanded, direct = (
             self.command_dispatcher.actuator_commanded,
             self.command_dispatcher.direct,

@@ -51,7 +51,7 @@ class CompliantWorld:
         drive: Torque control of their joints, in the order of the arms.
 
     Attributes:
-        joints: Springs and motors of all arms.
+        joints: Springs and motors of all arms, n joints.
         dofs: Indices of these joints in MuJoCo's velocities, (n,).
         drive: Torque control of these joints through their springs.
 
@@ -92,7 +92,7 @@ class CompliantWorld:
         return tuple(arm.name for arm in self._arms)
 
     def joint_indices(self, arm: str) -> list[int]:
-        """Return the indices of an arm's joints in :attr:`joints`."""
+        """Return the indices of an arm's compliant joints in :attr:`joints`."""
         owners = [one.name for one in self._arms for _ in one.dofs]
         return [index for index, owner in enumerate(owners) if owner == arm]
 
@@ -100,7 +100,7 @@ class CompliantWorld:
         """Set all motors to rest where springs compensate the weight of the arms.
 
         Raises:
-            BackendError: If springs cannot exert these torques, or motors would be beyond their
+            BackendError: If springs cannot carry the weight, or motors would be beyond their
                 stops.
         """
         q, desired = self._qpos[self._positions], self._desired_torques()
@@ -130,13 +130,16 @@ class CompliantWorld:
         return self.drive.stiffness(self._qpos[self._positions], max_torque)
 
     def compliance(self) -> Matrix:
-        """Return the inverse mass matrix of these joints, (n, n) [1/(kg m^2)]."""
+        """Return the inverse mass matrix of all compliant joints, (n, n) [1/(kg m^2)]."""
         mujoco.mj_solveM(self._model, self._data, self._rows, self._unit)
         compliance: Matrix = self._rows[:, self.dofs]
         return compliance
 
     def command(self) -> None:
-        """Command motors by the torques or actuator commands of the arms, and apply pushes."""
+        """Command motors by the arms' torques or actuator commands; apply external torques.
+
+        External torques are the fourth row of :attr:`.ActuatorState.command`.
+        """
         command = np.concatenate([a.actuators.command[:, a.elastic] for a in self._arms], axis=1)
         q, dq = self._qpos[self._positions], self._qvel[self.dofs]
         carried = np.concatenate([arm.actuators.carried[arm.elastic] for arm in self._arms])
@@ -144,13 +147,13 @@ class CompliantWorld:
         np.add(carried, self._max_torque, out=self._bounds[1])
         self.drive.command(q, dq, self._desired_torques(), command[:3], self._bounds)
         push = command[3]
-        # Only the change is applied, because other sources may also apply forces.
+        # ``qfrc_applied`` may contain forces of other sources, so only the change is added.
         if push.tobytes() != self._push.tobytes():
             self._data.qfrc_applied[self.dofs] += push - self._push
             self._push = push.copy()
 
     def rejected_commands(self) -> list[tuple[str, str]]:
-        """Return arms with rejected commands since the last call, and the reasons."""
+        """Return name of the arm and reason for each command rejected since the last call."""
         refused = self.drive.command_dispatcher.refused
         refusals = [
             (self._arms[self._owner[joint]].name, reason) for joint, reason in refused.items()
@@ -159,10 +162,10 @@ class CompliantWorld:
         return refusals
 
     def new_notices(self) -> list[str]:
-        """Return new notices about accuracy and limits, mostly none.
+        """Return messages for the user about accuracy and limits since the last call.
 
-        Each kind of accuracy message is returned once, even if modes change. Limited motors and
-        commands beyond a stop are returned when they begin.
+        Each kind of accuracy message is returned once in a run. Limited motors and commands beyond
+        a stop are returned when they begin.
         """
         joints, stopped, notices = self.joints, self.drive.command_dispatcher.stopped, list[str]()
         kind = _NUMBER.sub("", joints.complaint)
@@ -197,7 +200,7 @@ class CompliantWorld:
             to.load[:, at] = result[8:, own]
 
     def step(self, steps: int) -> None:
-        """Advance by some steps of MuJoCo, with unchanged controls of rigid joints.
+        """Advance by a number of steps of MuJoCo; the controls of rigid joints stay constant.
 
         Args:
             steps: Number of steps.
@@ -215,10 +218,11 @@ class CompliantWorld:
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
-            # A kick is the velocity change of ``CompliantJoints`` by other accelerations than
-            # those of springs. MuJoCo applies joint damping itself, so kicks exclude it. The
-            # second half of the last kick is added now, because it needs the acceleration at the
-            # end of that step.
+            # A kick is half of a step's velocity change by all accelerations but those of springs,
+            # at both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping
+            # itself, so kicks exclude it. The kick at the end of the last step used the
+            # acceleration at its start. It is corrected now, when the acceleration at its end is
+            # known.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)

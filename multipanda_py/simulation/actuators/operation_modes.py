@@ -35,7 +35,7 @@ _TORQUE_TOLERANCE = 1e-6
 
 
 class CommandedJoints(Readings):
-    """Motors and springs with their commands.
+    """Motors and springs of n joints, with the commands of their operation modes.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
@@ -49,7 +49,7 @@ class CommandedJoints(Readings):
         mode_numbers: Numbers of the modes, (n,).
         inner: 1 for joints that springs or controllers drive in substeps, 0 for joints with a
             commanded torque, which the step of the simulated world moves, (n,).
-        bounded: Number of commands that were limited.
+        bounded: Number of commands that were limited to what springs and motors can execute.
 
     Raises:
         ActuatorRefused: If arguments do not fit together.
@@ -72,7 +72,8 @@ class CommandedJoints(Readings):
         self._motors, self._link_pid = motors, link_pid or LinkPid.from_config(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
-        # Commanded presets. Loads shift the presets of the motors away from them.
+        # Commanded presets. They are stored, because loads shift motors, and so the presets that
+        # follow from motor positions.
         self._preset = self.springs.preset_low.copy()
         self.bounded = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
@@ -137,7 +138,7 @@ class CommandedJoints(Readings):
             raise
 
     def command(self, name: str, values: ArrayLike, joints: Sequence[int] | None = None) -> None:
-        """Set a command of the mode that joints are in.
+        """Set one command of joints; their operation mode must accept it.
 
         Args:
             name: ``torque_command``, ``link_command``, ``reference_1``, ``reference_2``,
@@ -156,7 +157,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def follow(self, references: Matrix, joints: Sequence[int]) -> None:
-        """Set motor references without checks, for control loops in modes with references.
+        """Set motor references without checks, for control loops above modes with references.
 
         References may be beyond a stop or the range of presets, because a proportional controller
         needs a position error to hold a load. The motor itself stops at its limit.
@@ -175,7 +176,10 @@ class CommandedJoints(Readings):
         return self._commands.values[name].copy()
 
     def beyond_stops(self) -> BeyondStops:
-        """Return the motors whose commanded position is beyond a stop, with position and stops."""
+        """Return the motors whose commanded position is beyond a stop.
+
+        Keys are joint and motor (0 or 1), values are position, lower and upper stop [rad or m].
+        """
         if self._motors is None:
             return {}
         aim, low, high = self._commanded, self._motors.min_position, self._motors.max_position
@@ -202,11 +206,12 @@ class CommandedJoints(Readings):
         return motor_commands
 
     def restrain(self, aims: Matrix, torques: Matrix) -> None:
-        """Replace motor references and torques by limited ones until the next command, unchecked.
+        """Override motor references and torques until the next command, without checks.
 
         Args:
-            aims: References of both motors, (2, n) [rad or m]; :attr:`aims` for no limit.
-            torques: Torques of motors in modes with commanded motor torque, (2, n) [Nm or N].
+            aims: Limited references of both motors, (2, n) [rad or m]; :attr:`aims` for no limit.
+            torques: Limited torques of both motors, (2, n) [Nm or N]; used in mode
+                ``motor_torque``.
         """
         self._aim[1:] = aims
         self._direct[1:] = self._drives * torques
@@ -216,9 +221,9 @@ class CommandedJoints(Readings):
         """Have springs exert the torques on links that an effort controllet commands.
 
         The springs are inverted at the current joint angles: each motor gets the reference at
-        which its spring exerts the torque, in the commands of its mode. For PID controllers the
-        reference includes the offset by the motor's load. Torques that springs cannot exert are
-        limited and counted in ``bounded``.
+        which its spring exerts the torque. It is set by the commands of the joint's mode. For PID
+        controllers the reference includes the offset by the motor's load. Torques that springs
+        cannot exert are limited and counted in ``bounded``.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
@@ -252,7 +257,7 @@ class CommandedJoints(Readings):
         """Return the motor references at which springs exert torques on links, (2, n).
 
         If springs cannot exert a torque, the result comes nearest to it. Nothing is commanded or
-        checked, so that user controllers can use it.
+        checked: user controllers compute their own commands from the result.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
@@ -279,7 +284,7 @@ class CommandedJoints(Readings):
         return equilibrium
 
     def _chosen_preset(self, preset: ArrayLike | None) -> Vector:
-        """Return the presets for a torque command.
+        """Store and return the presets for a torque command; None keeps the stored presets.
 
         Raises:
             ActuatorRefused: If they are out of range, or a link is under PID control.
@@ -364,7 +369,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def _apply(self) -> None:
-        """Convert the commands of all modes to motor references and torques, and send these."""
+        """Convert the commands of all joints to motor references and torques, and apply these."""
         values, springs = self._commands.values, self.springs
         aim, torque = self._aim, self._direct
         aim[0], aim[1], aim[2] = (
@@ -382,7 +387,10 @@ class CommandedJoints(Readings):
         self._send()
 
     def _send(self) -> None:
-        """Move motors without dynamics to their references; send controllers their references."""
+        """Apply references: move motors without dynamics there, and set those of controllers.
+
+        Motors without dynamics stop at their stops.
+        """
         flow, aim = self.flow, self._aim
         if self._stands:
             reached, ideal = aim[1:, self._ideal], self._ideal

@@ -37,9 +37,9 @@ class CompliantRobot:
     """Simulation of a MuJoCo model with springs and motors at some of its joints.
 
     It is meant for studies in a notebook, faster than real time. Contacts, friction, damping and
-    the model's own actuators work as in MuJoCo. Dry friction with MuJoCo's default parameters is
-    changed to hold joints at rest: see :func:`.let_friction_stick`. Motion of a joint by more than
-    half a revolution in a step is limited to that, with a warning.
+    the model's own actuators work as in MuJoCo. With MuJoCo's default parameters, dry friction
+    lets joints creep; these parameters are changed by :func:`.let_friction_stick`. A joint moves
+    by at most half a revolution per step; if it would move further, there is a warning.
 
     Args:
         model: MuJoCo model, with an Euler or implicit integrator.
@@ -165,9 +165,10 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # A kick is the velocity change of ``CompliantJoints`` by other accelerations than those of
-        # springs. MuJoCo applies joint damping itself, so kicks exclude it. The second half of the
-        # last kick is added now, because it needs the acceleration at the end of that step.
+        # A kick is half of a step's velocity change by all accelerations but those of springs, at
+        # both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping itself, so
+        # kicks exclude it. The kick at the end of the last step used the acceleration at its
+        # start. It is corrected now, when the acceleration at its end is known.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:

@@ -109,10 +109,11 @@ class JointSprings:
         return self._each(lambda of, at: of.link_stiffness(q[at], theta[0][at], theta[1][at]))
 
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
-        """Return the stiffness of the links, (n,) [Nm/rad].
+        """Return an upper bound of the spring stiffness at the links, (n,) [Nm/rad].
 
-        Springs beyond their maximum deflection are evaluated at it. Beyond it their stiffness is
-        zero, but the full stiffness returns as soon as the deflection falls.
+        Beyond its maximum deflection, the torque of a spring is constant and its stiffness zero.
+        Such a spring is evaluated at its maximum deflection, because its full stiffness returns as
+        soon as the deflection falls.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -126,7 +127,7 @@ class JointSprings:
     def pivot_slopes(self, q: Vector, theta: Matrix) -> tuple[Vector, Vector]:
         """Return the derivatives of pivot motor loads and link torques by the pivot position.
 
-        Both are (n,), for pivots between their stops; zero for other joints.
+        Both are (n,) [N/m and N], for pivots between their stops; zero for joints without a pivot.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -206,7 +207,7 @@ class JointSprings:
         )
 
     def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
-        """Evaluate a function for each group; return its results in the order of joints."""
+        """Evaluate a function of actuator and joint indices for each group; return (n,) values."""
         if self._single_actuator is not None:
             return of(self._single_actuator, slice(None))
         result = np.empty(self.n_joints)

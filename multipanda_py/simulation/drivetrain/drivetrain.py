@@ -31,7 +31,8 @@ class Measured(Protocol):
 class DrivetrainStage:
     """Base class of an effect between command and joint, such as a lag, a gear or a sensor.
 
-    A stage overrides only the methods that it needs. The others take no time.
+    A stage overrides only the methods that it needs. Methods that are not overridden are not
+    called.
 
     Attributes:
         CHANGING: Names of the attributes that change at run time, which a saved state contains.
@@ -42,17 +43,17 @@ class DrivetrainStage:
     CHANGING: ClassVar[Sequence[str]] = ()
 
     def execute(self, tau: Vector) -> None:
-        """Change torques on their path to the joints, in place.
+        """Apply this effect to torques on their path to the joints, in place.
 
         Args:
-            tau: Torques, (n,) [Nm].
+            tau: Torques from the previous stage, (n,) [Nm].
         """
 
     def measure(self, state: Measured) -> None:
-        """Change the measured state on its path to the controllets, in place."""
+        """Apply this effect to the measured state on its path to the controllets, in place."""
 
     def reseed(self, seed: int) -> None:
-        """Restart random number generators; equal seeds give equal runs."""
+        """Restart the random number generators of this stage; equal seeds give equal runs."""
 
 
 class Drivetrain:

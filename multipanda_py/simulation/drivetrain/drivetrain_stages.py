@@ -43,7 +43,7 @@ def stages_of(
     seed: int,
     period: float,
 ) -> list[DrivetrainStage]:
-    """Build the stages between the commanded torque and the joints of an arm, except springs.
+    """Build the stages of an arm, from the commanded torque to the joints, except springs.
 
     Args:
         model: Model of the scene.
@@ -73,7 +73,7 @@ def stages_of(
 
 
 def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
-    """Return the stage that quantizes commanded torques, if any."""
+    """Return the stage that quantizes commanded torques; an empty list without a resolution."""
     step = settings.noise.torque_resolution
     return [TorqueStep(step)] if step > 0.0 else []
 

@@ -87,7 +87,8 @@ def add_rotors(
             ("stiffness", settings.stiffness[joint]),
             ("damping", settings.damping[joint]),
         ):
-            numbers = np.zeros_like(getattr(spring, key))  # In MuJoCo 4 the value is a polynomial.
+            # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number.
+            numbers = np.zeros_like(getattr(spring, key))
             numbers.flat[0] = value
             put(spring, **{key: numbers if numbers.ndim else float(numbers)})
         for key in spec.keys:
@@ -97,9 +98,9 @@ def add_rotors(
 def motor_addresses(
     model: mujoco.MjModel, arm: ArmDescription, settings: JointsConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the indices of motor angles and velocities in MuJoCo's state, (n,) each.
+    """Return the indices of motor angles in ``qpos`` and motor velocities in ``qvel``, (n,) each.
 
-    For rigid joints they are those of the joints.
+    The motor of a rigid joint has the indices of the joint.
 
     Args:
         model: MuJoCo model.
@@ -140,7 +141,7 @@ def choose_steps(
     """
     mass = np.zeros((model.nv, model.nv))
     try:
-        mujoco.mj_fullM(model, data, mass)  # MuJoCo 4 has other arguments.
+        mujoco.mj_fullM(model, data, mass)  # Arguments of MuJoCo 4; earlier versions have others.
     except TypeError:
         mujoco.mj_fullM(model, mass, data.qM)
     fastest, springs = 0.0, []
@@ -218,7 +219,7 @@ class SpringTorqueSensors(DrivetrainStage):
         return inverse
 
     def measure(self, state: Measured) -> None:
-        """Replace measured motor torques by spring torques plus the compensated weight."""
+        """Set ``tau_J`` of elastic joints to the spring torques plus the compensated weight."""
         elastic, data = self._elastic, self._data
         twist: Vector = data.qpos[self._theta] - state.q[elastic]
         speed: Vector = data.qvel[self._dtheta] - state.dq[elastic]

@@ -35,8 +35,8 @@ class Hysteresis(DrivetrainStage):
     after another at the relative distances :math:`s_i`. :math:`\Delta q` is the motion in a cycle.
     From rest, the torque grows to :math:`h` (``hysteresis``) within half the reversal distance.
     After a reversal it reaches :math:`-h` at the distance :math:`d` (``hysteresis_distance``).
-    Following Masing's rules, an inner loop of positions and torques closes, and then has no
-    further effect.
+    Following Masing's rules, smaller motions within a motion form closed loops of position and
+    torque, which have no effect after they have closed.
 
     The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
     Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
@@ -63,7 +63,7 @@ class Hysteresis(DrivetrainStage):
         self._stiffness: Matrix = 2.0 * strength / distances
         self._max_torque: Matrix = np.tile(strength, (len(SLIP_DISTANCES), 1))
         self._min_torque: Matrix = -self._max_torque
-        # Joint positions of the last cycle; None before the first one.
+        # Joint positions of the last cycle; None before the first cycle.
         self._last: Vector | None = None
         self._springs, self._torque = np.zeros((len(SLIP_DISTANCES), n)), np.zeros(n)
         self._displacement, self._change = np.zeros(n), np.zeros((len(SLIP_DISTANCES), n))
@@ -133,7 +133,8 @@ class JointFriction(DrivetrainStage):
         self._negative_viscous = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        # Part of this arm's friction limits that the robot does not know.
+        # MuJoCo's friction limits are the sum of the friction that the robot knows and of this
+        # part.
         self._unknown_limits: Vector = self._coulomb + self._stribeck
         self.known = self._friction_limits - self._unknown_limits
         self._varies = bool(self._stribeck.any())
@@ -152,19 +153,21 @@ class JointFriction(DrivetrainStage):
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
-        """Add the friction that the estimate counts as external torque."""
+        """Add the friction to the estimated external torques, and the offset to ``tau_J``."""
         estimate, data = self._tau_ext, self._data
         subtract(multiply(self._negative_viscous, self._dq, estimate), self._offset, estimate)
         if self._has_dry_friction and data.nf:
             add(estimate, self._dry_friction(), estimate)
         state.tau_ext += estimate
-        # The sensor is on the motor side of the friction, so it measures this offset.
+        # The torque sensor is on the motor side of the friction, so it measures the torque before
+        # :meth:`execute` subtracts the offset.
         state.tau_J += self._offset
 
     def _dry_friction(self) -> Vector:
         """Return the unknown part of this arm's dry friction in MuJoCo, (n,) [Nm]."""
         data, dry = self._data, self._dry
-        # MuJoCo has one constraint row per joint with friction.
+        # Constraint rows of dry friction follow those of equalities, one for each joint with
+        # friction.
         rows = slice(data.ne, data.ne + data.nf)
         dry[:] = 0.0
         dry[data.efc_id[rows]] = data.efc_force[rows]

@@ -35,7 +35,7 @@ class Delay(DrivetrainStage):
         self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace the measured state by the delayed one."""
+        """Replace the measured state by that of ``cycles`` earlier; first by the oldest one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.pending.append(tuple(part.copy() for part in now))
         delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]
@@ -46,7 +46,8 @@ class Delay(DrivetrainStage):
 class CommandDelay(DrivetrainStage):
     r"""Delay of the torque by whole cycles, :math:`\tau_m(t) = \tau(t - \Delta)`; zero before.
 
-    Torques that are pending when the robot stops are never executed, even after a recovery.
+    Torques that are pending when the robot stops are discarded, also for the time after a
+    recovery.
 
     Args:
         cycles: Number of cycles.
@@ -90,8 +91,8 @@ class SensorNoise(DrivetrainStage):
         e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
     Here n and :math:`\nu` are white noise, w is the random walk, d its drift and T the cycle time.
-    The estimate of external torques subtracts the measured torques from the inverse dynamics, so
-    it is too large if the sensor reads too little.
+    The estimate of external torques subtracts the measured torques from the inverse dynamics. It
+    is therefore too large by e if the sensor reads too little by e.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -111,7 +112,8 @@ class SensorNoise(DrivetrainStage):
     def __init__(self, config: NoiseConfig, seed: int, period: float) -> None:
         self._seed = seed
         self.noise_rng = np.random.default_rng(seed)
-        # The drift has a separate generator, so that it does not change the noise sequence.
+        # The random walk has its own generator, so that runs with and without drift have the same
+        # noise.
         self.walk_rng = np.random.default_rng((seed, 1))
         self.offset = np.array(config.tau_bias)
         self._step = np.array(config.tau_drift) * math.sqrt(period)
@@ -122,7 +124,11 @@ class SensorNoise(DrivetrainStage):
         self._parts = self._noise[:n], self._noise[n : 2 * n], self._noise[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Restart noise and random walk; the current value of the walk stays."""
+        """Restart the generators of noise and random walk; :attr:`offset` keeps its value.
+
+        Args:
+            seed: New seed.
+        """
         self.noise_rng = np.random.default_rng((seed, self._seed))
         self.walk_rng = np.random.default_rng((seed, self._seed, 1))
 
@@ -163,7 +169,7 @@ class MeasuredStep(DrivetrainStage):
     """Quantization of measurements.
 
     Args:
-        config: Quantization steps; 0 disables one.
+        config: Quantization steps of each quantity; 0 leaves it unchanged.
 
     Thread: control.
     """
@@ -224,5 +230,5 @@ class MeasurementResidual(DrivetrainStage):
         state.tau_ext -= result[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Reset the state of the network."""
+        """Reset the hidden state of the network."""
         self._live.reset()
