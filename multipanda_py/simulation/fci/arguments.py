@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line arguments of simulated robots, without imports of MuJoCo."""
+"""Arguments of ``multipanda fci-sim`` and of fault injection commands, without MuJoCo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMAND_PREFIX = "do_"
 
 
 def names(admin: object) -> list[str]:
-    """Return the names of all commands of an object."""
+    """Return the names of an object's commands, which are its methods ``do_...``."""
     return [
         item.removeprefix(COMMAND_PREFIX) for item in dir(admin) if item.startswith(COMMAND_PREFIX)
     ]
@@ -70,7 +70,7 @@ def check_cycle(cycle: object) -> None:
     """Check the number of the cycle in which a command is to be executed.
 
     Raises:
-        ConfigurationError: If it is no whole number within its bounds.
+        ConfigurationError: If it is not a whole number within its bounds.
     """
     if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)
@@ -84,7 +84,7 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
         texts: Arguments as text.
 
     Raises:
-        ConfigurationError: If one is no argument of the command.
+        ConfigurationError: If a text is not an argument of the command.
     """
     declared = _declared(command)
     arguments: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
 
 
 def usage_of(command: Callable[..., Any]) -> tuple[str, str]:
-    """Return usage and one-line help of a command."""
+    """Return the usage of a command with its arguments, and the first line of its docstring."""
     parts = [_name(command)]
     for name, item in _declared(command).items():
         if item.default is Parameter.empty:
@@ -145,7 +145,10 @@ def _short(value: object) -> str:
 
 
 def _is_number(value: object) -> bool:
-    """Return True if a value is a finite number; integers may exceed the range of floats."""
+    """Return True if a value is a finite number.
+
+    ``math.isfinite`` would fail for integers beyond the range of floats.
+    """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return isinstance(value, int) or math.isfinite(value)
@@ -174,7 +177,7 @@ _ARGUMENT_BOUNDS = {
 }
 """Minimum and maximum of numbers, by argument name."""
 _HINTS = {"Sequence[float]": "X,X,...", "Sequence[str]": "NAME,...", "int | None": "N"}
-# Keys are annotations as text, because annotations are not evaluated here.
+# Annotations in this package are not evaluated, so the keys are annotations as text.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "int": ("a whole number", _is_whole),
@@ -212,7 +215,7 @@ def _between(low: float, high: float, kind: type[float] = float) -> Callable[[st
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments that this module and the command ``multipanda fci-sim`` have."""
+    """Declare the arguments of the simulated robots' process and of ``multipanda fci-sim``."""
     parser.add_argument(
         "addresses", nargs="*", metavar="ADDRESS",
         help=f"addresses of the robots, on this machine; default: {FIRST_ADDRESS}; with --cell "

@@ -50,15 +50,17 @@ class FlangeFrames:
 
 
 _ROUNDING_FACTOR = 1.0 + 1e-6  # Factor on limits, so that a command exactly at a limit passes.
-_DIFFERENCE_FACTOR = 1.01  # Factor on the limits of second and third differences.
-# Factor on limits after lost commands, because clients bridge gaps in several ways.
+# Factor on limits of acceleration and jerk, which follow from differences of rounded commands.
+_DIFFERENCE_FACTOR = 1.01
+# Factor on the acceleration limit after lost commands. Clients continue after a gap in several
+# ways, and the acceleration over the gap is only estimated.
 _GAP_FACTOR = 2.0
-_MIN_CONSECUTIVE = 3  # Number of consecutive commands that a third difference needs.
+_MIN_CONSECUTIVE = 3  # Number of consecutive commands after which the jerk is known.
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Limits of commands, (n,) each, in units of the coordinate.
+    """Limits of commands, (n,) each. Units contain that of the coordinate: m or rad.
 
     Attributes:
         acceleration: Maximum acceleration [1/s^2].
@@ -74,12 +76,13 @@ class Trend:
 
     A missing command is replaced by constant acceleration (FCI documentation). The next command is
     checked over the whole gap of N periods (assumed). The checked acceleration a is the constant
-    one that leads to the next command, from the velocity :math:`v` at the last one,
+    one that leads from the last command, with the velocity :math:`v`, to the next one,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    Here T is the period. Lost commands therefore do not cause an error. Jerk is checked only after
-    enough consecutive commands.
+    Here T is the period and :math:`\Delta x` the difference of both commands. A gap in an
+    otherwise smooth motion therefore causes no error. Jerk is checked only after enough
+    consecutive commands.
 
     Args:
         bounds: Limits of acceleration and jerk.
@@ -102,7 +105,12 @@ class Trend:
         self._consecutive = _MIN_CONSECUTIVE
 
     def coast(self, velocity: Vector | None = None) -> None:
-        """Continue for a period without a command, by default at constant acceleration."""
+        """Continue for a period without a command.
+
+        Args:
+            velocity: Velocity after this period, (n,) [1/s]; by default that of constant
+                acceleration.
+        """
         self._lost += 1
         if velocity is None:
             velocity = self.velocity + self.acceleration * PERIOD
@@ -117,18 +125,19 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def receive_velocity(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity command, or a velocity that was estimated.
+        """Process a velocity command, or the velocity that inverse kinematics computed for one.
 
         Args:
             velocity: Velocity, (n,) [1/s].
-            exact: True for a commanded velocity, False for one that was estimated over a gap.
+            exact: True if the velocity follows from consecutive commands, False if it was
+                estimated over a gap.
         """
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
         self._take(velocity, mean, exact=exact)
 
     @property
     def exact(self) -> bool:
-        """True if the velocity is known, not estimated over a gap."""
+        """True if the velocity follows from consecutive commands, not from an estimate."""
         return self._since == 0
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
@@ -145,10 +154,10 @@ class Trend:
             self._since += periods
 
     def fault(self, speed: Vector) -> str | None:
-        """Return the error that the newest command causes, or None.
+        """Return the name of the error that the newest command causes, without prefix, or None.
 
         Args:
-            speed: Maximum velocity, (n,) [1/s]; after lost commands the limit is higher.
+            speed: Maximum velocity, (n,) [1/s]; after lost commands a higher one applies.
         """
         bounds = self._bounds
         is_gap = self._consecutive < _MIN_CONSECUTIVE
@@ -166,7 +175,8 @@ class Trend:
 
 
 START_TOLERANCE = 1e-3
-"""Maximum distance of the first commanded position from that of the robot (assumed) [rad, m]."""
+"""Maximum distance of the first commanded position from the robot's desired one (assumed) [rad or
+m]."""
 # Limits of end effector and elbow in the FCI documentation: velocity [m/s, rad/s], acceleration
 # [m/s^2, rad/s^2] and jerk [m/s^3, rad/s^3].
 CARTESIAN_VELOCITY_LIMITS = np.array([3.0] * 3 + [2.5] * 3)
@@ -179,14 +189,16 @@ _ERROR_PREFIX = "cartesian_motion_generator_"
 
 
 class CartesianReference:
-    r"""Pose reference that commands move, with an elbow position (joint 3) if commanded.
+    r"""Pose reference of a Cartesian motion, moved by its commands.
 
-    The desired joint configuration follows by inverse kinematics with the error gain k,
+    It includes the elbow position (joint 3) if that is commanded. The desired joint velocities
+    :math:`\dot q_d` follow by inverse kinematics with the error gain k,
 
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
-    Here :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is the period. The
-    error term prevents joint jumps when the reference continues after lost commands.
+    Here :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is the period. After
+    lost commands the reference may be at a distance. The error term removes it without a jump of
+    the joints.
 
     Args:
         physics: Arm with its kinematics.
@@ -260,7 +272,11 @@ class CartesianReference:
             self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
 
     def follow(self, q_d: Vector) -> Vector:
-        """Return the joint velocities that follow the reference from ``q_d``, (7,) [rad/s]."""
+        """Return the desired joint velocities for the next period, (7,) [rad/s].
+
+        Args:
+            q_d: Desired joint positions, (7,) [rad].
+        """
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control unit at one address: a robot, its gripper, their ports and the robot's clock."""
+"""Control unit: a simulated robot and gripper at one address, with their ports and clock."""
 
 from __future__ import annotations
 
@@ -47,13 +47,14 @@ class Timing:
 
 
 class ControlUnit:
-    """Robot and gripper at one address.
+    """Simulated robot and gripper at one address, with their network ports and clock.
 
     Args:
         address: IPv4 address.
-        selector: Selector of all ports.
+        selector: Selector that reports new data on all ports of the process.
         timing: Timing of the robot's states.
-        world: Scene of the arm; None for a separate scene that is created at every start.
+        world: Scene of the arm; None for a separate scene that is created whenever the unit is
+            switched on.
         arm_index: Index of the arm in the scene.
 
     Attributes:
@@ -111,7 +112,8 @@ class ControlUnit:
         )  # fmt: skip
         self.version = ROBOT_VERSION
         self._command: np.void | None = None
-        self._command_lost = False  # True if the command for the newest state is lost.
+        # True if the command for the newest state will not arrive, because a fault was injected.
+        self._command_lost = False
         self._missed = False  # True if the last cycle had no command.
         self._sent_at = 0
         self._planned: list[tuple[int, Callable[[], object]]] = []
@@ -134,10 +136,10 @@ class ControlUnit:
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
     def plan(self, cycle: int, action: Callable[[], object]) -> None:
-        """Run an action in a later cycle.
+        """Run an action in a later cycle of a motion.
 
         Args:
-            cycle: Number of the cycle in the running motion, or in the next one.
+            cycle: Number of the cycle in the running motion; without a motion, in the next one.
             action: Function to run.
         """
         self._planned.append((cycle, action))
@@ -148,7 +150,10 @@ class ControlUnit:
 
     @property
     def wait_time(self) -> int:
-        """Time for which other robots wait for this robot's command [ns]; 0 if none is due."""
+        """Time for which other robots must still wait for the command of this robot [ns].
+
+        0 if this robot awaits no command or has waited for the maximum time.
+        """
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
         if not (self._running and started) or self._missed or self._answered:
@@ -159,7 +164,7 @@ class ControlUnit:
         """Run a cycle if one is due.
 
         Args:
-            hold: True to delay the cycle even if its command has arrived.
+            hold: True to delay the cycle even if its command has arrived, until its deadline.
 
         Returns:
             Maximum time to sleep afterwards [ns].
@@ -172,7 +177,7 @@ class ControlUnit:
         self.link.flush(now)
         wait = self._wait(now, hold)
         if wait == 0:
-            self._collect()  # Datagrams that are already in the socket arrived in time.
+            self._collect()  # Commands that are in the socket at the end of the wait are in time.
             self._cycle(now)
             now = time.perf_counter_ns()
             wait = self._wait(now, hold)
@@ -189,7 +194,7 @@ class ControlUnit:
 
     @property
     def _answered(self) -> bool:
-        """True if the command for the newest state has arrived or is lost."""
+        """True if the command for the newest state has arrived, or is known to be lost."""
         return self._command is not None or self._command_lost
 
     @property
@@ -223,7 +228,11 @@ class ControlUnit:
             action()
 
     def _collect(self) -> None:
-        """Read commands; only one for the newest state, or one that ends the motion, counts."""
+        """Read the received commands and store the one to execute.
+
+        It must answer the newest state, end the motion, or belong to an asynchronous motion.
+        Others are counted as stale.
+        """
         now = time.perf_counter_ns()
         datagrams, lost = self.link.receive(now)
         motion = self.robot.motion
@@ -250,7 +259,7 @@ class ControlUnit:
             self._connect(counter, body)
             return
         if request is RobotRequest.MOVE:
-            self._command = None  # The stored command belongs to the previous motion.
+            self._command = None  # A command of the previous motion must not act on the new one.
         answer = handle(self.robot, request, counter, body)
         if answer is not None:
             self.port.send(request, counter, answer)
@@ -268,7 +277,7 @@ class ControlUnit:
         )
 
     def _on_gone(self) -> None:
-        """Stop the motion of a client that disconnected, with the timeout error (assumed)."""
+        """Stop the motion of a client that has disconnected, as after lost commands (assumed)."""
         self.link.disconnect()
         if self.robot.motion is not None:
             self.robot.fault("communication_constraints_violation")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of control cycles: answered in time or lost, and latencies."""
+"""Clock of a simulated robot's control cycles, and statistics of lost commands and latencies."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ After a longer wait, their own clients would report a lost connection.
 
 
 class Clock:
-    """Clock of control cycles. All times are those of ``time.perf_counter_ns``."""
+    """Clock that decides when a simulated robot sends its next state.
+
+    All times are those of ``time.perf_counter_ns``.
+    """
 
     def __init__(self, start: int, *, lockstep: bool, phase: float, ppm: float) -> None:
         """Set the first cycle.
@@ -53,7 +56,7 @@ class Clock:
         self.lockstep = lockstep
         self._period = round(PERIOD * (1.0 + ppm * 1e-6))
         self._next = self._sent = start + round(phase * 1e6)
-        self._unanswered = 0  # Number of states of a motion before its first command.
+        self._unanswered = 0  # Number of states sent in a motion before its first command.
 
     def wait(self, now: int, *, waiting: bool, answered: bool) -> int:
         """Return the time until a cycle is due [ns]; 0 if it is due.
@@ -66,7 +69,8 @@ class Clock:
         if self.lockstep and waiting and answered:
             return 0
         deadline = self._next
-        # The motion may have ended during the longer wait for its command.
+        # In lockstep a motion waits for its command longer than a period. If the motion has ended
+        # meanwhile, states are sent at the normal rate again.
         if self.lockstep and not waiting:
             deadline = min(deadline, self._sent + self._period)
         return max(0, deadline - now)
@@ -74,7 +78,7 @@ class Clock:
     def sent(
         self, now: int, *, waiting: bool, started: bool, answered: bool
     ) -> tuple[int, bool] | None:
-        """Set the time of the next cycle.
+        """Set the time of the next cycle after a state was sent.
 
         Args:
             now: Time at which the state was sent [ns].
@@ -83,8 +87,8 @@ class Clock:
             answered: True if the previous cycle had its command.
 
         Returns:
-            Lateness of this state [ns], and True if the next state was postponed; None in
-            lockstep.
+            Lateness of this state [ns], and True if the next state was postponed to keep the
+            minimum distance of two states; None in lockstep.
         """
         self._sent = now
         if self.lockstep:
@@ -115,9 +119,9 @@ _PERCENTILES = (50, 95, 99, 100)  # Reported percentiles [%].
 
 
 class CycleStatistics:
-    """Counters of the cycles of motions.
+    """Counters of the cycles of motions, of lost commands and of latencies.
 
-    The first counted cycle is the one whose state got the first command.
+    Cycles of a motion are counted from the first one whose command arrived.
 
     Attributes:
         run: Current number of consecutive lost commands.
@@ -141,14 +145,17 @@ class CycleStatistics:
         self._lateness: deque[int] = deque(maxlen=100_000)
 
     def start_motion(self) -> None:
-        """Reset the counters of the motion."""
+        """Reset the counters of the running motion, for a new one."""
         self.run = self.in_motion = 0
         self._fresh_at = 0.0
         self._window.clear()
 
     @property
     def success_rate(self) -> float:
-        """Fraction of the last :data:`SUCCESS_RATE_CYCLES` cycles whose command arrived."""
+        """Fraction of cycles whose command arrived, in the last :data:`SUCCESS_RATE_CYCLES`.
+
+        0 before the first cycle of a motion.
+        """
         return sum(self._window) / len(self._window) if self._window else 0.0
 
     def answered(self, message_id: int, tau: Vector, change: Vector) -> None:
@@ -157,7 +164,7 @@ class CycleStatistics:
         Args:
             message_id: Number of the state that the command answers.
             tau: Commanded torque, (7,) [Nm].
-            change: Change since the previous torque, (7,) [Nm].
+            change: Difference to the previously commanded torque, (7,) [Nm].
         """
         self._active += 1
         self.in_motion += 1
@@ -182,7 +189,7 @@ class CycleStatistics:
         return self.run >= MAX_LOST_COMMANDS
 
     def stale(self) -> None:
-        """Count a command that answers an older state."""
+        """Count a command that answers an older state, and was therefore ignored."""
         self._stale += 1
 
     def timed(self, sent: int, arrived: int) -> None:

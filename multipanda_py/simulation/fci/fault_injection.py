@@ -5,7 +5,7 @@ It listens on port 7331 of every robot's address; ``multipanda inject`` is its c
 a JSON line ``{"command": NAME, ...}``. The answer is ``{"ok": true, ...}`` or
 ``{"ok": false, "error": "..."}``. The commands are the methods ``do_...`` of :class:`Admin`, which
 the command line lists in their order. With ``"at": CYCLE`` a command waits until a motion has had
-that many cycles. In lockstep, a fault then always occurs in the same cycle.
+that many cycles. In lockstep, a repeated test then has its fault in the same cycle.
 """
 
 from __future__ import annotations
@@ -97,7 +97,11 @@ class AdminClient:
         self._answers = self._socket.makefile("r", encoding="utf-8")
 
     def request(self, command: str, **arguments: Any) -> Result:
-        """Execute a command and return its answer.
+        """Execute a command and return the values of its answer.
+
+        Args:
+            command: Name of the command.
+            **arguments: Arguments of the command, by name.
 
         Raises:
             BackendError: If the robot rejects it or does not answer.
@@ -122,13 +126,20 @@ class AdminClient:
 
 
 class Admin:
-    """Commands of the fault injection port."""
+    """Commands of the fault injection port, by method name; they act on one simulated robot."""
 
     def __init__(self, unit: ControlUnit) -> None:
         self._unit = unit
 
     def execute(self, request: Result) -> Result:
-        """Execute a request; if it fails, the answer contains the error message."""
+        """Execute a request, at once or in a later cycle, and return the answer.
+
+        Args:
+            request: Command, its arguments, and optionally ``at``.
+
+        Returns:
+            ``ok`` as True with the values of the command, or as False with the message ``error``.
+        """
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
         at = arguments.pop("at", None)
@@ -203,7 +214,7 @@ class Admin:
             self._unit.gripper.version = gripper
 
     def do_report_measured(self, measured: bool = True) -> None:
-        """Report measured positions as q_d and accept any motion, as some simulated robots do."""
+        """Report measured positions as q_d and accept any motion, as some simulations do."""
         self._unit.robot.reports_measured = measured
 
     def do_end_motion(self, status: str) -> None:
@@ -247,7 +258,7 @@ class Admin:
         return {"things": self._unit.robot.physics.world.object_positions()}
 
     def do_stats(self) -> Result:
-        """Return counters and the state of the robot."""
+        """Return cycle counters and the state of robot, connection and gripper."""
         unit = self._unit
         robot, gripper, motion = unit.robot, unit.gripper, unit.robot.motion
         return robot.cycles.summary() | {

@@ -30,7 +30,7 @@ _STATUS = struct.Struct("<H")
 
 
 class GripperServer:
-    """Simulated gripper; a test sets the width of the object on which it closes.
+    """Simulated gripper with its network protocol; a test sets the width of a grasped object.
 
     Args:
         address: IP address of the simulated robot.
@@ -42,7 +42,7 @@ class GripperServer:
         is_grasped: True if the last grasp holds an object.
         force: Force of the last grasp [N].
         version: Protocol version in the answer to Connect.
-        peer: Address to which states are sent, or None.
+        peer: Address and UDP port to which states are sent, or None without a client.
     """
 
     def __init__(self, address: str, answer: Answer) -> None:
@@ -74,7 +74,7 @@ class GripperServer:
         self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
 
     def handle(self, command: int, counter: int, body: bytes, host: str) -> None:
-        """Execute a request. Motions of the fingers are answered when they end.
+        """Execute a request, and answer it; requests for motions are answered when these end.
 
         Args:
             command: Number of the request type.
@@ -134,11 +134,16 @@ class GripperServer:
             )
             try:
                 self._socket.sendto(state, self.peer)
-            except OSError:  # The client has closed its socket and is about to disconnect.
+            # A client that is about to disconnect has closed its socket already.
+            except OSError:
                 return
 
     def _move(self, stop: float) -> None:
-        """Move the fingers towards a width until they reach it or an object blocks them."""
+        """Move the fingers for one period; go on to the next target or end when they stop.
+
+        Args:
+            stop: Target width, at which the fingers stop unless an object blocks them before [m].
+        """
         step = self._speed * PERIOD
         change = max(-step, min(step, stop - self.width))
         width = self.width + change

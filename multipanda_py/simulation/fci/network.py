@@ -152,7 +152,8 @@ class TcpPort:
             self._on_message(command, counter, body)
 
 
-# Linux socket option for arrival times of the kernel. Python has no name for it.
+# Socket option of Linux that adds the kernel's arrival time to a datagram. Python does not name
+# it.
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("qq")
 _ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
@@ -161,9 +162,10 @@ Datagram = tuple[int, bytes]
 
 
 class UdpLink:
-    """UDP socket that sends states and receives commands.
+    """UDP socket that sends states and receives commands, with injected faults.
 
-    The client sends its commands to the address from which states arrive.
+    Both need the same socket, because the client sends its commands to the address from which
+    states arrive.
 
     Attributes:
         socket: Socket of both directions.
@@ -171,7 +173,7 @@ class UdpLink:
         dead: True if all datagrams are lost, in both directions.
         lose_states: Number of next states to lose.
         lose_commands: Number of next commands to lose.
-        probability: Probability of losing a datagram.
+        probability: Probability of losing each datagram, 0 to 1.
         delay: Delay of every datagram [ns].
     """
 
@@ -194,7 +196,7 @@ class UdpLink:
         self._rng = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
-        """Send a state; return False if it is lost.
+        """Send a state; return False if an injected fault loses it.
 
         Args:
             state: Datagram of the state.
@@ -263,7 +265,8 @@ class UdpLink:
         if self.peer is not None:
             try:
                 self.socket.sendto(state, self.peer)
-            except OSError:  # The client has closed its socket and is about to disconnect.
+            # A client that is about to disconnect has closed its socket already.
+            except OSError:
                 return
 
 

@@ -70,7 +70,8 @@ class FciSim(Closeable):
         Args:
             addresses: Addresses of the robots, such as ``127.0.0.1``.
             lockstep: True if a state follows as soon as the previous one is answered.
-            together: True if a state then also waits for the commands of the other robots.
+            together: True if, in lockstep, a state also waits for the commands of all moving
+                robots.
             phases: Delays of the clocks, by robot [ms].
             ppm: Rate errors of the clocks, by robot, positive if too slow [parts per million].
             priority: SCHED_FIFO priority of the process, 0 for none.
@@ -131,7 +132,7 @@ class FciSim(Closeable):
         return self._admins[address].request(command, **arguments)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process of the robots, and wait for its end; safe to call twice."""
         for client in self._admins.values():
             client.close()
         self._admins.clear()
@@ -166,7 +167,7 @@ class Server:
         together: bool = False,
         world: RobotWorld | None = None,
     ) -> None:
-        """Open all ports.
+        """Create one control unit per address, and open its ports.
 
         Args:
             addresses: Addresses of the robots.
@@ -177,8 +178,8 @@ class Server:
         Raises:
             BackendError: If a port is in use.
         """
-        # The timeout of select has a resolution of a microsecond, that of epoll only a
-        # millisecond.
+        # Cycles last 1 ms. The timeout of select has a resolution of 1 us, that of epoll only 1
+        # ms.
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []
@@ -193,8 +194,8 @@ class Server:
         """Serve until ``keep_going`` returns False.
 
         Args:
-            keep_going: Condition that is checked periodically.
-            on_second: Function that is called once a second.
+            keep_going: Function that is called at least every :data:`MAX_SLEEP`.
+            on_second: Function that is called once a second, such as a display; None for none.
         """
         selector, control_units = self._selector, self.control_units
         report_at = check_at = time.monotonic()
@@ -224,11 +225,11 @@ class Server:
 
 
 def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> Server:
-    """Open the ports and set the priority.
+    """Return the server for command-line options, with open ports; set the process's priority.
 
     Args:
         options: Arguments of :func:`.add_arguments`; missing addresses are filled in.
-        cell: Configuration of robots and objects, instead of the file in the options.
+        cell: Configuration of robots and objects, instead of the file in ``options``.
 
     Raises:
         BackendError: If a port is in use, or the priority is not permitted.
@@ -259,7 +260,12 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
 
 
 def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
-    """Return the scene of a cell, if any, and fill in missing addresses."""
+    """Return the scene of a cell, or None without one; fill in missing addresses in ``options``.
+
+    Args:
+        options: Arguments of :func:`.add_arguments`.
+        cell: Configuration of the cell; None for the file in ``options``, if any.
+    """
     if cell is None and options.cell is None:
         options.addresses = options.addresses or [FIRST_ADDRESS]
         return None
@@ -277,13 +283,13 @@ def _item(values: Sequence[float], index: int) -> float:
 
 
 def main() -> int:
-    """Serve until the standard input ends."""
+    """Serve the robots until the standard input ends; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()
-    # libfranka takes a real-time priority, which child processes inherit. It is reset here.
+    # A test that uses libfranka has a real-time priority, which this process has inherited.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    # The owner handles Ctrl-C and ends this process.
+    # Ctrl-C reaches the owner, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         server = make_server(options)
@@ -302,7 +308,7 @@ def main() -> int:
 
 
 def _owner_lives() -> bool:
-    """Return True if the standard input is still open, which the owner of this process holds."""
+    """Return True while the owner of this process keeps its standard input open."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 

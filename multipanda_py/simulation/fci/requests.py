@@ -39,13 +39,13 @@ Vector = NDArray[np.float64]
 
 _CONTROLLERS = {int(item) for item in Controller if item is not Controller.OTHER}
 _GENERATORS = {int(item) for item in Generator if item is not Generator.IDLE}
-_JOINT_STIFFNESS = (0.0, 14250.0)  # Range in the FCI documentation [Nm/rad].
-# Range in the FCI documentation [N/m, Nm/rad].
+_JOINT_STIFFNESS = (0.0, 14250.0)  # Minimum and maximum in the FCI documentation [Nm/rad].
+# Minimum and maximum of each axis in the FCI documentation [N/m, Nm/rad].
 _CARTESIAN_STIFFNESS = np.array([[10.0, 3000.0]] * 3 + [[1.0, 300.0]] * 3)
 
 
 def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes) -> bytes | None:
-    """Execute a request other than Connect.
+    """Execute a TCP request of the client, of any type but Connect.
 
     Args:
         robot: Robot that received the request.
@@ -67,7 +67,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
         return None
     if request is RobotRequest.GET_ROBOT_MODEL:
         return bytes([SetStatus.SUCCESS]) + client_urdf().encode()
-    if robot.motion is not None:  # Assumed: a robot in motion rejects requests.
+    if robot.motion is not None:  # Assumed: a robot in motion rejects all settings.
         return bytes([SetStatus.NOT_POSSIBLE])
     return bytes([_set(robot, request, body)])
 

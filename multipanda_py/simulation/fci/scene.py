@@ -70,7 +70,7 @@ def world_of(
 
     The simulated arms have the bodies, friction, noise and tools of the file. Their robots use the
     data sheet and know gripper and tool. Grippers are rigid. Delays of the file are ignored, since
-    states and commands already take time between robot and client.
+    states and commands already take time on the network between robot and client.
 
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
@@ -89,7 +89,7 @@ def world_of(
 
 
 def left_out(config: CellConfig) -> list[str]:
-    """Return messages about settings of a cell that these robots ignore."""
+    """Return a message for each arm of a cell with settings that simulated FCI robots ignore."""
     result = []
     for name, arm in config.arms.items():
         keys = [key for key in ("state_delay", "command_delay") if getattr(arm.perturbation, key)]
@@ -144,7 +144,17 @@ def _drive(
     real: ArmDescription,
     seed: int,
 ) -> Drivetrain:
-    """Build the drivetrain stages of an arm in a compiled scene."""
+    """Build the drivetrain of an arm in a compiled scene: friction, noise and model errors.
+
+    Args:
+        model: MuJoCo model.
+        data: MuJoCo data.
+        dof: Index of the arm's first velocity.
+        arm: Section of the arm in the cell file.
+        described: Description of the arm that its robot uses.
+        real: Description of the arm as it is simulated.
+        seed: Seed of the noise.
+    """
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)
     imperfections = imperfection_stages(model, data, described, real, arm, dof, seed, PERIOD)

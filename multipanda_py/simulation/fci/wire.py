@@ -73,7 +73,7 @@ class GripperStatus(IntEnum):
 
 
 class Mode(IntEnum):
-    """Modes of the robot, as in the state."""
+    """Modes of the robot, with their numbers in the state datagram."""
 
     OTHER = 0
     IDLE = 1
@@ -85,7 +85,7 @@ class Mode(IntEnum):
 
 
 class Controller(IntEnum):
-    """Controllers, with the same numbers in Move and in the state."""
+    """Controllers, with their numbers in the request Move and in the state datagram."""
 
     JOINT_IMPEDANCE = 0
     CARTESIAN_IMPEDANCE = 1
@@ -94,7 +94,10 @@ class Controller(IntEnum):
 
 
 class Generator(IntEnum):
-    """Motion generators as in Move; in the state the numbers are higher by one, and 0 is idle."""
+    """Motion generators, with their numbers in the request Move.
+
+    In the state datagram the numbers are higher by one, so 0 is ``IDLE``.
+    """
 
     IDLE = -1
     JOINT_POSITION = 0
@@ -105,7 +108,10 @@ class Generator(IntEnum):
 
 
 class MoveStatus(IntEnum):
-    """Answers to Move: MOTION_STARTED is the first one, any other one ends the motion."""
+    """Answers to the request Move.
+
+    The first answer is MOTION_STARTED, or a rejection. Any later one ends the motion.
+    """
 
     SUCCESS = 0
     MOTION_STARTED = 1
@@ -122,7 +128,7 @@ class MoveStatus(IntEnum):
 
 
 class SetStatus(IntEnum):
-    """Answers to settings; StopMove, recovery and the model use the first two."""
+    """Answers to requests that change settings, to StopMove and to GetRobotModel."""
 
     SUCCESS = 0
     NOT_POSSIBLE = 1
@@ -225,7 +231,7 @@ COMMAND = np.dtype(
 
 
 class StateDatagram:
-    """Encoded state with a writable view of each field.
+    """Datagram of a robot state, with a writable view of each field.
 
     Attributes:
         buffer: Encoded datagram.
@@ -241,7 +247,7 @@ class StateDatagram:
 
 
 def command_from(datagram: bytes) -> np.void | None:
-    """Decode a command; return None if the datagram has another size."""
+    """Decode a datagram with a command of the client; return None if it has another size."""
     if len(datagram) != COMMAND_SIZE:
         return None
     command: np.void = np.frombuffer(datagram, COMMAND)[0]

@@ -37,7 +37,7 @@ _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 @dataclass(frozen=True, eq=False)
 class WorldArm:
-    """Arm of a scene.
+    """Arm of a scene, as its robot knows it and as it is simulated.
 
     Attributes:
         described: Description of the arm that its robot uses, with the gripper as a tool.
@@ -73,13 +73,13 @@ class RobotWorld:
     commands for the second time. An arm whose robot is off or late therefore does not stop others.
 
     Args:
-        arms: All arms.
+        arms: Arms of the scene.
         things: Objects in the scene.
         reset_objects: True to reset movable objects when a robot begins to move while no other
             robot moves.
 
     Attributes:
-        arms: All arms.
+        arms: Arms of the scene.
         model: MuJoCo model.
         data: MuJoCo data.
         drives: Drivetrain of each arm, or None.
@@ -146,7 +146,9 @@ class RobotWorld:
         return is_new
 
     def torque_commanded(self, arm_index: int) -> None:
-        """Record that an arm has commanded its torque; advance if all have, or this one again.
+        """Record that an arm has commanded its torque for the next period.
+
+        The scene advances by a period if all arms have commanded, or this arm for the second time.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -159,7 +161,7 @@ class RobotWorld:
             self._step()
 
     def begins(self, arm_index: int) -> None:
-        """Record that a robot begins a motion."""
+        """Record that a robot begins a motion; reset objects before it, if configured."""
         if self._reset_objects and not self._moving:
             self.put_back()
         self._moving |= 1 << arm_index
@@ -172,7 +174,7 @@ class RobotWorld:
         """Move all movable objects back to their initial poses, at rest.
 
         Returns:
-            False if another body is at such a pose; nothing is moved then.
+            False if another body is at one of these poses; nothing is moved then.
         """
         before = self.data.qpos.copy(), self.data.qvel.copy()
         for positions, velocities in self._movable:
@@ -284,7 +286,7 @@ class Physics:
         self.refresh()
 
     def refresh(self) -> None:
-        """Set the arm to rest, and recompute all quantities that depend on positions."""
+        """Set the arm to rest at its position, and recompute what depends on the position."""
         self._velocities[:] = 0.0
         self.ddq[:] = 0.0
         mujoco.mj_step1(self.world.model, self.world.data)
@@ -304,11 +306,11 @@ class Physics:
         self.world.torque_commanded(self._arm_index)
 
     def begins(self) -> None:
-        """Record that the robot begins a motion."""
+        """Report to the scene that the robot begins a motion."""
         self.world.begins(self._arm_index)
 
     def ends(self) -> None:
-        """Record that the robot has stopped."""
+        """Report to the scene that the robot has stopped."""
         self.world.ends(self._arm_index)
 
     def set_load(self, load: Load) -> None:
@@ -327,7 +329,7 @@ class Physics:
         mujoco.mj_step1(model, self.world.data)
 
     def step(self, tau: Vector, tau_pushed: Vector, wrench: Vector, point: Vector) -> None:
-        """Advance by one period.
+        """Command the torques of one period; the scene advances when all arms have done so.
 
         Args:
             tau: Motor torques without gravity, (7,) [Nm].
@@ -379,7 +381,7 @@ class Physics:
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the wrench in the base that best explains joint torques, (6,) [N, Nm].
+        """Return the wrench along the axes of the base that best fits joint torques, (6,) [N, Nm].
 
         Args:
             point: Point of application in the base, (3,) [m].
