@@ -73,7 +73,7 @@ def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed
 
 
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
-    """Add a visual shape of a link to a body.
+    """Add a visual shape of a link to a MuJoCo body, which may be that of another link.
 
     Args:
         spec: MuJoCo model.
@@ -196,7 +196,8 @@ def _fill_link(
     link = arm.robot.links[index]
     set_inertial(body, link.inertial)
     own = visual_shapes(arm.robot)[index]
-    if library is not None and arm.robot.has_hand:  # The meshes are those of a Franka arm.
+    # The library has the meshes of a Franka arm, which other arms cannot use.
+    if library is not None and arm.robot.has_hand:
         library.add_visuals(spec, body, index)
     elif own:
         for shape, pose in own:
@@ -216,7 +217,7 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
     if not limits.endless[i]:
         put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))
-    # MuJoCo 4 has a polynomial here, earlier versions a number.
+    # In MuJoCo 4 the damping is a polynomial, in earlier versions a number.
     damping = np.zeros_like(joint.damping)
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))
@@ -227,7 +228,7 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
     offset = float(arm.robot.torque_offset[i])
-    # The torque sensor measures the control of the motor. The joint receives it minus the offset.
+    # The sensor measures the motor torque. The joint receives the motor torque minus the offset.
     if offset:
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
@@ -280,7 +281,14 @@ def contact_name(name: str, part: GripperBody, i: int) -> str:
 
 
 def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
-    """Add the position servo of a finger that moves a mass [kg]."""
+    """Add the position servo of a finger.
+
+    Args:
+        spec: MuJoCo model.
+        joint: Name of the finger joint.
+        gripper: Gripper with limits of position and force.
+        moving: Mass that the servo moves [kg].
+    """
     servo = put(spec.add_actuator(), name=joint, target=joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
@@ -293,7 +301,13 @@ def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving
 
 
 def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
-    """Add the spring that couples the motion of two fingers of a mass [kg]."""
+    """Add the spring that couples the motion of both fingers.
+
+    Args:
+        spec: MuJoCo model.
+        prefix: Prefix of the arm's names.
+        mass: Mass that moves with each finger [kg].
+    """
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
@@ -301,7 +315,8 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
     stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)
     damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
-        numbers = np.zeros_like(getattr(belt, name))  # In MuJoCo 4 the value is a polynomial.
+        # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number.
+        numbers = np.zeros_like(getattr(belt, name))
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})
 
@@ -317,7 +332,9 @@ def _add_tool(
         materials.add_visual(body, shape)
     for i, capsule in enumerate(tool.capsules):
         geom = add_contact_capsule(body, capsule, f"{prefix}tool_capsule{i}")
-        if tool.friction > 0.0:  # Objects have priority 1, so this friction replaces theirs.
+        # Objects have priority 1. With priority 2, the friction of the tool applies in contacts
+        # with them.
+        if tool.friction > 0.0:
             put(geom, friction=np.array([tool.friction, 0.005, 0.0001]), condim=4, priority=2)
     pose = tool.pose_tcp_in_flange
     site = put(body.add_site(), name=f"{prefix}tool_tcp", pos=pose[:3, 3].copy())
@@ -325,9 +342,10 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Disable collisions of an arm with the copies of a base link that several arms share.
+    """Disable collisions of arms with base links of other arms that stand for the same body.
 
-    Each arm still collides with its own copy.
+    Several arms can share one base link. The scene then has a copy of it for each arm, and each
+    arm collides only with its own copy.
     """
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():
@@ -336,11 +354,10 @@ def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> Non
 
 
 def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
-    """Disable collisions between links of an arm that are always close.
+    """Disable collisions between links of an arm that always touch in the simulation.
 
-    These are bodies of the same link, of successive links, whose capsules overlap at the joint,
-    and of links that the robot model declares as overlapping. Bodies on the flange count as part
-    of the last link.
+    These are successive links, whose capsules overlap at the joint, and links that the robot model
+    declares as overlapping. Bodies on the flange count as part of the last link.
     """
     link_index = {link.name: i for i, link in enumerate(arm.robot.links)}
     link_index |= dict.fromkeys(_ON_FLANGE, arm.n_joints)

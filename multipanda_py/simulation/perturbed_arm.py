@@ -37,9 +37,9 @@ def add_payload(
 ) -> None:
     """Attach the unknown payload to the flange of an arm.
 
-    By default its weight is compensated like that of the arm. :class:`Perturbation` then applies
-    the weight as an external torque. For arms on springs, ``weighs`` lets MuJoCo apply the weight,
-    so that the springs carry it.
+    By default MuJoCo compensates the weight of the payload like that of the arm, and
+    :class:`Perturbation` applies it as an external torque. For compliant arms, ``weighs`` lets
+    MuJoCo apply the weight, so that the springs carry it.
 
     Args:
         spec: MuJoCo model.
@@ -53,8 +53,7 @@ def add_payload(
     load = put(flange.add_body(), name=f"{arm.prefix}payload", gravcomp=float(not weighs))
     put(load, pos=np.array(settings.payload_com), mass=settings.payload)
     inertia = 0.4 * settings.payload * PAYLOAD_RADIUS**2
-    # Set the centre of mass explicitly, because MuJoCo would otherwise use the position of the
-    # body.
+    # The body is at its centre of mass. Without ``ipos``, MuJoCo would use ``pos`` a second time.
     put(load, ipos=np.zeros(3), inertia=np.full(3, inertia), explicitinertial=True)
 
 
@@ -166,9 +165,9 @@ class ModelError(DrivetrainStage):
         \hat\tau_{ext} = \tau_{ext} + e .
 
     Here h is the inverse dynamics and g the gravity torque of the simulated arm. A hat marks
-    those of the described arm, T is the filter time of the estimate, and e its error. The loop
-    computes the gravity compensation of an arm that has none itself. The springs of a compliant
-    arm exert that of the description. In both cases this stage does not change the torque.
+    those of the described arm, T is the filter time of the estimate, and e its error. This stage
+    changes the torque only if the robot compensates gravity. Otherwise the loop, or the springs of
+    a compliant arm, exert :math:`\hat g` already.
 
     Args:
         model: MuJoCo model.
@@ -264,18 +263,22 @@ def perturbed(
 def with_friction_of(
     body: Robot, known: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Return a perturbation with the unknown friction of a robot added to it.
+    """Add the friction of a simulated robot that its description does not contain.
 
     Args:
         body: Simulated robot.
         known: Robot that the controllets know.
-        settings: Perturbation without that friction.
+        settings: Perturbation without this friction.
+
+    Returns:
+        Perturbation with this friction.
     """
     if body is known:
         return settings
     keys = {"viscous": "damping", "coulomb": "friction", "friction_offset": "torque_offset"}
     more = {key: getattr(body, own) - getattr(known, own) for key, own in keys.items()}
-    # The simulation already contains the known friction, so only an excess can be added.
+    # The simulation contains the known friction already. Less friction than that cannot be
+    # simulated, so only an excess is added.
     for key in ("viscous", "coulomb"):
         more[key] = np.maximum(more[key], 0.0)
     return settings.model_copy(
@@ -284,7 +287,10 @@ def with_friction_of(
 
 
 def with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Add the unknown friction of an arm's ``parameters`` to its perturbation."""
+    """Return an arm's section whose perturbation has the friction of its ``parameters`` added.
+
+    See :func:`with_friction_of`.
+    """
     settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
     return arm.model_copy(update={"perturbation": settings})
 

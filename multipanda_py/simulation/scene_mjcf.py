@@ -54,9 +54,9 @@ ARM_RADIUS = 0.62  # Radius of a ball around that centre that contains the arm [
 VIEW_DISTANCE_RATIO = 60.0  # Viewing distance, as a multiple of the size of the scene.
 PATTERN_PERIOD = 2.0  # Period of the floor's pattern, two squares [m].
 
-# The floor is one finite plane that extends to the viewing distance. MuJoCo draws an infinite
-# plane as thousands of tiles, which without a GPU takes half of the rendering time of a small
-# image. In contacts, every plane is infinite.
+# The floor is drawn as one finite plane up to the viewing distance. MuJoCo would draw an infinite
+# plane as thousands of tiles, which takes half of the rendering time of a small image without a
+# GPU. In contacts, every plane is infinite.
 #
 # The scene starts from XML, because the bindings of MuJoCo 3.2 cannot set nested options such as
 # visual/global. An impratio above 1 makes friction stiffer. The noslip iterations remove the
@@ -164,8 +164,8 @@ def build_scene(
     motor is then the torque without gravity, as for a real Franka.
 
     Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has the
-    arms in the ready configuration and the fingers, position and control, at ``finger_opening``.
-    Start with ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
+    arms in the ready configuration, and positions and controls of the fingers at
+    ``finger_opening``. It is loaded by ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
 
     Args:
         arms: Descriptions of the arms, each with its base pose.
@@ -205,15 +205,15 @@ def _add_object(spec: mujoco.MjSpec, obj: SceneObject) -> None:
     put(body, pos=obj.start, quat=quaternion(obj.rotation))
     geom = put(body.add_geom(), name=f"{obj.name}_geom", type=_SHAPES[obj.shape])
     put(geom, size=np.array((*obj.size, 0.0, 0.0)[:3]), rgba=np.array(obj.rgba))
-    # The highest priority makes the object's friction apply in contacts with arms, as the cell
-    # file specifies. Its surface deforms by about 0.1 mm under 10 N.
+    # The priority makes the object's friction, which the cell file specifies, apply in contacts
+    # with arms and floor. The surface of the object deforms by about 0.1 mm under 10 N.
     put(geom, friction=np.array(obj.friction), condim=4, group=1, priority=1)
     put(geom, solimp=np.array([0.5, 0.95, 0.001, 0.5, 2.0]), solref=np.array(obj.contact))
     if obj.mass > 0.0:
         put(geom, mass=obj.mass)
         joint = put(body.add_joint(), name=f"{obj.name}_joint")
         put(joint, type=mujoco.mjtJoint.mjJNT_FREE)
-    if not obj.present:  # An absent object must neither fall nor touch anything.
+    if not obj.present:  # An absent object must not fall, and must not collide.
         put(body, gravcomp=1.0)
         put(geom, contype=0, conaffinity=0)
 

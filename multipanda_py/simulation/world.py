@@ -42,13 +42,16 @@ _newest_warning = ""
 
 
 def install_warning_handler() -> None:
-    """Install a handler for MuJoCo's warnings, unless the program has its own."""
+    """Install a handler for MuJoCo's warnings, unless the program has installed another one.
+
+    Without it, MuJoCo writes warnings to a file.
+    """
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_handle_warning)
 
 
 def diverged(description: str) -> str:
-    """Return ``description`` of a divergence, followed by MuJoCo's reason if known."""
+    """Return a message about a divergence: ``description``, and MuJoCo's reason if known."""
     reason = f": {_newest_warning}" if _UNSTABLE_TEXT in _newest_warning else ""
     return description + reason
 
@@ -56,8 +59,8 @@ def diverged(description: str) -> str:
 def was_reset(data: mujoco.MjData, before: float) -> bool:
     """Return True if MuJoCo has diverged and reset its state in a step.
 
-    A reset sets the time back. In the first step, which starts at time 0, MuJoCo's warnings are
-    checked instead.
+    A reset sets the time back to 0. In the first step, which starts at time 0, this cannot be
+    seen, so MuJoCo's warnings are checked.
 
     Args:
         data: State after the step.
@@ -69,7 +72,10 @@ def was_reset(data: mujoco.MjData, before: float) -> bool:
 
 
 def _handle_warning(text: str) -> None:
-    """Store a warning; log the first of its kind unless the backend reports it. Thread: any."""
+    """Store a warning of MuJoCo, and log the first one of its kind. Thread: any.
+
+    Warnings about divergence are not logged, because the backend reports them.
+    """
     global _newest_warning
     _newest_warning = " ".join(text.split())
     kind = _newest_warning[:_KIND_LENGTH]
@@ -150,7 +156,8 @@ class World:
         """Set the pose of an object.
 
         Args:
-            body: Name of an object in the cell file. Objects without mass stay at the pose.
+            body: Name of an object in the cell file. An object without mass then stays at the
+                pose.
             pose: New pose.
             twist: Linear velocity, and angular velocity along the axes of the object, (6,)
                 [m/s, rad/s].
@@ -183,7 +190,7 @@ class World:
         torque: ArrayLike = (0.0, 0.0, 0.0),
         point: ArrayLike | None = None,
     ) -> None:
-        """Apply a constant wrench to a body until it is changed.
+        """Apply a constant wrench to a body, until the next call for this body.
 
         Args:
             body: Name of the body.
@@ -234,7 +241,7 @@ class World:
 
         Args:
             body: Name of a body or an arm.
-            factor: Factor relative to its description.
+            factor: Factor on the mass and inertia of the description.
         """
         scale = _positive(f"{body}: factor of inertia", factor)
         bodies = sorted(self._group(body))
@@ -286,8 +293,8 @@ def start_contacts(
 ) -> list[str]:
     """Return a warning for each arm that starts inside another body, with the deepest link.
 
-    The simulation pushes such bodies apart with large forces. The arm is pushed away abruptly, or
-    a joint that cannot move away jams.
+    The simulation pushes such bodies apart with large forces. They move the arm abruptly, or jam a
+    joint that cannot move away.
 
     Args:
         model: Model of the scene.
@@ -296,7 +303,8 @@ def start_contacts(
     """
     owner = {
         body: name
-        # Longer prefixes override shorter ones, as a_b_ overrides a_.
+        # Body names of an arm ``a_b`` also start with the prefix ``a_`` of an arm ``a``. The
+        # longest matching prefix therefore decides.
         for name in sorted(prefixes, key=len)
         for body in range(model.nbody)
         if model.body(body).name.startswith(prefixes[name])
@@ -319,7 +327,7 @@ def start_contacts(
 
 
 def save_fields(part: object, names: Sequence[str]) -> dict[str, object]:
-    """Return copies of an object's attributes, by name."""
+    """Return copies of the given attributes of an object, by name, for :func:`load_fields`."""
     return {name: _saved(getattr(part, name)) for name in names}
 
 

@@ -15,10 +15,10 @@ Vector = NDArray[np.float64]
 
 @dataclass(eq=False)
 class Thresholds:
-    """Thresholds of contact (lower) and collision (upper).
+    """Thresholds of external torques and forces: contact is reported, a collision stops the robot.
 
-    They are those of SetCollisionBehavior for constant velocity. The thresholds for acceleration
-    are accepted but not used. The initial values are assumed.
+    They are those of the request SetCollisionBehavior for constant velocity. Its thresholds for
+    acceleration are accepted but not used. The initial values are assumed.
 
     Attributes:
         lower_torque: Contact thresholds of joints, (7,) [Nm].
@@ -36,14 +36,14 @@ class Thresholds:
 def violations(
     q: Vector, dq: Vector, tau_ext: Vector, wrench: Vector, thresholds: Thresholds
 ) -> list[str]:
-    """Return the names of the errors that the robot raises in a state.
+    """Return the names of the errors that stop the robot in a state; empty for a permitted state.
 
     Args:
         q: Joint positions, (7,) [rad].
         dq: Joint velocities, (7,) [rad/s].
         tau_ext: External torques, (7,) [Nm].
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
-        thresholds: Collision thresholds.
+        thresholds: Thresholds, of which those of collisions are compared.
     """
     violations = []
     if ((q < LOWER_LIMITS) | (q > UPPER_LIMITS)).any():

@@ -31,16 +31,17 @@ TORQUE_STEP = 1.0
 """Maximum torque change between two commands, corresponding to 1000 Nm/s [Nm]."""
 _JOINT_BOUNDS = Bounds(FR3_LIMITS.acceleration, FR3_LIMITS.jerk)
 _CARTESIAN_GENERATORS = (Generator.CARTESIAN_POSITION, Generator.CARTESIAN_VELOCITY)
-_MAX_FIRST_LOSSES = 4  # Number of periods in which the first command may be lost.
+# Maximum number of periods before the first command that count as lost commands.
+_MAX_FIRST_LOSSES = 4
 _ROUNDING_FACTOR = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1000 Nm/s pass.
 
 
 class Motion:
-    """Motion between a Move request and its final answer.
+    """Motion of the robot, from the client's Move request to the final answer.
 
-    Commanded torques take effect as sent. All other motions move a desired configuration, which a
-    joint impedance controller follows. The Cartesian impedance controller of the real robot is
-    not simulated.
+    Commanded torques take effect as sent. Other commands move a desired configuration, which a
+    joint impedance controller of the robot follows. The Cartesian impedance controller of a real
+    robot is not simulated.
 
     Attributes:
         request_id: Counter of the Move request.
@@ -62,7 +63,8 @@ class Motion:
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
         self.started = False
         self.tau = np.zeros(7)
-        # Start at the held position. The measured one may still be settling.
+        # A motion starts at the position that the robot holds, because the arm may not be at rest
+        # there yet.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_JOINT_BOUNDS)
         self._first_losses = 0
@@ -72,12 +74,12 @@ class Motion:
 
     @property
     def dq_d(self) -> Vector:
-        """Desired velocities, (7,) [rad/s]."""
+        """Desired joint velocities, (7,) [rad/s]."""
         return self._joints.velocity
 
     @property
     def ddq_d(self) -> Vector:
-        """Desired accelerations, (7,) [rad/s^2]."""
+        """Desired joint accelerations, (7,) [rad/s^2]."""
         return self._joints.acceleration
 
     @property
@@ -100,7 +102,10 @@ class Motion:
         return self._take_velocity(np.array(command["dq_c"]))
 
     def repeat(self) -> None:
-        """Continue without a command: with the same torque, or with constant acceleration."""
+        """Continue for a period without a command: same torque, or constant acceleration.
+
+        An asynchronous motion continues towards its goal.
+        """
         if self.asynchronous:
             self._approach()
         elif not self.external and (self.started or self._first_losses < _MAX_FIRST_LOSSES):
@@ -151,7 +156,12 @@ class Motion:
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return the name of the limit error of the newest desired positions, or None."""
+        """Return the name of the error if the desired joint motion violates a limit, or None.
+
+        Args:
+            before: Desired joint positions of the last period, (7,) [rad].
+            kind: Prefix of the error name, for the kind of command.
+        """
         if ((self.q_d < LOWER_LIMITS) | (self.q_d > UPPER_LIMITS)).any():
             return f"{kind}position_limits_violation"
         distance = np.where(self.dq_d > 0.0, UPPER_LIMITS - before, before - LOWER_LIMITS)
@@ -159,7 +169,7 @@ class Motion:
         return None if fault is None else kind + fault
 
     def _approach(self) -> None:
-        """Move the desired configuration towards the goal of an asynchronous motion."""
+        """Move the desired configuration by a period towards the asynchronous motion's goal."""
         gap = self._goal - self.q_d
         distance = np.abs(gap)
         speed = np.minimum(self._max_velocity, np.sqrt(FR3_LIMITS.acceleration * distance))

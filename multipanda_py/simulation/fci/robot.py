@@ -36,11 +36,11 @@ _ZERO_TWIST = np.zeros(6)
 
 
 class RobotState:
-    """State datagram of a robot, updated in every cycle.
+    """Writer of the state datagram of a robot.
 
     Args:
         robot: Robot whose state is sent.
-        carried: End effector and its load as set in Desk.
+        carried: End effector as set in Desk, as a load.
 
     Attributes:
         datagram: Datagram with the newest state.
@@ -50,7 +50,7 @@ class RobotState:
         self._robot = robot
         self.datagram = StateDatagram()
         fields = self._fields = self.datagram.fields
-        # libfranka computes its gravity torques from this field.
+        # Clients need this field, from which libfranka computes gravity torques.
         fields["O_ddP_O"][:] = robot.physics.gravity_in_base
         self._write_load("ee", carried)
         self._tau_J = np.array(robot.physics.tau_J)
@@ -59,7 +59,7 @@ class RobotState:
         self.configure()
 
     def configure(self) -> None:
-        """Write the fields that only requests change: frames and load."""
+        """Write frames and load, which change only by requests of the client."""
         frames, fields = self._robot.frames, self._fields
         self._held_at = None
         fields["F_T_NE"][:] = frames.F_T_NE.ravel(order="F")
@@ -83,7 +83,7 @@ class RobotState:
         self._fields[name][:] = [error in active for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
-        """Write all fields that change every cycle, and return the datagram.
+        """Write all fields that change in every cycle, and return the encoded state.
 
         Args:
             message_id: Number of the state.
@@ -186,7 +186,7 @@ class FciRobot:
     acts on it.
 
     Args:
-        answer: Function that sends delayed answers.
+        answer: Function that sends an answer to the client, with type and number of the request.
         physics: Simulation of the arm and its load; None for a separate scene.
 
     Attributes:
@@ -198,7 +198,7 @@ class FciRobot:
         motion: Running motion, or None.
         errors: Names of the current errors.
         hold_q: Joint positions that the robot holds without a motion, (7,) [rad].
-        cycles: Counters of cycles.
+        cycles: Statistics of control cycles.
         state: State that is sent to the client.
         message_id: Number of the newest state, which is the robot's time [ms].
         reports_measured: True to report measured positions as q_d and to accept any motion.
@@ -207,7 +207,7 @@ class FciRobot:
     def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
         self._answer = answer
         self.physics = physics = physics or Physics()
-        known = physics.end_effector  # End effector as set in Desk.
+        known = physics.end_effector
         self.frames = FlangeFrames(None if known is None else known.pose_tcp_in_flange)
         self.thresholds, self.load = Thresholds(), NO_LOAD
         self.stiffness = np.array([600.0] * 4 + [250.0, 150.0, 50.0])
@@ -234,7 +234,12 @@ class FciRobot:
         self._send(RobotRequest.MOVE, motion.request_id, MoveStatus.MOTION_STARTED)
 
     def end_motion(self, status: MoveStatus, mode: Mode = Mode.IDLE) -> None:
-        """End the running motion and send the status to the client."""
+        """End the running motion, if any, and send its final answer to the client.
+
+        Args:
+            status: Answer to the Move request.
+            mode: Mode of the robot afterwards.
+        """
         motion, self.motion, self.mode = self.motion, None, mode
         self.physics.ends()
         finished = motion is not None and not motion.external and status is MoveStatus.SUCCESS
@@ -243,7 +248,10 @@ class FciRobot:
             self._send(RobotRequest.MOVE, motion.request_id, status)
 
     def fault(self, *names: str) -> None:
-        """Stop with errors, as in a reflex.
+        """Stop with errors, as in a reflex; the robot then needs a recovery.
+
+        Args:
+            *names: Names of the errors.
 
         Raises:
             UnknownName: If an error does not exist.
@@ -257,7 +265,10 @@ class FciRobot:
         self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
 
     def recover(self, request_id: int) -> None:
-        """Start automatic error recovery; it is answered when it ends."""
+        """Start automatic error recovery, which is answered when it ends.
+
+        Without an error, or in a mode in which it is impossible, it is answered at once.
+        """
         statuses = {
             Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
             Mode.MOVE: RecoveryStatus.NOT_POSSIBLE,
@@ -272,7 +283,10 @@ class FciRobot:
         self._recovery = (request_id, self.message_id + RECOVERY_CYCLES)
 
     def user_stop(self, pressed: bool) -> None:
-        """Press or release the user stop; after release the robot is idle, or has errors."""
+        """Press or release the user stop.
+
+        After its release the robot is idle, or in mode ``REFLEX`` if it had errors before.
+        """
         if pressed:
             self._abort_recovery(RecoveryStatus.EMERGENCY_ABORTED)
             self.end_motion(MoveStatus.EMERGENCY_ABORTED, Mode.USER_STOPPED)
@@ -289,7 +303,11 @@ class FciRobot:
             self.mode = Mode.REFLEX if self.errors else Mode.IDLE
 
     def cycle(self, command: np.void | None) -> bytearray:
-        """Advance by one period, with or without a command; return the new state."""
+        """Advance by one period; return the new state, encoded.
+
+        Args:
+            command: Command of the client for the last state; None if it is missing.
+        """
         if self.motion is not None:
             self._control(self.motion, command)
         self._move()
@@ -344,9 +362,10 @@ class FciRobot:
         physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
 
     def _observe(self) -> None:
-        """Compute the end effector's pose and the external torques with the robot's sign.
+        """Compute the end effector's pose, the external torques and their wrenches.
 
-        Torques that the robot exerts on its environment are positive.
+        They have the sign of a Franka robot: torques that it exerts on its environment are
+        positive.
         """
         physics, frames = self.physics, self.frames
         self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange
