@@ -64,7 +64,10 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the filter and the hold time after missing cycles."""
+        """Restart the filter after missing cycles.
+
+        A contact ends in the next cycle if the forces of that cycle show none.
+        """
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
@@ -156,18 +159,21 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if no direction is set, or the desired one has changed too much."""
+        """True if the direction must rotate by more than ``MAX_DIRECTION_CHANGE``.
+
+        It is also True while no direction is set.
+        """
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )
 
     def set_direction(self) -> None:
-        """Adopt the desired direction without a transition."""
+        """Adopt the desired direction without a transition, and search for contact again."""
         self.direction[:] = self._desired_direction
         self.release()
 
     def follow(self) -> None:
-        """Rotate the direction towards the desired one by one cycle."""
+        """Rotate the direction towards the desired one, at up to ``ANGULAR_SPEED``."""
         u = self.direction
         change = subtract(self._desired_direction, u, self._change)
         angle = math.sqrt(float(dot(change, change)))

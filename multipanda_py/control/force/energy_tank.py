@@ -66,16 +66,19 @@ class EnergyTank:
 
     @property
     def usable(self) -> float:
-        """Energy that may be spent [J]."""
+        """Energy that may be spent, which excludes ``RESERVE`` [J]."""
         return max(0.0, self.energy - self.RESERVE)
 
     def settle(self, work: float, held: float = 0.0) -> float:
-        """Account for the work of the last cycle and recharge; return the overflow [J].
+        """Account for the work of the last cycle, recharge, and return the overflow.
 
         Args:
             work: Work done on the arm [J]. Negative work fills the tank.
             held: Part of the energy that is stored in a spring [J]. It does not count towards the
                 capacity.
+
+        Returns:
+            Energy above the capacity, which the tank has lost [J].
         """
         self.energy -= work
         missing = self.granted - self.energy
@@ -91,7 +94,7 @@ class EnergyTank:
         return 0.0
 
     def receive(self, energy: float, held: float = 0.0) -> float:
-        """Add energy up to the capacity, and return the overflow [J].
+        """Add energy up to the capacity, and return the part that exceeded it [J].
 
         Args:
             energy: Energy [J]; subtracted if negative.
@@ -127,11 +130,11 @@ class SpringTank(EnergyTank):
     setpoint therefore recovers its energy, and an external push is stored. A step of setpoint or
     stiffness that needs more energy than S is scaled down.
 
-    The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of multipanda_ros2,
-    with alpha_i = sigma - 1 in [-1, 0]. Section IV of that paper, below eq. 4, gives no equation
-    for alpha_i. At constant sigma, the force is the gradient of the potential sigma V, which does
-    not exceed S. In free motion, S / V is constant, and so is sigma. While sigma changes,
-    accounting of the actual work keeps force and budget consistent.
+    The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of the paper on
+    multipanda_ros2, with alpha_i = sigma - 1 in [-1, 0]. Its section IV, below eq. 4, gives no
+    equation for alpha_i. At constant sigma, the force is the gradient of the potential sigma V,
+    which does not exceed S. In free motion, S / V is constant, and so is sigma. While sigma
+    changes, accounting of the actual work keeps force and budget consistent.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.
@@ -188,10 +191,10 @@ class TankLimitNotice:
         self._is_reported = False
 
     def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
-        """Send the notice in the first cycle in which the tank limits.
+        """Send the notice when the tank begins to limit the controllet.
 
         Args:
-            limits: True if the tank limits in this cycle.
+            limits: True if the tank reduces a force or wrench of the controllet in this cycle.
             tank: Tank that must recover before the next notice.
             name: Name of the arm or controllet.
             words: Function that returns the remaining energy as text. It is called only for a

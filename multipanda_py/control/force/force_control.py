@@ -188,8 +188,8 @@ class ForceController:
 
         Args:
             force: Goal and present force [N].
-            controlled: True to control the force immediately, False to feed it forward until a
-                request.
+            controlled: True to control the force immediately, False to feed it forward until a new
+                force is requested.
         """
         self.grant(force)
         self._aim = self._goal = self._push = self._measured = self._quick = force
@@ -208,7 +208,7 @@ class ForceController:
 
     @property
     def touching(self) -> bool:
-        """True while contact is detected. The owner then moves its contact point with the tool."""
+        """True while contact is detected. Callers then move their contact point with the tool."""
         return self._touching
 
     @property
@@ -338,7 +338,9 @@ class ForceController:
         return factor * force
 
     def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
-        """Update the contact state with hysteresis. Only a desired force can lose contact.
+        """Update the contact state with hysteresis.
+
+        Contact is lost only while the desired force exceeds ``contact_force``.
 
         Args:
             g: Gains.
@@ -347,8 +349,8 @@ class ForceController:
             speed: Speed of the tool along the direction [m/s].
         """
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        # A fraction of the commanded force is sufficient, because the force of a soft contact
-        # rises slowly. A fast tool with a smaller force has lost its contact.
+        # A fraction of the commanded force is sufficient evidence of contact, because the force of
+        # a soft contact rises slowly. A fast tool with a smaller force has lost its contact.
         min_value = self.CONTACT_LOSS_FRACTION * max(g.contact_force, self._push)
         runs_away = self._touched and speed > self.RUNAWAY_SPEED and self._quick < min_value
         # After a loss of contact, the slow filter still shows the old force. The minimum of both

@@ -89,7 +89,7 @@ class ForceSubspace:
         self.is_idle, self._is_requested = False, True
 
     def release(self) -> None:
-        """Return the direction to the spring."""
+        """End force control; the spring takes over the direction without a jump of its wrench."""
         self._offset[:] = self._hidden
         self.weight, self._is_requested = 0.0, False
         self._note()
@@ -97,7 +97,7 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the setpoint of the spring with the error e', (3,) [m] and (3, 3), in the base.
+        """Return the pose in the base at which the spring has the error e', (3,) [m] and (3, 3).
 
         Args:
             state: State of the arm.
@@ -145,7 +145,7 @@ class ForceSubspace:
         return subtract(position, self._hidden[:3], self._position)
 
     def project(self, wrench: Vector) -> Vector:
-        """Remove the controlled direction from a spring wrench in place, and return P times it.
+        """Remove the controlled direction from a spring wrench in place, and return the wrench.
 
         Args:
             wrench: Wrench along the axes of the base, (6,) [N, Nm].
@@ -168,7 +168,7 @@ class ForceSubspace:
         self.is_idle = not left and not self._is_requested
 
     def _note(self) -> None:
-        """Cache properties of the direction and the offset."""
+        """Update the cached properties after a change of the direction or the offset."""
         self._u = self.direction.tolist()
         offset = self._offset.tolist()
         self._has_offset = any(offset)
@@ -267,7 +267,7 @@ class ForceImpedanceArm:
         """Start to control a wrench on the environment.
 
         Args:
-            wrench: Desired wrench along the axes of the base, (6,) [N, Nm].
+            wrench: Desired wrench along the axes of the base, (6,) [N, Nm]; zero ends the force.
             state: State of the arm.
         """
         size = math.sqrt(float(dot(wrench, wrench)))
@@ -282,13 +282,17 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
+        """Pass torques in singular directions to ``SingularityHold``, and return their wrench.
 
-        ``SingularityHold`` exerts them from now on.
+        The tool spring has little effect in these directions. It takes over only the rest of the
+        wrench that the arm exerted before the switch.
 
         Args:
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
+
+        Returns:
+            Wrench of the torques that ``SingularityHold`` exerts from now on, (6,) [N, Nm].
         """
         return tool_wrench(state, self._hold.resume(state, tau))
 
@@ -365,7 +369,7 @@ class ForceImpedanceArm:
         self._energy.check(limits, self.tank, self._name, self._energy_left)
 
     def _energy_scale(self, state: ArmState, spring_wrench: Vector) -> float:
-        """Return the scale sigma of a spring wrench (6,) by its tank."""
+        """Return the scale sigma with which the spring tank covers a spring wrench, (6,)."""
         stored = 0.5 * float(self.spring.error_in_base.dot(spring_wrench))
         power = float(spring_wrench.dot(state.twist_ee_in_base))
         return self.tank.soften(stored, power)
@@ -417,7 +421,7 @@ class ForceImpedanceArm:
                 )
 
     def _energy_left(self) -> str:
-        """Return the energies of the tanks, and advice, as text."""
+        """Return the text of a notice that a tank limits the arm."""
         return (
             f"impedance tank {self.tank.free:.2f} J at scale {self._scale:.2f}, "
             f"force tank {self.force.tank.energy:.2f} J. Send smaller steps, or raise tank_start "

@@ -226,12 +226,15 @@ class MultiContactForceController:
             wrench += self._fading_wrenches[index]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
-            else:  # The plan has released this direction, so no spring or damper acts along it.
+            else:  # The plan does not act along this direction, so nothing else brakes the tool.
                 brake = ForceController.BRAKE_RATE * hand.mass * self.projector[index, index]
                 wrench -= brake * hand.speed * hand.direction
 
     def _update_directions(self) -> bool:
-        """Rotate the directions. Return False while a force must end for a new direction."""
+        """Rotate all directions towards the desired ones.
+
+        Return False while the force along an old direction must end before a new one starts.
+        """
         for index, hand in enumerate(self.arm_controllers):
             if not hand.size:
                 continue
@@ -244,7 +247,7 @@ class MultiContactForceController:
         return True
 
     def _check_contacts(self, states: Sequence[ArmState]) -> bool:
-        """Update the contacts. Return True if forces are to be controlled."""
+        """Check the contacts of all arms. Return False if one was lost or not found."""
         active_hands = [hand for hand in self.arm_controllers if hand.size]
         if self.presses:
             lost = [hand for hand in active_hands if not hand.touches]
@@ -307,7 +310,7 @@ class MultiContactForceController:
         )
 
     def _fade_out(self, time: float) -> None:
-        """Freeze all forces, and let them fade."""
+        """Freeze all forces, and let them fade with a time constant [s]."""
         self.on_release(range(len(self.arm_controllers)))
         for hand, tail in zip(self.arm_controllers, self._fading_wrenches):
             self._drop(hand, tail, time)
@@ -326,7 +329,7 @@ class MultiContactForceController:
         hand.release()
 
     def _blend(self, requests_force: bool) -> None:
-        """Move P towards the desired one, and fade the frozen forces."""
+        """Move P towards the desired projector, and fade the frozen forces."""
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time
