@@ -162,13 +162,23 @@ class MomentumBrake:
         np.divide(1.0, self._mass.solve(self._unit).diagonal(), self._light)
 
     def ahead(self, tau: Vector) -> Vector:
-        """Return the velocity change predicted for torques (n,) [Nm], (n,) [rad/s]."""
+        """Return the velocity change by torques within ``PREDICTION_TIME``, (n,) [rad/s].
+
+        Args:
+            tau: Joint torques, (n,) [Nm].
+        """
         # For a single joint, eigenpy returns a matrix, so the result is flattened.
         gained: Vector = self._mass.solve(tau).reshape(-1)
         return multiply(gained, self.PREDICTION_TIME, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the minimum momentum at which joints may brake with ``torque``, (n,)."""
+        """Return the minimum momentum at which joints may brake with given torques, (n,) [Nm s].
+
+        At a lower momentum, joints would reverse before the torque is removed at its rate limit.
+
+        Args:
+            torque: Braking torques, (n,) [Nm].
+        """
         momentum: Vector = torque * torque / self._twice_rate
         return maximum(momentum, torque / self._rate, out=momentum)
 

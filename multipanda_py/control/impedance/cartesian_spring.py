@@ -15,7 +15,7 @@ from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.control.impedance.pose_error import PoseError, scale_by
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_SMALL = 1e-3  # Rotation angle below which a constant replaces the quotient [rad].
+_SMALL = 1e-3  # Rotation angle theta below which its limit 1/12 replaces c [rad].
 _ZERO_STIFFNESS_RATIO = 1e-6
 """Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
 zero."""
@@ -55,7 +55,7 @@ class ConservativeSpring:
         self._range = held @ held.T
 
     def project(self, error: Vector, removed_fraction: float) -> None:
-        """Store an unclipped error, and remove a fraction of its free part in place.
+        """Store an unclipped error, and reduce its part along free directions in place.
 
         Args:
             error: Unclipped error along the axes of the gains, (6,) [m, rad].

@@ -77,9 +77,9 @@ class FreeMotion:
 
 
 RETURN_SPEED = 0.2
-"""Speed at which the configuration returns while the tool rests [rad/s]."""
+"""Speed v_r at which a shift of the configuration returns to zero while the tool rests [rad/s]."""
 SLOW_RETURN_SPEED = 0.02
-"""Speed at which the configuration returns while the tool moves freely [rad/s]."""
+"""Speed v_r at which a shift returns to zero while the tool moves freely [rad/s]."""
 RESTING_ENERGY = 2e-3
 """Kinetic energy of the free motion above which the tool counts as moving [J]."""
 

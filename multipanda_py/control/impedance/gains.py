@@ -135,7 +135,7 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         self._runs, self._strayed = True, False
 
     def on_deactivate(self) -> None:
-        """Apply the next parameters immediately."""
+        """Let later parameter changes take effect without a ramp."""
         self._runs = False
 
 
@@ -153,7 +153,7 @@ def rotor_damping_scale(robot: Robot) -> Vector:
 
 
 def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float:
-    """Return the scale of gains with which no mode exceeds a rate.
+    """Return the scale of gains with which no mode exceeds a rate; 1 if none does.
 
     Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH`` of
     ``modal_damping``), because both add up. With 5 ms of delay, 2 ms of torque lag and half a

@@ -296,8 +296,8 @@ class ConfigurationSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The bound suits the lightest nullspace motion, which may consist of wrist joints only,
-        # for example if their axes are aligned.
+        # The bound of the damping suits the lightest nullspace motion. It may consist of wrist
+        # joints only, for example if their axes are aligned.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
@@ -311,7 +311,7 @@ class ConfigurationSpring:
     def orthogonal_motion(self, state: ArmState, free: Vector) -> Vector:
         """Return a free motion of the tool without its nullspace part, (n,) [rad/s].
 
-        Only the kinematic projector lets a part of the given motion pass.
+        For the dynamically consistent projector, this part is zero.
 
         Args:
             state: State of the arm.

@@ -145,11 +145,11 @@ class VelocityLimitScaling:
     - zeta: Damping ratio.
     - kappa: Stiffness scale left by the bandwidth (``ModalDamping``).
 
-    At rest, neither is changed. Near a singular configuration, joints move fast while the tool
-    lags behind its reference, and the pose error grows. The damping designed for the task vanishes
-    there, so no other term limits the speed. Fading alone would be too late for the torque-rate
-    limit if zeta < 1. With kappa, no damper exceeds the bandwidth. Unmodelled torques are not
-    limited here, but by the feature ``joint_limits`` above 0.8.
+    At rest, s and d are 1. Near a singular configuration, joints move fast while the tool lags
+    behind its reference, and the pose error grows. The damping designed for the task vanishes
+    there, so no other term limits the speed. Fading the spring alone would be too late for the
+    torque-rate limit if zeta < 1. With kappa, no damper exceeds the bandwidth. Motion by
+    unmodelled torques is limited by the feature ``joint_limits``, above 0.8 of a speed limit.
 
     Args:
         limits: Joint limits of the arm.

@@ -100,7 +100,9 @@ class ModalDamping:
         self._free = self._limit * min(1.0, float(self._ratio.min())) ** 2
 
     def set_root(self, half: Matrix, ratio: Vector | float = 1.0) -> None:
-        """Set the root of the stiffness and the damping ratios. Diagonal gains need less time.
+        """Set the root of the stiffness and the damping ratios.
+
+        A diagonal root makes ``design`` faster.
 
         Args:
             half: Root K^1/2 of the stiffness, (n, n).
@@ -153,7 +155,13 @@ class ModalDamping:
             dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Limit the fast modes, from the eigenvalues of N computed before."""
+        """Return V diag(min(sqrt(w), b / 2) / w) V^T, (n, n), and compute K' of the fast modes.
+
+        ``design`` must have computed the eigenvalues w of N.
+
+        Args:
+            inertia_inv: Inverse inertia Lambda^-1, (n, n).
+        """
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
         core: Matrix = dot(v * (np.sqrt(np.minimum(w, limit)) / w), v.T)

@@ -119,7 +119,8 @@ class PoseError:
         """
         px, py, pz = position.tolist()
         x, y, z = desired_position.tolist()
-        if rotation is not self._measured:  # Usually the same array, updated in place.
+        # Callers usually pass the same array, updated in place, so its transposed view is kept.
+        if rotation is not self._measured:
             self._measured, self._transposed = rotation, rotation.T
         rx, ry, rz = _log3(desired_rotation.dot(self._transposed, self._turned)).tolist()
         x, y, z = x - px, y - py, z - pz
@@ -131,7 +132,10 @@ class PoseError:
         return self.value
 
     def clip_measured(self) -> Vector:
-        """Clip the last measured error, which may only have been rotated since."""
+        """Clip the error of the last ``measure`` in place, and return it, (6,) [m, rad].
+
+        The caller may have rotated the error, but must not have increased its norm.
+        """
         return self.clip() if self.size > self._min else self.value
 
     def clip(self) -> Vector:

@@ -194,8 +194,8 @@ class SingularityHold:
         self._max, self._period = TORQUE_FRACTION * arm.limits.torque, period
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
         self._scaled = np.zeros((6, 6))
-        # Rows of ``_held``: joint deflections [rad], and joint speeds that the motion of the tool
-        # does not explain [rad/s].
+        # Rows of ``_held``: joint deflections [rad], and joint speeds that commanded torques do
+        # not explain [rad/s].
         self._held, self._torque, self._dq = np.zeros((2, n)), np.zeros(n), np.zeros(n)
         self._before = np.zeros(n)
         self.is_near = self._resumes = False
