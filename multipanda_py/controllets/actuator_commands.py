@@ -51,7 +51,9 @@ class _ArmCommands:
     """Commands to the n joints of one arm.
 
     Attributes:
+        push: External torques on the links, (n,) [Nm].
         direct: True for joints with a commanded link torque, (n,).
+        torque: Commanded link torques, (n,) [Nm]; zero for other joints.
         commands: Commands in the layout of ``ActuatorState.command``, (4, n).
         commanded: True for joints that motors and springs drive as commanded, (n,); others are
             held.
@@ -73,7 +75,7 @@ class _ArmCommands:
         self.forget()
 
     def set_mode(self, mode: str) -> None:
-        """Set the operation mode, and clear the commands if it is new."""
+        """Set the operation mode, and clear the commands if the mode has changed."""
         matches: list[OperationMode | None] = [None] * self._n
         if self._joints is not None:
             for index, own in zip(
@@ -85,19 +87,24 @@ class _ArmCommands:
             self.forget()
 
     def forget(self) -> None:
-        """Clear all commands, so that joints continue unchanged."""
+        """Clear all commands. Joints are then held, or their springs and motors do not change."""
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
     def receive(self, name: str, record: Vector) -> None:
-        """Apply a command: values, followed by flags of the valid ones, (2 n,)."""
+        """Store the commands of one channel, and update ``commands``.
+
+        Args:
+            name: Name of the channel.
+            record: Values of n joints, then n flags that are positive for valid values, (2 n,).
+        """
         values, is_valid = record.reshape(2, -1)
         own = self.push if name == EXTERNAL_TORQUE else self._values[name]
         np.copyto(own, values, where=is_valid > 0.0)
         self.put()
 
     def put(self) -> None:
-        """Update ``commands``, ``commanded`` and the commanded torques."""
+        """Update all attributes to the stored commands and modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):
@@ -200,7 +207,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.put()
 
     def _hold_released(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
-        """Hold joints whose command has ended, so that their springs exert the present torque."""
+        """Hold joints whose command has ended, at targets that keep their present torque."""
         commanded = self._commands[arm].commanded
         released = self._was_commanded[arm] & ~commanded
         step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)

@@ -128,7 +128,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         target: MovingCartesianTarget,
         handovers: Sequence[Handover],
     ) -> str:
-        """Set the targets at which the springs exert the same wrenches as before."""
+        """Set the targets at which the springs exert the wrenches from before the switch."""
         words = []
         for arm, (state, handover) in enumerate(zip(states, handovers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
@@ -138,14 +138,18 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Keep the previous torques in singular directions, and return their wrench, (6,) [N, Nm].
+        """Pass torques in singular directions to ``SingularityHold``, and return their wrench.
 
-        ``SingularityHold`` exerts them from now on.
+        The tool spring has little effect in these directions. It takes over only the rest of the
+        wrench that the arm exerted before the switch.
 
         Args:
             arm: Index of the arm.
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
+
+        Returns:
+            Wrench of the torques that ``SingularityHold`` exerts from now on, (6,) [N, Nm].
         """
         return tool_wrench(state, self._holds[arm].resume(state, tau))
 

@@ -63,7 +63,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         self._force.set_gains(self.params.gains())
 
     def on_activate(self, states: Sequence[ArmState], target: ObjectTarget) -> None:
-        """Grasp without internal force."""
+        """Grasp the object at the current end-effector poses, without internal force."""
         super().on_activate(states, target)
         self._force.reset()
         self._energy.forget()
@@ -73,7 +73,11 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
     ) -> str:
-        """Continue an internal force, in contact from the first cycle."""
+        """Continue to carry and press the object.
+
+        If the internal force before the switch exceeds ``contact_force``, force control starts in
+        contact, without a search.
+        """
         words = super().on_handover(states, target, handovers)
         if self._internal_force > self.params.contact_force:
             self._force.resume(self._internal_force)
@@ -106,7 +110,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return self._pushed
 
     def _energy_left(self) -> str:
-        """Return the energy of the tank, and advice, as text."""
+        """Return the text of a notice that the tank limits the internal force."""
         energy = self._force.tank.energy
         return (
             f"force tank {energy:.2f} J limits the internal force. Raise tank_max or tank_power."

@@ -283,7 +283,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the desired internal force of one arm, (6,) [N, Nm]."""
+        """Return the wrench by which an arm exerts the desired internal force, (6,) [N, Nm]."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.internal_force[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
@@ -372,7 +372,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return a lower bound of the stiffness of both springs along a twist, (6,)."""
+        """Return a lower bound of the stiffness of object and formation along a twist, (6,)."""
         return float(self._min_stiffness.dot(direction * direction))
 
     def _check(self, desired: float) -> None:

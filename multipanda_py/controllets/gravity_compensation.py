@@ -149,7 +149,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the torques of a held arm in singular directions, and release the others."""
+        """Keep the torques of a held arm in singular directions, and end all other torques."""
         if not self._floats:
             for hold, state, handover in zip(self._holds, states, handovers):
                 hold.resume(state, handover.tau)

@@ -106,15 +106,15 @@ class _JointAnchors:
         self.set_gains(params)
 
     def _set_torque_rates(self, limits: ArmLimits) -> None:
-        """Set the torque rates: minimum of revolute joints, separate ones of prismatic joints."""
+        """Set the torque rates. Revolute joints share their minimum; prismatic joints do not."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
         self._max_torque_lag = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
-        # The amplitude up to which the brake is stable is proportional to the torque rate, so an
-        # arm with a lower torque rate needs lower gains.
+        # The brake keeps its bandwidth B up to a momentum proportional to r / B^2, with the torque
+        # rate r. Scaling B by sqrt(r) keeps this momentum for arms with a lower torque rate.
         scale = min(1.0, math.sqrt(self._torque_rate / self.DESIGN_TORQUE_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate
@@ -129,7 +129,8 @@ class _JointAnchors:
 
     def start(self, state: ArmState) -> None:
         """Start to brake, without anchors and without contact torques."""
-        # The torque-rate limit of this arm may be lower than that of its robot model.
+        # The torque-rate limit in the state may be lower than that of the robot model, for which
+        # the gains were computed before.
         self.brake.set_limits(state.limits)
         self._set_torque_rates(state.limits)
         self.set_gains(self._params)
@@ -167,7 +168,7 @@ class _JointAnchors:
         self._update_rest(float((momentum / self._slow).max()))
 
     def _update_rest(self, fraction: float) -> None:
-        """Switch to the damping of rest after a time, and back immediately on motion.
+        """Switch to the damping of rest after ``REST_DELAY``, and back immediately on motion.
 
         Args:
             fraction: Maximum momentum of a joint, relative to the initial slow momentum.

@@ -59,7 +59,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     Params = JointImpedanceParams
     default_features: ClassVar[tuple[str, ...]] = ("coriolis",)
     report_names: ClassVar[tuple[Report | str, ...]] = (STIFFNESS_SCALE,)
-    """Reports. Those of a derived class must include this one."""
+    """Reports. Those of a derived class must include ``STIFFNESS_SCALE``."""
     max_lead = MAX_JOINT_ERROR
     """Maximum distance from a measured joint to the target set at a switch [rad]."""
 

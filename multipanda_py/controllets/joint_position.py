@@ -72,7 +72,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         self._watch.start(q, dq)
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Start a motion, or a stop."""
+        """Start a motion to the target, or stop if its trajectory has no points."""
         self._watch.start_motion(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:

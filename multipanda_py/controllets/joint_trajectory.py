@@ -139,7 +139,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             motion.stop()
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Start a motion, or a stop."""
+        """Start a motion to the target, or stop if its trajectory has no points."""
         if self._is_placed:
             self._come_to_rest()
         for watch in self._watches:

@@ -59,8 +59,8 @@ class _Reference:
     - T: Cycle time [s].
 
     v(d) is the maximum velocity from which one more cycle and braking at a need no more than d. It
-    can always be maintained by braking at a. Finally, q_r is clipped to a maximum distance from
-    the measured position, the leash.
+    can always be maintained by braking at a. Finally, q_r is clipped to the distance
+    ``max_reference_lead`` from the measured position.
 
     Attributes:
         q: Reference position, (n,) [rad].
@@ -147,9 +147,9 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     - q_r, dq_r: Integrated reference, (n,).
 
     The reference respects limits of velocity and acceleration. It slows down before joint limits,
-    and before obstacles by their feature. The leash bounds its distance from an arm that is held
-    back. A target with positions is rejected. Velocities must be renewed within ``timeout``,
-    otherwise the arm brakes and holds.
+    and before obstacles by their feature. ``max_reference_lead`` bounds its distance from an arm
+    that is held back. A target with positions is rejected. Velocities must be renewed within
+    ``timeout``, otherwise the arm brakes and holds.
 
     Attributes:
         references: Integrated reference of each arm.
@@ -175,7 +175,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        # A handover may not displace the reference further, because the leash would clip it.
+        # At a switch, the reference may not be displaced further, because it would be clipped.
         self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)
@@ -191,7 +191,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
     ) -> str:
         """Place the references where the springs exert the torques of the previous controllet.
 
-        The distance from the measured positions does not exceed ``leash``.
+        The distance from the measured positions does not exceed ``max_reference_lead``.
         """
         return super().on_handover(states, self._followed, handovers)
 

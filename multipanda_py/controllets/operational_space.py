@@ -30,7 +30,8 @@ MIN_STIFFNESS = 1.0
 _FREE_AXIS_INERTIA = 1e-6
 """Additional inertia of free axes, which avoids a singular matrix [kg, kg m^2]."""
 _SINGULAR_BANDWIDTH_FRACTION = 0.25
-"""Bandwidth of the configuration spring along singular directions, as a fraction of the task's."""
+"""Bandwidth of the configuration spring along singular directions, as a fraction of the bandwidth
+of the tool."""
 
 
 MAX_DAMPING = 80.0
@@ -254,7 +255,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return _rotate(self._twist, state.rotation_ee_in_base)
 
     def _in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
-        """Rotate an acceleration (6,) in place to the base axes, and release free axes."""
+        """Rotate an acceleration to the base axes in place, and call ``_release`` for free axes.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            acceleration: Acceleration along the axes of the gains, (6,) [m/s^2, rad/s^2].
+        """
         if self._in_tool:
             _rotate(acceleration, state.rotation_ee_in_base.T)
         return self._release(state, acceleration) if self.is_free[arm] else acceleration

@@ -208,7 +208,7 @@ class OptimizationAugmented(JointTrajectory):
         return force_control.arm_controllers[arm].desired_wrench if is_requested else None
 
     def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
-        """Start a motion or a stop, set a pose, or set a wrench."""
+        """Start a plan of an arm or stop it, or set the target pose or wrench of its tool."""
         if channel == "pose":
             position, rotation = self._goals[place]
             pose = target.data["pose"][place]
@@ -244,7 +244,7 @@ class OptimizationAugmented(JointTrajectory):
         return integral.torque
 
     def _combine(self, states: Sequence[ArmState], period: float) -> None:
-        """Replace the wrench of the plan at the tools by that of the mode."""
+        """Replace the wrench of the plan at the tools by those of plan, pose and force control."""
         w, wrenches = self._weight, self._wrenches
         for arm, state in enumerate(states):
             tau = self._limit_plan(arm, state)
@@ -401,7 +401,6 @@ class OptimizationAugmented(JointTrajectory):
         self._keep_pose(arm)
 
     def _report(self) -> None:
-        """Report the forces of the arms."""
         hands = [hand for hand in self.force_control.arm_controllers if hand.size]
         report, first = self.report, self._stiffness_scale_at + 1
         report[first : first + 3] = 0.0

@@ -272,7 +272,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_handover(
         self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
     ) -> str:
-        """Keep the follower's torques in singular directions, and release the others."""
+        """Keep the follower's torques in singular directions, and end all other torques."""
         self._hold.resume(states[1], handovers[1].tau)
         return super().on_handover(states, target, handovers)
 
