@@ -92,13 +92,13 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
     with Cell(CellConfig.from_dict(data)) as cell:
         cell.switch([task.controllet], strictness="force_auto")
         start = plans[0].start.postures
-        cell.follow_together(
+        cell.follow_trajectories(
             task.controllet, {arm: Trajectory(at_rest(3.0, start[arm])) for arm in ARMS}
         )
         cell.step(3500)
         book = TaskMetrics(TaskRunner(cell, task))
         for plan in plans:
-            cell.follow_together(
+            cell.follow_trajectories(
                 task.controllet, {arm: Trajectory(plan.points(arm)) for arm in ARMS}
             )
             for _ in range(round(plan.times[-1] * 100)):

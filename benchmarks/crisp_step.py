@@ -53,7 +53,7 @@ def friction(model: str) -> np.ndarray:
     Half the step that Gaz et al. identified on a Panda; of other arms nothing is published, and
     1 % of the torque limit is a choice.
     """
-    step = np.array(MODELS[model].figure("friction_phi_1"))
+    step = np.array(MODELS[model].value("friction_phi_1"))
     return 0.5 * step if step.any() else 0.01 * MODELS[model].limits.torque
 
 
@@ -70,14 +70,14 @@ def errors(model: str, law: str, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     ways = rng.normal(size=(2, 3))
     ways /= np.linalg.norm(ways, axis=1)[:, None]
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(BEFORE)
     here = cell.pose("arm")
     goal = Pose(here.position + STEP * ways[0], pin.exp3(TURN * ways[1]) @ here.rotation)
     cell.set_target("arm", goal)
     found = []
     for _ in range((BEFORE + AFTER) // 1000):
-        start, rows = cell.rows(start)
+        start, rows = cell.records(start)
         found.append(rows["arms"][:, 0])
         if sum(map(len, found)) < BEFORE + AFTER:
             cell.step(1000)

@@ -35,10 +35,10 @@ FOLLOWER = """
 import json, sys
 import numpy as np
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 
-follower = RowFollower(CellConfig.from_yaml(sys.argv[1]), sys.argv[2])
-found = dict(first=follower.seen, rows=0, dropped=0, torn=0, disorder=0, behind=0, gaps=0)
+follower = RecordFollower(CellConfig.from_yaml(sys.argv[1]), sys.argv[2])
+found = dict(first=follower.position, rows=0, dropped=0, torn=0, disorder=0, behind=0, gaps=0)
 last = -1
 sys.stdout.write("ready\\n")
 sys.stdout.flush()
@@ -50,7 +50,7 @@ while rows := len(batch := follower.wait(2.0, 256)):  # 1 MiB: its heap must not
     found["gaps"] += dropped > found["dropped"]
     found["behind"] = max(found["behind"], rows + follower.waiting)
     found["dropped"], last = dropped, int(cycles[-1])
-found["seen"] = follower.seen
+found["seen"] = follower.position
 print(json.dumps(found))
 """
 
@@ -64,7 +64,7 @@ def follow(
     data["cell"] |= {"name": f"follow_{os.getpid()}", "placement": "process"}  # beside others
     with Cell(CellConfig.from_dict(data, str(file))) as cell:
         follower = subprocess.Popen(
-            [sys.executable, "-c", FOLLOWER, str(file), cell.rows_path],
+            [sys.executable, "-c", FOLLOWER, str(file), cell.records_path],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         if follower.stdout is None or follower.stdout.readline() != "ready\n":
@@ -77,8 +77,8 @@ def follow(
                 if time.monotonic() > begin + WARM_UP:
                     figures["loop"].append(sample(cell.loop_pid))
                     figures["follower"].append(sample(follower.pid))
-        seconds, count = time.monotonic() - begin, int(cell.row()["cycle"])
-        missed = int(cell.row()["missed_cycles"])
+        seconds, count = time.monotonic() - begin, int(cell.latest_record()["cycle"])
+        missed = int(cell.latest_record()["missed_cycles"])
     answer, _ = follower.communicate(timeout=30.0)
     found = json.loads(answer) | {"seconds": seconds, "cycles": count, "missed": missed}
     return found, figures

@@ -103,12 +103,12 @@ def measured(config: CellConfig, points: Matrix) -> MeasuredMotion:
         cell.step(1000)  # to rest: it is not what its laws take it for
         cell.set_target(ARM, q=points[0, 1 : 1 + BELIEVED.n_joints])
         cell.step(1000)
-        seen, _ = cell.rows(10**15)
-        cell.follow(ARM, points)
+        seen, _ = cell.records(10**15)
+        cell.follow_trajectory(ARM, points)
         parts = []
         for _ in range(int(1e3 * points[-1, 0]) // AT_A_TIME + 1):
             cell.step(AT_A_TIME)
-            seen, rows = cell.rows(seen)
+            seen, rows = cell.records(seen)
             parts.append(rows)
     rows = np.concatenate(parts)[: int(1e3 * points[-1, 0])]  # at rest friction may be anything
     return motion_of(log_of_rows(rows, config).arms[ARM], ARM)

@@ -20,7 +20,7 @@ import numpy as np
 
 from multipanda_py import Cell, Pose
 from multipanda_py.exceptions import MotionFailed, PlanRejected
-from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.motions.motion_request import MotionPlan
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.trajectory.quintic import evaluate
@@ -85,11 +85,11 @@ def deepest_contact(cell: Cell, data: mujoco.MjData) -> tuple[float, str]:
     )
 
 
-def stopped(cell: Cell, plan: MovePlan) -> str:
+def stopped(cell: Cell, plan: MotionPlan) -> str:
     """Execute a plan; return what the law stopped it for, empty if it came to its goal."""
-    ends = cell.begin_move(plan)
+    ends = cell.start_motion(plan)
     try:
-        while not cell.has_ended(plan):
+        while not cell.is_finished(plan):
             cell.step(8)
             if cell.time > ends + LATE:
                 return f"it took {LATE:g} s longer than planned"
@@ -167,7 +167,7 @@ def main() -> None:
             }
             clocks = time.perf_counter(), time.process_time()
             try:
-                found = cell.plan(goals, frame="world", clearance=CLEARANCE, patience=20.0)
+                found = cell.plan(goals, frame="world", clearance=CLEARANCE, planning_time=20.0)
             except PlanRejected as error:
                 print(f"missed: {error}", file=sys.stderr)
                 found = None

@@ -97,7 +97,7 @@ class Rows:
 
     def __init__(self, cell: Any) -> None:
         if isinstance(cell, Cell):
-            self.take = cell.follow_rows().take
+            self.take = cell.follow_records().take
             return
         plan, memory = find_running(cell.config.cell.name)
         fd = os.open(memory, os.O_RDONLY | os.O_CLOEXEC)
@@ -196,7 +196,7 @@ def running(config: CellConfig, file: str, as_node: bool) -> Iterator[Any]:
     node = subprocess.Popen([*command, "-p", f"cell.name:={config.cell.name}"])
     try:
         with NodeCell() as cell:
-            switch = cell.ask_switch(laws, strictness="force_auto", timeout=5.0)
+            switch = cell.request_switch(laws, strictness="force_auto", timeout=5.0)
             while not switch.poll():
                 time.sleep(0.01)
             yield cell

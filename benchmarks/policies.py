@@ -33,13 +33,13 @@ class Draw(GymTask):
         "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
         "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
     }
-    seconds = SECONDS
+    time_limit = SECONDS
 
     def reward(self, scene: Any) -> float:
         """Return nothing: there is no prize."""
         return 0.0
 
-    def is_done(self, scene: Any) -> bool:
+    def is_success(self, scene: Any) -> bool:
         """Go on until the time is over."""
         return False
 

@@ -71,11 +71,11 @@ def cpu_ns(pid: int) -> int:
 def window(cell: Cell, seconds: float) -> Window:
     """Look at the loop for a while."""
     time.sleep(SETTLE)
-    seen, _ = cell.rows(10**15)
-    first, begin = cell.row(), cpu_ns(cell.loop_pid)
+    seen, _ = cell.records(10**15)
+    first, begin = cell.latest_record(), cpu_ns(cell.loop_pid)
     time.sleep(seconds)
-    last, end = cell.row(), cpu_ns(cell.loop_pid)
-    _, rows = cell.rows(seen)
+    last, end = cell.latest_record(), cpu_ns(cell.loop_pid)
+    _, rows = cell.records(seen)
     cycles = int(last["cycle"] - first["cycle"])
     return Window(
         (end - begin) * 1e-3 / cycles,

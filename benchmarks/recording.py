@@ -33,13 +33,13 @@ class Wander(GymTask):
         "left": {"position": [0.0, 0.4, 0.0], "gripper": False},
         "right": {"position": [0.0, -0.4, 0.0], "gripper": False},
     }
-    seconds = 1e6
+    time_limit = 1e6
 
     def reward(self, scene: Any) -> float:
         """Return nothing: there is no prize."""
         return 0.0
 
-    def is_done(self, scene: Any) -> bool:
+    def is_success(self, scene: Any) -> bool:
         """Return False: nothing is to be reached."""
         return False
 
@@ -67,7 +67,7 @@ def record(env: CellEnv, folder: Path, frames: int) -> Dataset:
     """Record an episode while targets wander, and say once a minute how far it is."""
     begun, used = time.monotonic(), time.process_time()
     with EpisodeRecorder(env, folder, instruction="wander") as recorder:
-        recorder.begin(0)
+        recorder.start_episode(0)
         for k in range(frames):
             phase = 2.0 * np.pi * k / (4.0 * env.rate)
             recorder.step(0.1 * np.tile([np.sin(phase), np.cos(phase), 0, 0, 0, 0], 2))

@@ -61,7 +61,7 @@ def window(settings: dict[str, Any], seconds: float) -> tuple[Any, ClockLoop]:
     """
     with Cell(CellConfig.from_dict(settings)) as cell:
         time.sleep(SETTLE)
-        follower = cell.follow_rows()
+        follower = cell.follow_records()
         parts = []
         with ClockLoop() as loop:
             ends = time.monotonic() + seconds

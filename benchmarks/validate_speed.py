@@ -81,7 +81,7 @@ def main() -> None:
                 run = rig.run(turn)
                 taken = time.process_time() - begin
                 # the world's time: what settles before the first target is simulated, too
-                world = float(rig.cell.row()["time"]) if rig.cell is not None else np.nan
+                world = float(rig.cell.latest_record()["time"]) if rig.cell is not None else np.nan
                 settled[name] = world - options.seconds
                 each = taken / world
                 found[name].append((each, each / (0.5 * (before + yardstick(bench)))))

@@ -53,7 +53,7 @@ class Wall(Controllet[Target, WallParams]):
 
 
 maker = StateMaker()
-states = maker.at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
+states = maker.states_at([np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])])
 law, target = Wall(maker.context, WallParams(height=0.5)), Target(1)
 law.on_activate(states, target)
 law.update(states, target, PERIOD)

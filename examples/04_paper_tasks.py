@@ -214,7 +214,7 @@ def task4(
                 table = cell.simulation.pose("table")
                 lower = Pose(table.position - [0.0, 0.0, 0.5], table.rotation)
                 cell.simulation.set_pose("table", lower)
-                before, cycles = cell.pose("arm").position, cell.rows()[0]
+                before, cycles = cell.pose("arm").position, cell.records()[0]
             cell.step(STEP)
             here = cell.pose("arm").position
             now = cell.simulation.contact_force("arm_fr3_tool", "table")[2]
@@ -222,7 +222,7 @@ def task4(
             tank = cell.report("arm/law")["impedance tank [J]"]
             trace.add(t, force=now, force_desired=force, path_error=off, z=here[2], path_tank=tank)
             if drop_table and k == 650:
-                arms = cell.rows(cycles)[1]["arms"][:, 0]
+                arms = cell.records(cycles)[1]["arms"][:, 0]
                 fall = before[2] - arms["position_ee_in_base"][:, 2].min()
                 speed = np.linalg.norm(arms["twist_ee_in_base"][:, :3], axis=1).max()
                 trace.result = {"fall after contact loss [m]": fall, "speed [m/s]": speed}

@@ -59,14 +59,14 @@ class Hand:
     def go(self, middle: np.ndarray, touching: tuple[str, ...] = ()) -> None:
         """Move to the grasp of a bar with this middle, (3,) [m]."""
         here = self.cell.pose(self.arm)
-        self.move(here.at(middle + self.end - self.base), touching)
+        self.move(here.with_position(middle + self.end - self.base), touching)
 
     def carry(self, middle: np.ndarray) -> None:
         """Carry the bar until its middle is here, (3,) [m], however it has rotated."""
         here, bar = self.cell.pose(self.arm), self.cell.objects()["bar"]
         low = BAR["size"][0] * abs(bar.rotation[2, 0])  # Height of its middle above its lower end.
         way = middle + [0.0, 0.0, low + 0.003] - bar.position
-        self.move(here.at(here.position + way), ("table",))
+        self.move(here.with_position(here.position + way), ("table",))
 
     def take(self, middle: np.ndarray) -> None:
         """Approach the bar from above, and grasp it."""
@@ -82,16 +82,21 @@ class Hand:
         """Open the fingers, and move up and aside."""
         self.fingers.move(0.078).wait()
         here = self.cell.pose(self.arm)
-        up = here.at(here.position + 0.5 * OVER)
-        self.move(up.at(up.position + self.aside), ("bar", "table"), [{self.arm: up}])
+        up = here.with_position(here.position + 0.5 * OVER)
+        self.move(up.with_position(up.position + self.aside), ("bar", "table"), [{self.arm: up}])
 
     def move(
         self, pose: Pose, touching: tuple[str, ...], via: Sequence[dict[str, Pose]] = ()
     ) -> None:
         """Move to a pose. The other arm has its own pose as its goal, so it does not give way."""
         stay = {arm: self.cell.state(arm).q for arm in self.cell.arms if arm != self.arm}
-        how = {"keep": "orientation", "clearance": 0.01, "speed": 0.5, "patience": 60.0}
-        self.cell.move_to({**stay, self.arm: pose}, via=via, touching=touching, **how)
+        how = {
+            "path_constraint": "orientation",
+            "clearance": 0.01,
+            "velocity_scaling": 0.5,
+            "planning_time": 60.0,
+        }
+        self.cell.move_to({**stay, self.arm: pose}, via=via, allowed_contacts=touching, **how)
 
 
 def main() -> float:

@@ -91,7 +91,7 @@ class Hand:
         begin, end = self.goal, Pose(position, rotation)
         steps = max(1, round(begin.distance(end)[0] / 0.15 / (1e-3 * STEP)))
         for k in range(steps):
-            self.send(begin.between(end, (k + 1) / steps))
+            self.send(begin.interpolate(end, (k + 1) / steps))
         self.cell.step(300)
 
     def depth(self) -> float:

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multipanda_py.exceptions import ActuatorRefused, ParameterRejected
+from multipanda_py.exceptions import ActuatorRejected, ParameterRejected
 from multipanda_py.parameters import Spec, number, specs_of
 from multipanda_py.state import Vector
 
@@ -91,14 +91,14 @@ def values_by_name(
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRefused: If a parameter does not exist, has a wrong number of values, or is out of
+        ActuatorRejected: If a parameter does not exist, has a wrong number of values, or is out of
             bounds.
     """
     specs = _specs(params)
     for name in values:
         if name not in specs:
             known = ", ".join(specs)
-            raise ActuatorRefused(f"{kind}: parameter {name!r} does not exist; known: {known}")
+            raise ActuatorRejected(f"{kind}: parameter {name!r} does not exist; known: {known}")
     return {
         name: _values(kind, spec, values.get(name, spec.default), n_joints)
         for name, spec in specs.items()
@@ -114,7 +114,7 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not a number.
+        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number.
     """
     try:
         text = np.asarray(value)
@@ -122,10 +122,10 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
         text = np.array(None)
     # A conversion would also accept bools, and texts that look like numbers.
     if text.dtype.kind not in "fiu":
-        raise ActuatorRefused(f"{description}: got {value!r:.60}, allowed numbers")
+        raise ActuatorRejected(f"{description}: got {value!r:.60}, allowed numbers")
     values = text.astype(np.float64)
     if values.shape not in ((), (n_joints,)):
-        raise ActuatorRefused(
+        raise ActuatorRejected(
             f"{description}: got {values.size} numbers, allowed one or {n_joints}"
         )
     return np.broadcast_to(values, (n_joints,)).copy()
@@ -140,11 +140,11 @@ def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRefused: If the count is neither 1 nor ``n_joints``, or a value is not finite.
+        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not finite.
     """
     values = numbers_of_joints(description, value, n_joints)
     for joint in np.flatnonzero(~np.isfinite(values)):
-        raise ActuatorRefused(
+        raise ActuatorRejected(
             f"{description} of joint {joint + 1}: got {values[joint]:g}, allowed a finite number"
         )
     return values
@@ -158,11 +158,11 @@ def whole_number(description: str, value: Any) -> int:
         value: Value to check.
 
     Raises:
-        ActuatorRefused: If the value is less than 1 or not an integer; a bool is not accepted.
+        ActuatorRejected: If the value is less than 1 or not an integer; a bool is not accepted.
     """
     is_number = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_number or value < 1:
-        raise ActuatorRefused(f"{description}: got {value!r:.40}, allowed an integer >= 1")
+        raise ActuatorRejected(f"{description}: got {value!r:.40}, allowed an integer >= 1")
     return int(value)
 
 
@@ -175,12 +175,12 @@ def positive_number(description: str, value: Any, unit: str) -> float:
         unit: Unit of the value, for error messages.
 
     Raises:
-        ActuatorRefused: If the value is not a scalar number, is infinite, or is not above 0; a
+        ActuatorRejected: If the value is not a scalar number, is infinite, or is not above 0; a
             bool is not accepted.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0.0 < value < math.inf:
-        raise ActuatorRefused(f"{description}: got {value!r:.40}, allowed more than 0 {unit}")
+        raise ActuatorRejected(f"{description}: got {value!r:.40}, allowed more than 0 {unit}")
     return float(value)
 
 
@@ -193,13 +193,13 @@ def _values(kind: str, spec: Spec, value: Any, n_joints: int) -> Vector:
     several = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
     elements = list(value) if several else [value]
     if several and len(elements) != n_joints:
-        raise ActuatorRefused(
+        raise ActuatorRejected(
             f"{kind}: {spec.name}: got {len(elements)} numbers, allowed one or {n_joints}"
         )
     try:
         checked = [spec.check(_plain(element)) for element in elements]
     except ParameterRejected as error:
-        raise ActuatorRefused(f"{kind}: {error}") from None
+        raise ActuatorRejected(f"{kind}: {error}") from None
     values = np.full(n_joints, checked, dtype=np.float64)
     values.setflags(write=False)
     return values
@@ -265,7 +265,7 @@ class Actuator(ABC, Generic[P]):
         preset_high: Maximum stiffness presets, (n,).
 
     Raises:
-        ActuatorRefused: If the number of joints is below 1, a parameter does not exist or is out
+        ActuatorRejected: If the number of joints is below 1, a parameter does not exist or is out
             of bounds, or the presets do not change the stiffness.
 
     Thread: any; it has no state.
@@ -304,9 +304,9 @@ class Actuator(ABC, Generic[P]):
         return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     @classmethod
-    def refused(cls, what: str) -> ActuatorRefused:
-        """Return an error for a fault ``what``, preceded by the name of this kind of actuator."""
-        return ActuatorRefused(f"{cls.kind()}: {what}")
+    def rejected(cls, message: str) -> ActuatorRejected:
+        """Return an error with a message, preceded by the name of this kind of actuator."""
+        return ActuatorRejected(f"{cls.kind()}: {message}")
 
     @property
     def n_motors(self) -> int:
@@ -322,7 +322,7 @@ class Actuator(ABC, Generic[P]):
     def on_parameters(self) -> None:
         """Check combinations of parameters and precompute values that depend on them only.
 
-        Called once, after ``of`` is set. Raise :meth:`refused` for an invalid combination.
+        Called once, after ``of`` is set. Raise :meth:`rejected` for an invalid combination.
         """
 
     @abstractmethod
@@ -444,12 +444,12 @@ class Actuator(ABC, Generic[P]):
         """Check stiffness presets, and return one per joint, (n,).
 
         Raises:
-            ActuatorRefused: If their number is wrong, or one is not finite or out of range.
+            ActuatorRejected: If their number is wrong, or one is not finite or out of range.
         """
         values = numbers_of_joints(f"{self.kind()}: stiffness preset", preset, self.n_joints)
         low, high = self.preset_low, self.preset_high
         for joint in np.flatnonzero(~((values >= low) & (values <= high))):
-            raise self.refused(
+            raise self.rejected(
                 f"stiffness preset of joint {joint + 1}: got {values[joint]:g}, allowed "
                 f"{low[joint]:g} to {high[joint]:g} {self.preset_unit}".rstrip()
             )
@@ -468,7 +468,7 @@ class Actuator(ABC, Generic[P]):
             preset: Stiffness presets, one number or (n,).
 
         Raises:
-            ActuatorRefused: If the springs cannot exert the torque, a preset is out of range, a
+            ActuatorRejected: If the springs cannot exert the torque, a preset is out of range, a
                 value is not finite, or a count is wrong.
         """
         q = finite_numbers(f"{self.kind()}: q", q, self.n_joints)
@@ -479,7 +479,7 @@ class Actuator(ABC, Generic[P]):
             for end in self._ends(q, preset)
         )
         for joint in np.flatnonzero((desired < min_value) | (desired > max_value)):
-            raise self.refused(
+            raise self.rejected(
                 f"torque of joint {joint + 1}: got {desired[joint]:.4g} Nm, its springs "
                 f"can exert {min_value[joint]:.4g} to {max_value[joint]:.4g} Nm"
             )
@@ -517,7 +517,7 @@ class Actuator(ABC, Generic[P]):
                     break
         return result
 
-    def exertable(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
+    def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
         """Return the maximum torque that the springs can exert on each joint, (n,) [Nm].
 
         The maximum applies to both directions. It depends on the maximum deflection of the
@@ -530,7 +530,7 @@ class Actuator(ABC, Generic[P]):
                 linear second motor].
 
         Raises:
-            ActuatorRefused: If a preset is out of range.
+            ActuatorRejected: If a preset is out of range.
         """
         preset, empty = self.checked_preset(preset), np.zeros(self.n_joints)
         max_value, result = (
@@ -561,12 +561,12 @@ class Actuator(ABC, Generic[P]):
         """Check that the preset range is not empty and stays within the spring deflection."""
         low, high, limit = self.preset_low, self.preset_high, self._limit
         for joint in np.flatnonzero(low > high):
-            raise self.refused(
+            raise self.rejected(
                 f"preset_low of joint {joint + 1}: got {low[joint]:g}, allowed up to preset_high "
                 f"{high[joint]:g} {self.preset_unit}"
             )
         for joint in np.flatnonzero(self.is_antagonistic & (np.maximum(-low, high) >= limit)):
-            raise self.refused(
+            raise self.rejected(
                 f"presets of joint {joint + 1}: got {low[joint]:g} to {high[joint]:g} rad, "
                 f"allowed less than max_deflection {limit[joint]:g} rad"
             )
@@ -589,7 +589,7 @@ class Actuator(ABC, Generic[P]):
                         if not over.size:
                             continue
                         joint = min(int(over[0]), self.n_joints - 1)
-                        raise self.refused(
+                        raise self.rejected(
                             f"max_deflection of joint {joint + 1}: got {self._limit[joint]:g} "
                             f"rad, where springs exceed {_MAX_MAGNITUDE:.0e} Nm or Nm/rad. Lower "
                             f"it."
@@ -605,7 +605,7 @@ class Actuator(ABC, Generic[P]):
         for joint in np.flatnonzero((low < high) & (np.abs(stiff - soft) <= min_value)):
             specs = [spec for spec in specs_of(self.Params) if spec.name in self.identified]
             units = ", ".join(f"{spec.name} [{spec.unit}]" for spec in specs)
-            raise self.refused(
+            raise self.rejected(
                 f"stiffness of joint {joint + 1}: got {soft[joint]:.4g} Nm/rad at preset "
                 f"{low[joint]:g} and {stiff[joint]:.4g} at {high[joint]:g}, nearly the "
                 f"same; were parameters exchanged? {units}".rstrip()

@@ -45,8 +45,8 @@ class Backend(ABC, Generic[SettingsT]):
             node with these settings as parameters. If empty, both have the name of the backend.
         settings: Settings of the cell file, by index of the arm.
         present: Presence of the movable objects in the scene, 1 or 0, (n,). The loop owns this
-            array and records it; see :meth:`spawn`.
-        time: Time of the simulated world [s], if ``keeps_time``.
+            array and records it; see :meth:`spawn_object`.
+        time: Time of the simulated world [s], if ``provides_time``.
         warnings: Messages for the user after :meth:`connect` or a recovery. The reader clears the
             list.
         notices: Messages for the user at run time. The loop reports each as an event.
@@ -61,14 +61,14 @@ class Backend(ABC, Generic[SettingsT]):
     measures_objects: ClassVar[bool] = False
     """True if the backend fills ``objects`` with measured poses. Otherwise objects are at their
     declared poses, or attached to the gripper that holds them."""
-    keeps_time: ClassVar[bool] = False
+    provides_time: ClassVar[bool] = False
     """True if its world is simulated, so that :attr:`time` can serve as the clock of the cell."""
     simulates_actuators: ClassVar[bool] = False
     """True if its arms may have compliant actuators; see :mod:`.actuator_section`."""
-    rotors_in_torques: ClassVar[bool] = True
+    torques_include_rotors: ClassVar[bool] = True
     """True if measured torques include the inertial torque of the rotors. False for joint torque
     sensors on the link side of the gears."""
-    answer_periods: ClassVar[int] = 0
+    response_cycles: ClassVar[int] = 0
     """Delay between a state and the torque computed from it [periods]. Above 0 if the robot
     applies the latest command only at the start of its next period."""
     time: float = 0.0
@@ -115,7 +115,9 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return a handle on the gripper of an arm, or None if :meth:`grip` executes its commands.
+        """Return a handle on the gripper of an arm.
+
+        None if :meth:`command_gripper` executes its commands.
 
         Args:
             arm: Name of the arm, which has a gripper.
@@ -127,7 +129,7 @@ class Backend(ABC, Generic[SettingsT]):
         return None
 
     @classmethod
-    def describe_silence(cls, arms: Sequence[str]) -> str:
+    def describe_stall(cls, arms: Sequence[str]) -> str:
         """Return a text on what arms do while the loop is stalled; empty if unknown."""
         return ""
 
@@ -139,12 +141,12 @@ class Backend(ABC, Generic[SettingsT]):
             BackendError: If an arm cannot be reached.
         """
 
-    def begin(self) -> None:
+    def enable_commands(self) -> None:
         """Start the execution of commands, after the warm-up of the loop."""
 
     @property
-    def has_begun(self) -> bool:
-        """True if every arm executes its commands after :meth:`begin`, or has a fault."""
+    def commands_enabled(self) -> bool:
+        """True if every arm executes its commands, or has a fault."""
         return True
 
     def finish_start(self) -> None:
@@ -182,7 +184,7 @@ class Backend(ABC, Generic[SettingsT]):
             fresh: Indices in the cell of the arms that the loop updates in this cycle.
         """
 
-    def grip(self, arm: int, number: int, record: Vector) -> None:
+    def command_gripper(self, arm: int, number: int, record: Vector) -> None:
         """Start a gripper command, or store a measurement of a gripper driven outside of the loop.
 
         Args:
@@ -198,7 +200,7 @@ class Backend(ABC, Generic[SettingsT]):
         else:
             state.gripper[:2] = number, Outcome.FAILED
 
-    def thing_in_hand(self, arm: int) -> int:
+    def grasped_object(self, arm: int) -> int:
         """Return the number of the movable object that a gripper grasped, from 1; 0 if unknown.
 
         Called when the gripper of an arm has started to hold an object.
@@ -219,7 +221,7 @@ class Backend(ABC, Generic[SettingsT]):
     def configure(self, arm: int, settings: SettingsT) -> None:
         """Start to change the settings of an arm, all of them together, and return immediately.
 
-        :meth:`settings_answers` returns the result when the arm executes torques again. This
+        :meth:`settings_responses` returns the result when the arm executes torques again. This
         default implementation accepts all settings and does not use them.
 
         Args:
@@ -231,12 +233,12 @@ class Backend(ABC, Generic[SettingsT]):
         """
         self._configured.append((arm, ""))
 
-    def answers_configure(self, arm: int) -> bool:
+    def responds_to_configure(self, arm: int) -> bool:
         """Return True if an answer to :meth:`configure` of an arm is due."""
-        own = getattr(self.settings_answers, "__func__", None) is not Backend.settings_answers
+        own = getattr(self.settings_responses, "__func__", None) is not Backend.settings_responses
         return own or any(index == arm for index, _ in self._configured)
 
-    def settings_answers(self) -> Sequence[tuple[int, str]]:
+    def settings_responses(self) -> Sequence[tuple[int, str]]:
         """Return each arm that has accepted or rejected the settings of :meth:`configure`.
 
         Its index is followed by the reason of the rejection, or by "" if it has accepted them.
@@ -245,8 +247,8 @@ class Backend(ABC, Generic[SettingsT]):
         answers, self._configured = self._configured, []
         return answers
 
-    def place(self, record: Vector) -> None:
-        """Set the pose and velocity of a movable object. Called only if :attr:`keeps_time`.
+    def set_object_pose(self, record: Vector) -> None:
+        """Set the pose and velocity of a movable object. Called only if :attr:`provides_time`.
 
         Args:
             record: Index of the object, pose and velocity, (14,). The pose is position [m] and
@@ -255,11 +257,11 @@ class Backend(ABC, Generic[SettingsT]):
         """
         raise BackendError(f"{type(self).__name__}: cannot move objects")
 
-    def inside(self, record: Vector) -> tuple[str, float] | None:
+    def find_penetration(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object at a given pose would penetrate, or None.
 
         Args:
-            record: Pose of the object, as in :meth:`place`.
+            record: Pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
             Name of the arm and penetration depth beyond a resting contact [m]. None without
@@ -267,11 +269,11 @@ class Backend(ABC, Generic[SettingsT]):
         """
         return None
 
-    def spawn(self, record: Vector) -> tuple[str, float] | None:
+    def spawn_object(self, record: Vector) -> tuple[str, float] | None:
         """Add an absent object to the scene, unless its pose is occupied.
 
         Args:
-            record: Pose of the object, as in :meth:`place`.
+            record: Pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
             Name of the obstacle (an arm, an object or ``floor``) and penetration depth [m]; None
@@ -279,8 +281,8 @@ class Backend(ABC, Generic[SettingsT]):
         """
         raise BackendError(f"{type(self).__name__}: cannot spawn objects")
 
-    def remove(self, thing: int) -> None:
-        """Remove an object from the scene, by its index as in :meth:`place`."""
+    def delete_object(self, object_index: int) -> None:
+        """Remove an object from the scene, by its index as in :meth:`set_object_pose`."""
         raise BackendError(f"{type(self).__name__}: cannot remove objects")
 
     def save(self) -> object | None:
@@ -302,7 +304,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
         raise BackendError(f"backend {type(self).__name__} cannot restore a saved state")
 
-    def engage(self, arm: int, interface: str) -> None:
+    def switch_interface(self, arm: int, interface: str) -> None:
         """Start to change the command interface of an arm at rest; returns at once.
 
         The command is ``tau`` of its state for ``effort``, else ``joint_command``, whose first row

@@ -36,7 +36,7 @@ def _six() -> Vector:
 
 
 @dataclass(frozen=True, eq=False)
-class Handover:
+class BumplessTransfer:
     """Torque and wrench that one arm transfers to the next controllet (bumpless transfer).
 
     For an arm at rest, the commanded torque is transferred, even if the sensors measure another
@@ -79,16 +79,16 @@ class Handover:
         return math.sqrt(float(np.dot(self.wrench_in_base[3:], self.wrench_in_base[3:])))
 
     @property
-    def matters(self) -> bool:
+    def is_significant(self) -> bool:
         """True if the force or torque is large enough to report."""
         return self.force > SMALL_FORCE or self.torque > SMALL_TORQUE
 
-    def within(self, force: float) -> Handover:
+    def within(self, force: float) -> BumplessTransfer:
         """Return a copy, scaled down to a maximum force [N]."""
         if self.force <= force:
             return self
         scale = force / self.force
-        return Handover(
+        return BumplessTransfer(
             self.tau * scale,
             self.wrench_in_base * scale,
             self.contact_in_base * scale,
@@ -108,7 +108,7 @@ class Handover:
             return _six()
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
-    def as_requested(self, jacobian: Matrix) -> Handover:
+    def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
         """Return a copy with the requested force if the wrench is near it, else this handover.
 
         A spring that starts with less force stays below the request, and friction reduces the
@@ -125,7 +125,7 @@ class Handover:
             max(COMPENSATED_FORCE, COMPENSATED_FRACTION * whole), 0.5 * whole
         ):
             return self
-        return Handover(
+        return BumplessTransfer(
             self.tau + np.dot(missing, jacobian),
             self.wrench_in_base + missing,
             self.contact_in_base + missing,
@@ -133,24 +133,24 @@ class Handover:
             self.requested_in_base,
         )
 
-    def words(self, name: str, share: float) -> str:
+    def describe(self, name: str, fraction: float) -> str:
         """Return a sentence about the force that a switch preserves; empty if the force is small.
 
         Args:
             name: Name of the arm.
-            share: Fraction of the force that is preserved, 0 to 1.
+            fraction: Fraction of the force that is preserved, 0 to 1.
         """
-        if not self.matters:
+        if not self.is_significant:
             return ""
         force, unit = (self.force, "N") if self.force > SMALL_FORCE else (self.torque, "Nm")
         if self.requested_in_base.any():
             whole = self.wrench_in_base + self.missing_in_base
             size = max(force, math.sqrt(float(np.dot(whole[:3], whole[:3]))))
-            force, share = size, share * force / max(size, 1e-9)
-        if share > 0.98:
+            force, fraction = size, fraction * force / max(size, 1e-9)
+        if fraction > 0.98:
             return f"{name} keeps {force:.1f} {unit}"
-        if share > 0.02:
-            return f"{name} keeps {share * force:.1f} of {force:.1f} {unit}"
+        if fraction > 0.02:
+            return f"{name} keeps {fraction * force:.1f} of {force:.1f} {unit}"
         load_text = f"load_mass is {self.load_mass:g} kg; set it if a payload caused this force"
         return f"{name} releases {force:.1f} {unit} ({load_text})"
 
@@ -175,7 +175,7 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
     return wrench
 
 
-def share_of(reached: Vector, desired: Vector) -> float:
+def fraction_of(reached: Vector, desired: Vector) -> float:
     """Return the fraction of a desired wrench that is reached.
 
     It is the fraction of the force along its direction, or of the torque if the force is small.
@@ -226,9 +226,12 @@ class Context:
         objects: Objects in the scene.
         object_poses: Live poses of the movable objects, in order, (n, 7): position, w x y z.
             Absent objects are parked far from the cell.
-        touches: Intended contacts of the grippers, as in :attr:`Controllet.touches`.
-        led: Indices of own arms that a person guides, as in :attr:`Controllet.led`.
-        touching: Pairs of names that are meant to touch: arms, ``arm/gripper``, objects, floor.
+        contact_classes: Intended contacts of the grippers, as in
+            :attr:`Controllet.contact_classes`.
+        leader_arms: Indices of own arms that a person guides, as in
+            :attr:`Controllet.leader_arms`.
+        allowed_contacts: Pairs of names that are meant to touch: arms, ``arm/gripper``, objects,
+            floor.
         notices: Messages that the loop has not reported yet; see :meth:`notify`.
     """
 
@@ -238,9 +241,9 @@ class Context:
     other_states: tuple[ArmState, ...] = ()
     objects: tuple[SceneObject, ...] = ()
     object_poses: Vector = field(default_factory=lambda: np.zeros((0, 7)))
-    touches: tuple[str, ...] = ()
-    touching: tuple[tuple[str, str], ...] = ()
-    led: tuple[int, ...] = ()
+    contact_classes: tuple[str, ...] = ()
+    allowed_contacts: tuple[tuple[str, str], ...] = ()
+    leader_arms: tuple[int, ...] = ()
     notices: list[str] = field(default_factory=list)
 
     def notify(self, text: str) -> None:
@@ -301,7 +304,7 @@ class Context:
         return [np.array(arm.rotation_base_in_world) for arm in self.arms]
 
     @classmethod
-    def of(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
+    def from_arms(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
         """Return a context without other arms and objects.
 
         Args:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.parameters import NoParams
 from multipanda_py.state import COMMAND_INTERFACES, MAX_REPORT_VALUES, ArmState, Vector
 from multipanda_py.targets import Report, Target
@@ -89,22 +89,22 @@ TargetT = TypeVar("TargetT", bound=Target)
 ParamsT = TypeVar("ParamsT")
 
 
-class Pacer(Protocol):
+class ReferenceLimiter(Protocol):
     """Object that limits the speed of a reference, such as a :class:`.Feature`."""
 
     @property
-    def may_slow(self) -> bool:
-        """True if :meth:`pace` could return less than 1 in this cycle."""
+    def can_slow_down(self) -> bool:
+        """True if :meth:`velocity_scale` could return less than 1 in this cycle."""
 
-    def foresee(self, ahead: float, speed: float) -> None:
-        """Announce a reference that moves ahead of its tool; :meth:`pace` is called later.
+    def announce_reference(self, ahead: float, speed: float) -> None:
+        """Announce a reference that moves ahead of its tool, before :meth:`velocity_scale`.
 
         Args:
             ahead: Distance of the reference from the tool [m].
             speed: Speed of the reference [m/s].
         """
 
-    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
+    def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
         Args:
@@ -113,8 +113,8 @@ class Pacer(Protocol):
             ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
         """
 
-    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`pace` returns nearly zero; empty if it does not.
+    def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
+        """Return the reason why :meth:`velocity_scale` returns nearly zero; empty if it does not.
 
         Args:
             arm: Index of the arm in its controllet.
@@ -141,14 +141,15 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         followed: Planned reference that replaces the target, by channel, in the format of the
             target. The arrays must stay the same objects. Cycle records store it as the reference.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
-        pacers: Features of the instance that limit the reference speed, for example at obstacles.
+        reference_limiters: Features of the instance that limit the reference speed, for example
+            at obstacles.
         is_free: True if the tool has a direction without a spring, per arm. Torque terms that must
             not act on the tool must not drive such a direction, because nothing brakes it. Written
             at the activation and in :meth:`update`.
-        softest: Index of the arm with the reported :data:`.STIFFNESS_SCALE`; -1 if it belongs to
-            all arms together.
+        min_scale_arm: Index of the arm with the reported :data:`.STIFFNESS_SCALE`; -1 if it
+            belongs to all arms together.
 
-    Thread: control, except the constructor and :meth:`refuse`, which any thread may call.
+    Thread: control, except the constructor and :meth:`check_params`, which any thread may call.
     """
 
     Params: ClassVar[type[Any]] = NoParams
@@ -165,16 +166,17 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     other code reads, and plain text otherwise."""
     default_features: ClassVar[tuple[str, ...]] = ()
     """Features of an instance whose configuration does not name any."""
-    for_features: ClassVar[tuple[str, ...]] = ()
+    feature_channels: ClassVar[tuple[str, ...]] = ()
     """Channels of its target that only features read. Their targets are rejected if no feature
     that reads them is present."""
     plans_motion: ClassVar[bool] = False
     """True if the controllet itself limits its motion to a target; otherwise a governor does."""
-    touches: ClassVar[tuple[str, ...]] = ()
-    """Objects that its grippers are meant to approach: ``things`` in the scene, or ``hands`` of
-    its other arms. By default, collision avoidance does not repel the grippers from these
-    objects."""
-    led: ClassVar[tuple[int, ...]] = ()
+    contact_classes: ClassVar[tuple[str, ...]] = ()
+    """Objects that its grippers are meant to approach.
+
+    These are ``objects`` in the scene, or ``grippers`` of its other arms. By default, collision
+    avoidance does not repel the grippers from these objects."""
+    leader_arms: ClassVar[tuple[int, ...]] = ()
     """Indices of its arms that a person guides and that its other arms follow. If they come near
     each other, collision avoidance moves the other arms only."""
 
@@ -193,13 +195,13 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             self.command = JointVectors(context.joint_zeros())
         self.followed: Mapping[str, Sequence[Vector]] = {}
         self.report: Vector = np.zeros(MAX_REPORT_VALUES)
-        self.pacers: Sequence[Pacer] = ()
-        self.softest = 0
+        self.reference_limiters: Sequence[ReferenceLimiter] = ()
+        self.min_scale_arm = 0
         self.is_free = [False] * context.n_arms
         self.on_parameters()
 
     @classmethod
-    def refuse(
+    def check_params(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
         """Return faults of a combination of parameters, each of which is within its own bounds.
@@ -219,14 +221,14 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Called between two cycles.
         """
 
-    def on_target(self, channel: str, place: int, target: TargetT) -> None:
+    def on_target(self, channel: str, arm_index: int, target: TargetT) -> None:
         """Precompute values that depend on a new target, which ``target`` already contains.
 
         Called before the update of the same cycle.
 
         Args:
             channel: Name of the channel that received a value.
-            place: Index of the arm; 0 for channels of the whole instance.
+            arm_index: Index of the arm; 0 for channels of the whole instance.
             target: Target of the instance.
         """
 
@@ -241,18 +243,18 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Called at the start of the first cycle.
         """
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: TargetT, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
         """Continue with the force of the previous controllet, right after :meth:`on_activate`.
 
         If possible, move the initial target so that the torque at rest equals that of
-        ``handovers``: no motion occurs and no force is lost. By default the force is released.
+        ``transfers``: no motion occurs and no force is lost. By default the force is released.
 
         Args:
             states: States as for :meth:`on_activate`.
             target: Target, as set by :meth:`on_activate`.
-            handovers: Transferred torques and wrenches, one per arm; zero for a free arm.
+            transfers: Transferred torques and wrenches, one per arm; zero for a free arm.
 
         Returns:
             Message about the preserved force for the answer to the switch; empty if there was
@@ -261,7 +263,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         Called at the start of the first cycle.
         """
         return "; ".join(
-            filter(None, (h.words(state.name, 0.0) for state, h in zip(states, handovers)))
+            filter(None, (h.describe(state.name, 0.0) for state, h in zip(states, transfers)))
         )
 
     def requested_force(
@@ -313,23 +315,27 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         velocity: Vector = space.minv_jt.dot(inertia.dot(state.twist_ee_in_base))
         return velocity
 
-    def pace(self, arm: int, dq: Vector) -> float:
-        """Return the fraction of a reference's joint velocity that the ``pacers`` allow, 0 to 1.
+    def velocity_scale(self, arm: int, dq: Vector) -> float:
+        """Return the allowed fraction of a reference's joint velocity, 0 to 1.
+
+        It is the smallest one of the ``reference_limiters``.
 
         Args:
             arm: Index of the arm in this controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
         """
-        return min((pacer.pace(arm, dq) for pacer in self.pacers), default=1.0)
+        return min(
+            (limiter.velocity_scale(arm, dq) for limiter in self.reference_limiters), default=1.0
+        )
 
-    def in_the_way(self, arm: int, dq: Vector) -> str:
-        """Return the reasons of all ``pacers`` that stop a reference, as text.
+    def blocked_by(self, arm: int, dq: Vector) -> str:
+        """Return the reasons of all ``reference_limiters`` that stop a reference, as text.
 
         Args:
             arm: Index of the arm in this controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
         """
-        words = filter(None, (pacer.in_the_way(arm, dq) for pacer in self.pacers))
+        words = filter(None, (limiter.blocked_by(arm, dq) for limiter in self.reference_limiters))
         return "; ".join(words) or "a feature limits the speed"
 
     def on_deactivate(self) -> None:

@@ -42,7 +42,7 @@ class ConfigurationError(MultipandaError, ValueError):
         super().__init__("\n".join(faults))
 
 
-class FileRefused(MultipandaError, OSError):
+class FileRejected(MultipandaError, OSError):
     """Raised if a file is not a regular file, is too large, or is not text.
 
     Its arguments are those of OSError: number, reason and path.
@@ -53,15 +53,15 @@ class UnknownName(ConfigurationError, LookupError):
     """Raised if a name does not exist. Lists the known names.
 
     Args:
-        what: Kind of the name, such as "arm", with which the message begins.
+        kind: Kind of the name, such as "arm", with which the message begins.
         got: Name that does not exist.
         known: Names that exist.
     """
 
-    def __init__(self, what: str, got: str, known: Sequence[str]) -> None:
+    def __init__(self, kind: str, got: str, known: Sequence[str]) -> None:
         self.got, self.known = got, tuple(known)
         names = ", ".join(known) if known else "none"
-        super().__init__(f"{what} {got!r} does not exist; known: {names}")
+        super().__init__(f"{kind} {got!r} does not exist; known: {names}")
 
 
 class TargetRejected(MultipandaError, ValueError):
@@ -104,7 +104,7 @@ class TareRejected(MultipandaError, ValueError):
     """Raised if a tare, or its removal, is rejected; the offsets stay unchanged."""
 
 
-class HoldingRejected(MultipandaError, ValueError):
+class AttachmentRejected(MultipandaError, ValueError):
     """Raised if an object cannot be attached to a gripper as requested."""
 
 
@@ -124,11 +124,11 @@ class RecoveryFailed(MultipandaError, RuntimeError):
         self.reasons = dict(reasons or {})
 
 
-class ActuatorRefused(MultipandaError, ValueError):
+class ActuatorRejected(MultipandaError, ValueError):
     """Raised if parameters, preset, mode or command of a compliant actuator are invalid."""
 
 
-class ContractBroken(MultipandaError, AssertionError):
+class ContractViolation(MultipandaError, AssertionError):
     """Raised if a plug-in violates its contract; the message names the violated part."""
 
 
@@ -148,7 +148,7 @@ class LoopTimeout(MultipandaError, TimeoutError):
     """Raised if the control loop does not answer in time."""
 
 
-class SimulationRefused(MultipandaError, ValueError):
+class SimulationRejected(MultipandaError, ValueError):
     """Raised if the simulation of a cell rejects a request, or does not support it."""
 
 
@@ -177,15 +177,15 @@ class LogError(MultipandaError, ValueError):
     """Raised if a log cannot be read, written or interpreted."""
 
 
-class ValidationRefused(MultipandaError, ValueError):
+class ValidationRejected(MultipandaError, ValueError):
     """Raised if data to compare do not match, or a validation task cannot be executed."""
 
 
-class IdentificationRefused(MultipandaError, ValueError):
+class IdentificationRejected(MultipandaError, ValueError):
     """Raised if data do not determine the requested parameters; the message has the reason."""
 
 
-class ShadowRefused(MultipandaError, ValueError):
+class MonitorRejected(MultipandaError, ValueError):
     """Raised if the digital twin cannot follow a log or an arm, or a tolerance band is invalid."""
 
 
@@ -197,9 +197,9 @@ class PolicyFailed(MultipandaError, RuntimeError):
     """Raised if the output of a policy is unusable; the arms hold."""
 
 
-class NodeRefused(MultipandaError, RuntimeError):
+class NodeRejected(MultipandaError, RuntimeError):
     """Raised if the node of a running cell rejects a request."""
 
 
-class DatasetRefused(MultipandaError, ValueError):
+class DatasetRejected(MultipandaError, ValueError):
     """Raised if recorded episodes are truncated, of another robot, or lack requested data."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic
 
 from multipanda_py import registry
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.controllet import Controllet, ParamsT
 from multipanda_py.parameters import NoParams, Robots, Spec, flag, specs_of
 from multipanda_py.state import ArmState, Vector
@@ -28,21 +28,22 @@ class Feature(Generic[ParamsT]):
     Attributes:
         context: Arms of the controllet and their environment.
         params: Current parameters; replaced as a whole between two cycles.
-        needs: Attributes that the target of the controllet must have, such as ``posture``.
-        pacers: Features of the same controllet that limit the speed of a reference.
-        law: Controllet to which the feature belongs; None outside a loop.
+        requires: Attributes that the target of the controllet must have, such as
+            ``nullspace_configuration``.
+        reference_limiters: Features of the same controllet that limit the speed of a reference.
+        controllet: Controllet to which the feature belongs; None outside a loop.
 
     Thread: control, except the constructor, which any thread may call.
     """
 
     Params: ClassVar[type[Any]] = NoParams
-    needs: ClassVar[tuple[str, ...]] = ()
+    requires: ClassVar[tuple[str, ...]] = ()
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     """Channels that this feature adds to those of its controllet: names of built-in channels, or
     new declarations."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """Channels of the controllet that the feature uses, out of ``Controllet.for_features``."""
-    last: ClassVar[bool] = False
+    """Channels of the controllet that the feature uses, out of ``Controllet.feature_channels``."""
+    runs_last: ClassVar[bool] = False
     """True if :meth:`add` uses the torques of all other features and so must run after them."""
 
     order: ClassVar[int] = 0
@@ -50,7 +51,7 @@ class Feature(Generic[ParamsT]):
     features that change goals run before it, features that limit the reference after it."""
 
     @classmethod
-    def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
+    def is_implicit_for(cls, controllet_class: type[Controllet[Any, Any]]) -> bool:
         """Return True if every instance of a controllet gets this feature, configured or not."""
         return False
 
@@ -63,8 +64,8 @@ class Feature(Generic[ParamsT]):
         """
         self.context = context
         self.params = params
-        self.pacers: list[Feature[Any]] = []
-        self.law: Controllet[Any, Any] | None = None
+        self.reference_limiters: list[Feature[Any]] = []
+        self.controllet: Controllet[Any, Any] | None = None
         self.on_parameters()
 
     def on_parameters(self) -> None:
@@ -78,15 +79,15 @@ class Feature(Generic[ParamsT]):
             target: Target, already set by the controllet.
         """
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: Any, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: Any, transfers: Sequence[BumplessTransfer]
     ) -> None:
         """Continue transferred torques that the controllet itself does not continue.
 
         Args:
             states: States as for :meth:`on_activate`.
             target: Target, set by the controllet for its part of the torques.
-            handovers: Transferred torques and wrenches, one per arm.
+            transfers: Transferred torques and wrenches, one per arm.
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
@@ -100,7 +101,7 @@ class Feature(Generic[ParamsT]):
 
     def is_free(self, arm: int) -> bool:
         """Return True if the tool of an arm has a direction without a spring of the controllet."""
-        return self.law is not None and self.law.is_free[arm]
+        return self.controllet is not None and self.controllet.is_free[arm]
 
     @property
     def settled(self) -> bool:
@@ -115,12 +116,12 @@ class Feature(Generic[ParamsT]):
         """
         return False
 
-    def on_target(self, channel: str, place: int, target: Any) -> None:
+    def on_target(self, channel: str, arm_index: int, target: Any) -> None:
         """Process a new target, which ``target`` already contains.
 
         Args:
             channel: Name of the channel that received a value.
-            place: Index of the arm; 0 for channels of the whole controllet.
+            arm_index: Index of the arm; 0 for channels of the whole controllet.
             target: Target, which may be changed before the controllet reads it.
 
         Called before ``on_target`` of the controllet.
@@ -141,12 +142,12 @@ class Feature(Generic[ParamsT]):
         """
 
     @property
-    def may_slow(self) -> bool:
-        """True if :meth:`pace` could return less than 1 in this cycle."""
+    def can_slow_down(self) -> bool:
+        """True if :meth:`velocity_scale` could return less than 1 in this cycle."""
         return True
 
-    def foresee(self, ahead: float, speed: float) -> None:
-        """Announce a reference that moves ahead of its arm; :meth:`pace` is called later.
+    def announce_reference(self, ahead: float, speed: float) -> None:
+        """Announce a reference that moves ahead of its arm, before :meth:`velocity_scale`.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -155,7 +156,7 @@ class Feature(Generic[ParamsT]):
         Called in every cycle with such a reference.
         """
 
-    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
+    def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
         Controllets and features that move a reference call this before they move it.
@@ -169,8 +170,8 @@ class Feature(Generic[ParamsT]):
         """
         return 1.0
 
-    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`pace` returns nearly zero; empty if it does not.
+    def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
+        """Return the reason why :meth:`velocity_scale` returns nearly zero; empty if it does not.
 
         Called once when this limit has ended a motion or stopped a reference.
 
@@ -244,5 +245,5 @@ def feature_names(
         chosen: Features in the cell file; None for the default features of the class.
     """
     names = law.default_features if chosen is None else chosen
-    standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).stands_before(law))
+    standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).is_implicit_for(law))
     return tuple(dict.fromkeys((*names, *standing)))

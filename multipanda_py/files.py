@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from multipanda_py.exceptions import ConfigurationError, FileRefused
+from multipanda_py.exceptions import ConfigurationError, FileRejected
 
 MAX_TEXT_SIZE = 1 << 20
 """Maximum size of hand-written files: cells, parameters, tasks, robots [bytes]."""
@@ -37,20 +37,20 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
         max_size: Maximum size [bytes]; None for files that are read in parts.
 
     Raises:
-        FileRefused: If it is not a regular file, or is larger.
+        FileRejected: If it is not a regular file, or is larger.
         OSError: If it cannot be opened.
     """
     try:
         descriptor = os.open(path, _FLAGS)
     except ValueError as error:  # The path contains a null character.
-        raise FileRefused(errno.EINVAL, str(error), str(path)) from None
+        raise FileRejected(errno.EINVAL, str(error), str(path)) from None
     file = os.fdopen(descriptor, "rb")
     try:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
-            raise FileRefused(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            raise FileRejected(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(status.st_mode):
-            raise FileRefused(errno.EINVAL, "is not a regular file", str(path))
+            raise FileRejected(errno.EINVAL, "is not a regular file", str(path))
         if max_size is not None and status.st_size > max_size:
             raise _too_large(path, max_size)
     except BaseException:
@@ -88,7 +88,7 @@ def read_bytes(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> bytes:
             ``stat`` may be wrong (``/proc``).
 
     Raises:
-        FileRefused: If it is not a regular file, or is larger.
+        FileRejected: If it is not a regular file, or is larger.
         OSError: If it cannot be read.
     """
     with open_regular(path, max_size) as file:
@@ -108,7 +108,7 @@ def read_text(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> str:
         max_size: Maximum size [bytes].
 
     Raises:
-        FileRefused: If it is not a regular file, is larger, or is not UTF-8. The message repeats
+        FileRejected: If it is not a regular file, is larger, or is not UTF-8. The message repeats
             no content.
         OSError: If it cannot be read.
     """
@@ -117,11 +117,11 @@ def read_text(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         reason = f"is not UTF-8 text: byte {error.start}"
-        raise FileRefused(errno.EILSEQ, reason, str(path)) from None
+        raise FileRejected(errno.EILSEQ, reason, str(path)) from None
 
 
-def _too_large(path: str | Path, max_size: int) -> FileRefused:
-    return FileRefused(errno.EFBIG, f"is larger than {max_size} bytes", str(path))
+def _too_large(path: str | Path, max_size: int) -> FileRejected:
+    return FileRejected(errno.EFBIG, f"is larger than {max_size} bytes", str(path))
 
 
 MAX_DEPTH = 60

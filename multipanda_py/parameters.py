@@ -197,20 +197,20 @@ _FUNCTIONS = (
 )
 
 
-class Jointed(Protocol):
+class RobotDefaults(Protocol):
     """Robot data by which a :func:`joint_vector` gets its values; see :class:`.Robot`."""
 
     @property
     def n_joints(self) -> int: ...
 
-    def figure(self, name: str) -> tuple[float, ...]:
+    def value(self, name: str) -> tuple[float, ...]:
         """Return a quantity of the robot by name, such as a limit, with one number per joint."""
 
     def unit(self, of: str) -> str:
         """Return a unit of revolute joints, such as Nm/rad, adapted to this robot's joints."""
 
 
-Robots: TypeAlias = Mapping[str, Jointed]
+Robots: TypeAlias = Mapping[str, RobotDefaults]
 """Robots of an instance by name of the arm, in order."""
 
 
@@ -305,14 +305,14 @@ class _JointVector:
             dataclasses.replace(spec, name=f"{name}.{arm}") for arm, spec in zip(robots, each)
         )
 
-    def of_one(self, robot: Jointed) -> Spec:
+    def of_one(self, robot: RobotDefaults) -> Spec:
         values = (
-            robot.figure(self.default)
+            robot.value(self.default)
             if isinstance(self.default, str)
             else ((float(self.default),) * robot.n_joints)
         )
         low, high = (
-            robot.figure(bound) if isinstance(bound, str) else float(bound)
+            robot.value(bound) if isinstance(bound, str) else float(bound)
             for bound in (self.low, self.high)
         )
         default = frozen_vector(values)

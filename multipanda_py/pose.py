@@ -122,7 +122,7 @@ class Pose:
     def inverse(self) -> Pose:
         return Pose(-self.rotation.T @ self.position, self.rotation.T)
 
-    def at(self, position: ArrayLike) -> Pose:
+    def with_position(self, position: ArrayLike) -> Pose:
         """Return a pose with the same orientation at another position, (3,) [m]."""
         # Skip the checks of the constructor: this rotation has been checked already.
         pose = object.__new__(Pose)
@@ -130,23 +130,25 @@ class Pose:
         object.__setattr__(pose, "rotation", self.rotation)
         return pose
 
-    def clipped(self, position: Vector, rotation: Matrix, step: float, turn: float) -> Pose:
+    def clipped(
+        self, position: Vector, rotation: Matrix, max_distance: float, max_angle: float
+    ) -> Pose:
         """Return this pose, moved towards another pose to within a distance and an angle.
 
         Args:
             position: Position of the other pose, (3,) [m].
             rotation: Rotation of the other pose, (3, 3).
-            step: Maximum distance from the other pose [m].
-            turn: Maximum angle from the other pose [rad].
+            max_distance: Maximum distance from the other pose [m].
+            max_angle: Maximum angle from the other pose [rad].
         """
         distance, angle = self.distance_from(position, rotation)
         axis = pin.log3(rotation.T @ self.rotation)
         return Pose(
-            position + (self.position - position) * min(1.0, step / max(distance, 1e-12)),
-            _orthonormal(rotation @ pin.exp3(axis * min(1.0, turn / max(angle, 1e-12)))),
+            position + (self.position - position) * min(1.0, max_distance / max(distance, 1e-12)),
+            _orthonormal(rotation @ pin.exp3(axis * min(1.0, max_angle / max(angle, 1e-12)))),
         )
 
-    def between(self, end: Pose, share: float) -> Pose:
+    def interpolate(self, end: Pose, fraction: float) -> Pose:
         r"""Return the pose at a fraction s of the straight path to another pose.
 
         .. math:: p = p_0 + s (p_1 - p_0), \qquad R = R_0 \exp(s \log R_0^T R_1)
@@ -155,12 +157,12 @@ class Pose:
 
         Args:
             end: Pose at the end of the path.
-            share: Fraction s, 0 to 1.
+            fraction: Fraction s, 0 to 1.
         """
         rotation_vector = pin.log3(self.rotation.T @ end.rotation)
         return Pose(
-            self.position + share * (end.position - self.position),
-            self.rotation @ pin.exp3(share * rotation_vector),
+            self.position + fraction * (end.position - self.position),
+            self.rotation @ pin.exp3(fraction * rotation_vector),
         )
 
     def distance(self, other: Pose) -> tuple[float, float]:

@@ -189,12 +189,12 @@ _BASES = {
 _TUPLE_ATTRIBUTES = {
     "controllets": {
         "default_features": "names",
-        "touches": "names",
+        "contact_classes": "names",
         "Target.channels": "names and Channels",
-        "Target.stored": "names and Channels",
-        "Target.far": "names",
+        "Target.internal_channels": "names and Channels",
+        "Target.ungated": "names",
     },
-    "features": {"needs": "names", "channels": "names and Channels"},
+    "features": {"requires": "names", "channels": "names and Channels"},
     "backends": {"interfaces": "names"},
     "actuators": {"identified": "names"},
 }

@@ -209,7 +209,7 @@ class ActuatorState:
         self.load: NDArray[np.float64] = record["spring_torque"][:, :joints]
         self.carried: NDArray[np.float64] = record["tau_weight"][:joints]
 
-    def leave_to_laws(self) -> None:
+    def leave_to_controllet(self) -> None:
         """Let all joints execute the torque of a controllet, without an external torque."""
         self.command[:] = np.nan
         self.command[0], self.command[3] = CONTROLLET_TORQUE_MODE, 0.0
@@ -312,7 +312,7 @@ class ArmState:
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
             compensates gravity itself.
-        weight: Gravity compensation that counts in the torque limits of the joints, (n,) [Nm].
+        tau_weight: Gravity compensation that counts in the torque limits of the joints, (n,) [Nm].
             Equal to ``tau_gravity`` if the loop adds it. For an arm on springs it is the torque
             that carries the arm. Otherwise zero.
         joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
@@ -333,7 +333,7 @@ class ArmState:
             motion, (2,).
         jacobian: Geometric Jacobian J, (6, n).
         jacobian_gram: Gram matrix :math:`J J^T`, (6, 6).
-        mass: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
+        mass_matrix: Joint-space inertia with reflected rotor inertia, (n, n) [kg m^2].
         coriolis: Coriolis and centrifugal torques C(q, dq) dq, (n,) [Nm].
         hessian: Function that computes dJ/dq, (n, n, 6). Element [k, j, r] is the derivative of
             ``jacobian[r, j]`` with respect to joint k.
@@ -358,7 +358,7 @@ class ArmState:
         "joint_command",
         "joint_state",
         "limits",
-        "mass",
+        "mass_matrix",
         "n_joints",
         "name",
         "pose_ee_in_base",
@@ -373,8 +373,8 @@ class ArmState:
         "tau_J",
         "tau_ext",
         "tau_gravity",
+        "tau_weight",
         "twist_ee_in_base",
-        "weight",
         "wrench_ext_in_base",
     )
 
@@ -398,7 +398,7 @@ class ArmState:
         self.tau_ext: Vector = record["tau_ext"][:joints]
         self.tau: Vector = record["tau"][:joints]
         self.tau_gravity: Vector = record["tau_gravity"][:joints]
-        self.weight: Vector = self.tau_gravity
+        self.tau_weight: Vector = self.tau_gravity
         self.joint_command: Matrix = record["joint_command"][:, :joints]
         self.position_ee_in_base: Vector = record["position_ee_in_base"]
         self.rotation_ee_in_base: Matrix = record["rotation_ee_in_base"]
@@ -416,7 +416,7 @@ class ArmState:
         self.actuators = ActuatorState(record, joints)
         self.jacobian: Matrix = np.zeros((6, joints))
         self.jacobian_gram: Matrix = np.zeros((6, 6))
-        self.mass: Matrix = np.eye(joints)
+        self.mass_matrix: Matrix = np.eye(joints)
         self.coriolis: Vector = np.zeros(joints)
         # Placeholder until ``attach`` sets the Hessian of a model.
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))
@@ -460,7 +460,7 @@ class ArmState:
 
         Thread: any, once.
         """
-        self.mass, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
+        self.mass_matrix, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def check_in_place(self, row: Vector) -> None:
         """Check that a plug-in has not replaced arrays of the cycle record by its own.
@@ -501,7 +501,7 @@ class ArmState:
     def operational_space(self) -> TaskSpaceDynamics:
         """Return the operational-space terms of this state, computed once per cycle."""
         if not self._space_is_fresh:
-            self._space.update(self.mass, self.jacobian)
+            self._space.update(self.mass_matrix, self.jacobian)
             self._space_is_fresh = self._task_inertia_requested = True
         return self._space
 
@@ -514,7 +514,7 @@ class ArmState:
         if reader is not None and reader._task_inertia_requested:
             reader.operational_space()
 
-    def change_law(self) -> None:
+    def change_controllet(self) -> None:
         """Forget which terms the controllet uses, because another one starts. Thread: control."""
         if self._reader is not None:
             self._reader._task_inertia_requested = False

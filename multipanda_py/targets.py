@@ -128,22 +128,22 @@ class Stream:
         self._now, self._until = 0.0, 0.0
         self._law: tuple[str, int] = ("", 0)
 
-    def of(self, law: str, beginning: int, now: float) -> Stream:
+    def for_activation(self, controllet: str, activation: int, now: float) -> Stream:
         """Return this stream, without a last target if that was for another controllet.
 
         Args:
-            law: Name of the controllet.
-            beginning: Number of its activation. A restarted controllet has no previous target
+            controllet: Name of the controllet.
+            activation: Number of its activation. A restarted controllet has no previous target
                 either.
             now: Current time of the machine [s]. In a cell that is stepped by hand it is the time
                 of the world, so that results do not depend on the machine.
         """
-        if (law, beginning) != self._law:
-            self._last, self._law = None, (law, beginning)
+        if (controllet, activation) != self._law:
+            self._last, self._law = None, (controllet, activation)
         self._now = now
         return self
 
-    def goes_on(self, is_near: Callable[[Any], bool]) -> bool:
+    def continues(self, is_near: Callable[[Any], bool]) -> bool:
         """Return True if the last target is recent and near the new one.
 
         The new target then counts as clipped.
@@ -184,53 +184,54 @@ _MESSAGE = re.compile(r"[a-z][a-z0-9_]*/(msg|action)/[A-Z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TargetRequest:
     """Context of a target for the check of a channel.
 
     Attributes:
-        who: Name of the arm, or of the controllet for a shared channel.
+        owner: Name of the arm, or of the controllet for a shared channel.
         gate: Limits of targets.
         frame: Pose of the frame that the target names, in the arm's base, or in the world for a
             shared channel. It is :data:`IDENTITY_POSE` if the target names that base or world.
         reports: Function that returns the reports of the controllet.
     """
 
-    who: str
+    owner: str
     gate: GateLimits
     frame: Pose
     reports: Callable[[], Reports]
 
 
 @dataclass(frozen=True, eq=False)
-class AskedOfArm(Asked):
+class ArmTargetRequest(TargetRequest):
     """Context of a target for the check of a channel of one arm.
 
     Attributes:
         state: Newest state of the arm.
         limits: Limits of its joints.
-        far: Channels whose targets may be far from the measured state: those of the controllet,
-            and those of features, such as a preferred configuration.
+        ungated_channels: Channels whose targets may be far from the measured state: those of the
+            controllet, and those of features, such as a preferred configuration.
         stream: Function that returns the stream of a channel.
-        joint_parts: Parts of channel ``joint`` that the controllet uses: ``q``, ``dq`` or both.
+        joint_fields: Parts of channel ``joint`` that the controllet uses: ``q``, ``dq`` or both.
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
-        at_rest: Function that returns the rest positions of the springs of m joints, (m,) [rad].
+        spring_equilibrium: Function that returns the rest positions of the springs of m joints,
+            (m,) [rad].
         parameters: Function that returns the parameters of the controllet.
-        given: Function that returns the last record of a channel since the controllet was started
-            or its parameters were changed; None without one.
+        last_record: Function that returns the last record of a channel since the controllet was
+            started or its parameters were changed; None without one.
     """
 
     state: ArmSnapshot
     limits: ArmLimits
-    far: tuple[str, ...]
+    ungated_channels: tuple[str, ...]
     stream: Callable[[str], Stream]
-    joint_parts: tuple[str, ...]
+    joint_fields: tuple[str, ...]
     jacobian: Callable[[], Matrix]
     actuated: ActuatedJoints | None
-    at_rest: Callable[[], Vector]
+    spring_equilibrium: Callable[[], Vector]
     parameters: Callable[[], Mapping[str, Any]]
-    given: Callable[[str], Vector | None]
+    last_record: Callable[[str], Vector | None]
 
 
 Check: TypeAlias = Callable[[Any, Any], Vector]
@@ -252,15 +253,16 @@ class Channel:
         high: Maximum of each number, if there is no check.
         check: Function that converts a value to a record, or rejects it. By default a value is
             ``width`` finite numbers within the bounds.
-        reshaped: True if features may modify the value every cycle, starting from the request.
+        modified_by_features: True if features may modify the value every cycle, starting from the
+            request.
         message: ROS type of its topic or action.
         read: Function that converts a message to a value; required for types that the ROS adapter
             does not know. The adapter evaluates stamp and frame of a header.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
         method: Python call that sets it, for the documentation.
         per_joint: Number of floats in a record for each joint of the arm; ``width`` adds to them.
-        later: True for scheduled targets. The second number of the record is the start time [s], 0
-            for immediately, the third the number of arms that start together.
+        is_scheduled: True for scheduled targets. The second number of the record is the start
+            time [s], 0 for immediately, the third the number of arms that start together.
         joint_topics: Further topics below each joint with a compliant actuator, with one number
             each. The value is then a mapping of joint names to numbers.
 
@@ -276,13 +278,13 @@ class Channel:
     low: float = -np.inf
     high: float = np.inf
     check: Check | None = None
-    reshaped: bool = False
+    modified_by_features: bool = False
     message: str = NUMBERS
     read: Callable[[Any], Any] | None = None
     topic: str = ""
     method: str = ""
     per_joint: int = 0
-    later: bool = False
+    is_scheduled: bool = False
     joint_topics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -353,7 +355,7 @@ class Channel:
         return "/action/" in self.message
 
     @property
-    def place(self) -> str:
+    def topic_path(self) -> str:
         """Name of its topic or action below the cell: ``<arm>/target_pose``."""
         return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
 
@@ -361,26 +363,30 @@ class Channel:
         """Return the number of floats in a record for an arm."""
         return self.width + self.per_joint * n_joints
 
-    def places(self, n_arms: int) -> int:
+    def record_count(self, n_arms: int) -> int:
         """Return the number of records that a controllet on ``n_arms`` arms has."""
         return 1 if self.shared else n_arms
 
-    def record(self, value: Any, asked: Asked) -> Vector:
+    def record(self, value: Any, request: TargetRequest) -> Vector:
         """Return the checked record of a value for the loop, (size,).
 
         Args:
             value: Value from the user.
-            asked: Context of the target, such as limits and the measured state.
+            request: Context of the target, such as limits and the measured state.
 
         Raises:
             TargetRejected: If the value is not allowed.
         """
-        path = f"{asked.who}: {self.name}"
-        size = self.size(asked.limits.n_joints) if isinstance(asked, AskedOfArm) else self.width
+        path = f"{request.owner}: {self.name}"
+        size = (
+            self.size(request.limits.n_joints)
+            if isinstance(request, ArmTargetRequest)
+            else self.width
+        )
         if self.check is None:
             return self._within(path, value, size)
         try:
-            result = _real(self.check(value, asked))
+            result = _real(self.check(value, request))
         except MultipandaError:
             raise
         except Exception as error:  # The check of a plug-in may raise any error.
@@ -404,11 +410,11 @@ class Channel:
         return result
 
 
-def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
+def finite_numbers(path: str, values: ArrayLike, width: int) -> Vector:
     """Return a copy of finite numbers, (width,).
 
     Args:
-        where: Place of the values, for error messages.
+        path: Place of the values, for error messages.
         values: Numbers to check.
         width: Required count.
 
@@ -418,11 +424,11 @@ def finite_numbers(where: str, values: ArrayLike, width: int) -> Vector:
     try:
         array = _real(values)
     except (TypeError, ValueError, OverflowError):
-        raise TargetRejected(f"{where}: got {values!r:.60}, allowed {width} numbers") from None
+        raise TargetRejected(f"{path}: got {values!r:.60}, allowed {width} numbers") from None
     if array.shape != (width,) or not are_finite(array):
         count = f"{len(array)} numbers, " if array.ndim == 1 and len(array) != width else ""
         raise TargetRejected(
-            f"{where}: got {count}{array.tolist()}, allowed {width} finite numbers"
+            f"{path}: got {count}{array.tolist()}, allowed {width} finite numbers"
         )
     return array
 
@@ -511,35 +517,37 @@ class Target:
     Attributes:
         joints: Number of joints per arm.
         data: Records by channel, one per arm or one for all.
-        reshaped: Channels that features may modify every cycle.
+        modified_channels: Channels that features may modify every cycle.
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     """Channels that users may write to, in the order of their records: names of built-in ones, or
     declarations of new ones."""
-    stored: ClassVar[tuple[str | Channel, ...]] = ()
+    internal_channels: ClassVar[tuple[str | Channel, ...]] = ()
     """Further channels that the controllet needs. Clients cannot write to them, unless a feature
     adds the channel."""
-    far: ClassVar[tuple[str, ...]] = ()
+    ungated: ClassVar[tuple[str, ...]] = ()
     """Channels whose targets may be far from the measured state, because the controllet limits its
     own motion."""
-    leaning: ClassVar[tuple[str, ...]] = ()
+    ungated_if_governed: ClassVar[tuple[str, ...]] = ()
     """Channels of secondary targets, such as the nullspace configuration. Their targets may be far
     from the measured state if a governor moves the reference. Without a governor the arm would
     move there at once."""
-    joint_parts: ClassVar[tuple[str, ...]] = ("q", "dq")
+    joint_fields: ClassVar[tuple[str, ...]] = ("q", "dq")
     """Parts of channel ``joint`` that are used: positions, velocities. Others are rejected."""
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
     ) -> None:
-        table = channel_table((*self.channels, *self.stored, *extra))
+        table = channel_table((*self.channels, *self.internal_channels, *extra))
         self.joints = (n_joints,) * n_arms if isinstance(n_joints, int) else tuple(n_joints)
         self.data: dict[str, list[Vector]] = {
-            name: [np.zeros(channel.size(n)) for n in self.joints[: channel.places(n_arms)]]
+            name: [np.zeros(channel.size(n)) for n in self.joints[: channel.record_count(n_arms)]]
             for name, channel in table.items()
         }
-        self.reshaped = tuple(name for name, channel in table.items() if channel.reshaped)
+        self.modified_channels = tuple(
+            name for name, channel in table.items() if channel.modified_by_features
+        )
 
     def clear(self) -> None:
         """Set all records to zero, at the start of an activation."""
@@ -554,9 +562,9 @@ class JointTarget(Target):
     Attributes:
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
-        leash: Maximum distance of the reference from the measured positions, per arm, (2, n)
-            [rad]. First row: additional distance in motion. Second row: distance at rest. The
-            controllet sets it according to its stiffness.
+        max_reference_lead: Maximum distance of the reference from the measured positions, per
+            arm, (2, n) [rad]. First row: additional distance in motion. Second row: distance at
+            rest. The controllet sets it according to its stiffness.
         moving: True while a governor moves the positions, per arm.
         ddq: Accelerations of the governor, per arm, (n,) [rad/s^2].
     """
@@ -570,7 +578,7 @@ class JointTarget(Target):
         records = list(zip(self.data["joint"], self.joints))
         self.q: list[Vector] = [data[:n] for data, n in records]
         self.dq: list[Vector] = [data[n:] for data, n in records]
-        self.leash: list[Matrix] = [np.full((2, n), np.inf) for n in self.joints]
+        self.max_reference_lead: list[Matrix] = [np.full((2, n), np.inf) for n in self.joints]
         self.moving = [False] * n_arms
         self.ddq: list[Vector] = [np.zeros(n) for n in self.joints]
 
@@ -579,17 +587,17 @@ class JointTarget(Target):
         self.moving[:] = [False] * len(self.moving)
 
 
-class RateTarget(JointTarget):
+class JointVelocityTarget(JointTarget):
     """Joint target that uses velocities only."""
 
-    joint_parts: ClassVar[tuple[str, ...]] = ("dq",)
+    joint_fields: ClassVar[tuple[str, ...]] = ("dq",)
 
 
-class HeldPosture(JointTarget):
+class HeldConfiguration(JointTarget):
     """Joint target without user access: the configuration measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
-    stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
+    internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class TrajectoryTarget(JointTarget):
@@ -604,8 +612,8 @@ class TrajectoryTarget(JointTarget):
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")
-    far: ClassVar[tuple[str, ...]] = ("joint",)
-    joint_parts: ClassVar[tuple[str, ...]] = ("q",)
+    ungated: ClassVar[tuple[str, ...]] = ("joint",)
+    joint_fields: ClassVar[tuple[str, ...]] = ("q",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -625,11 +633,11 @@ class CartesianTarget(Target):
     Attributes:
         position_ee_in_base: Position per arm, (3,) [m].
         rotation_ee_in_base: Rotation matrix per arm, (3, 3).
-        posture: Preferred joint positions per arm, (n,) [rad].
+        nullspace_configuration: Preferred joint positions per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint")
-    leaning: ClassVar[tuple[str, ...]] = ("joint",)
+    ungated_if_governed: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -638,14 +646,16 @@ class CartesianTarget(Target):
         poses = self.data["pose"]
         self.position_ee_in_base: list[Vector] = [data[:3] for data in poses]
         self.rotation_ee_in_base: list[Matrix] = [data[3:].reshape(3, 3) for data in poses]
-        self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]
+        self.nullspace_configuration: list[Vector] = [
+            data[:n] for data, n in zip(self.data["joint"], self.joints)
+        ]
 
     def seed(self, states: Sequence[ArmState]) -> None:
         """Set the target to the measured poses and joint positions."""
         for arm, state in enumerate(states):
             self.position_ee_in_base[arm][:] = state.position_ee_in_base
             self.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
-            self.posture[arm][:] = state.q
+            self.nullspace_configuration[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
         """Move the pose of an arm that was set at activation.
@@ -662,7 +672,7 @@ class HeldPose(CartesianTarget):
     """Cartesian target without user access: the pose measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
-    stored: ClassVar[tuple[str | Channel, ...]] = CartesianTarget.channels
+    internal_channels: ClassVar[tuple[str | Channel, ...]] = CartesianTarget.channels
 
 
 class ReferenceMotion:
@@ -681,7 +691,7 @@ class ReferenceMotion:
         self.twist, self.acceleration = np.zeros(6), np.zeros(6)
 
 
-class MovingCartesianTarget(CartesianTarget):
+class CartesianImpedanceTarget(CartesianTarget):
     """Cartesian target with twist and stiffness.
 
     Attributes:
@@ -735,11 +745,11 @@ class ObjectTarget(Target):
         position_object_in_world: Position of the object, (3,) [m].
         rotation_object_in_world: Rotation matrix of the object, (3, 3).
         internal_force: Internal force with which the arms press the object, (1,) [N].
-        posture: Preferred joint positions per arm, (n,) [rad].
+        nullspace_configuration: Preferred joint positions per arm, (n,) [rad].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("object", "internal_force", "joint")
-    leaning: ClassVar[tuple[str, ...]] = ("joint",)
+    ungated_if_governed: ClassVar[tuple[str, ...]] = ("joint",)
 
     def __init__(
         self, n_arms: int, extra: Sequence[str | Channel] = (), n_joints: Joints = JOINTS
@@ -749,4 +759,6 @@ class ObjectTarget(Target):
         self.position_object_in_world: Vector = pose[:3]
         self.rotation_object_in_world: Matrix = pose[3:].reshape(3, 3)
         self.internal_force: Vector = self.data["internal_force"][0]
-        self.posture: list[Vector] = [data[:n] for data, n in zip(self.data["joint"], self.joints)]
+        self.nullspace_configuration: list[Vector] = [
+            data[:n] for data, n in zip(self.data["joint"], self.joints)
+        ]

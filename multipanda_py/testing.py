@@ -22,9 +22,9 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.context import Context
 from multipanda_py.control.delay_margin import Probe, bandwidth
-from multipanda_py.exceptions import ContractBroken
+from multipanda_py.exceptions import ContractViolation
 from multipanda_py.parameters import ParameterSet, Robots, specs_of
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots import ArmDescription, Robot
 from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Matrix, Vector
@@ -57,7 +57,7 @@ def check_actuator(
         seed: Seed of the random deflections and presets.
 
     Raises:
-        ContractBroken: If a check fails; the message names it.
+        ContractViolation: If a check fails; the message names it.
     """
     result = registry.find("actuators", kind) if isinstance(kind, str) else kind
     for spec in specs_of(result.Params):
@@ -204,9 +204,9 @@ def _close(description: str, got: Vector, desired: Vector, scale: float) -> None
 
 
 def require_kept(selected: bool, description: str) -> None:
-    """Raise :class:`.ContractBroken` with a message unless a condition holds."""
+    """Raise :class:`.ContractViolation` with a message unless a condition holds."""
     if not selected:
-        raise ContractBroken(description)
+        raise ContractViolation(description)
 
 
 PERIOD = 1e-3
@@ -214,7 +214,8 @@ PERIOD = 1e-3
 _UNITS = dict(zip(COMMAND_INTERFACES, ("Nm", "rad", "rad/s")))
 _STATE_ATTRIBUTES = (
     "q", "dq", "tau_J", "tau_ext", "tau", "position_ee_in_base", "rotation_ee_in_base",
-    "twist_ee_in_base", "wrench_ext_in_base", "jacobian", "jacobian_gram", "mass", "coriolis",
+    "twist_ee_in_base", "wrench_ext_in_base", "jacobian", "jacobian_gram", "mass_matrix",
+    "coriolis",
 )  # fmt: skip
 """Attributes of a state that a controllet reads."""
 MAX_MEMORY_GROWTH = 10_000
@@ -246,8 +247,8 @@ class StateMaker:
             ArmDescription(f"arm{i}", models[i % len(models)], np.array([0.0, 0.6 * i, 0.0]))
             for i in range(n_arms)
         ]
-        row = np.zeros(1, row_dtype(n_arms, 0, 1, max(arm.n_joints for arm in arms)))
-        self.context = Context.of(PERIOD, arms)
+        row = np.zeros(1, record_dtype(n_arms, 0, 1, max(arm.n_joints for arm in arms)))
+        self.context = Context.from_arms(PERIOD, arms)
         self.models = [ArmModel(arm) for arm in arms]
         self.states = [
             ArmState(f"arm{i}", arms[i].limits, row["arms"][0, i : i + 1].reshape(()))
@@ -265,7 +266,7 @@ class StateMaker:
     def joints(self) -> tuple[int, ...]:
         return self.context.joints
 
-    def at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
+    def states_at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
         """Return the states of all arms with updated model terms.
 
         Args:
@@ -290,26 +291,30 @@ class StateMaker:
         """
         spans = [state.limits.span for state in self.states]
         q = [rng.uniform(lower + margin, upper - margin) for lower, upper in spans]
-        return self.at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
+        return self.states_at(q, [rng.uniform(-speed, speed, n) for n in self.joints])
 
 
-def varied_cell(file: str | Path, seed: int, share: float = 0.2) -> Cell:
+def varied_cell(file: str | Path, seed: int, relative_error: float = 0.2) -> Cell:
     """Return a cell in lockstep with random masses and friction of its objects and tools.
 
     Args:
         file: Path of the cell file.
         seed: Seed of the variation; 0 for no variation.
-        share: Maximum relative variation of masses and friction.
+        relative_error: Maximum relative variation of masses and friction.
     """
     data = CellConfig.from_yaml(file).model_dump()
     random = np.random.default_rng(seed)
     for obj in data["objects"].values():
-        by_mass, by_friction = 1.0 + random.uniform(-share, share, 2) * (seed > 0)
+        by_mass, by_friction = 1.0 + random.uniform(-relative_error, relative_error, 2) * (
+            seed > 0
+        )
         obj["mass"] *= by_mass
         obj["friction"] *= by_friction
     for arm in data["arms"].values():
         if arm["tool"]:
-            arm["tool"]["friction"] *= 1.0 + random.uniform(-share, share) * (seed > 0)
+            arm["tool"]["friction"] *= 1.0 + random.uniform(-relative_error, relative_error) * (
+                seed > 0
+            )
     data["cell"]["placement"] = "inline"
     return Cell(CellConfig.from_dict(data))
 
@@ -353,7 +358,7 @@ def check_contract(
     n_arms: int | None = None,
     seed: int = 0,
     model: Models = "fr3",
-    postures: int = 2,
+    configurations: int = 2,
 ) -> None:
     """Check a registered controllet on random states.
 
@@ -370,11 +375,11 @@ def check_contract(
         seed: Seed of the random states.
         model: Robot model of all arms, by name or as an object, or several that are assigned in
             turn.
-        postures: Number of random configurations in which each set of gains is checked for
+        configurations: Number of random configurations in which each set of gains is checked for
             latency.
 
     Raises:
-        ContractBroken: If a check fails; the message names it.
+        ContractViolation: If a check fails; the message names it.
     """
     law_class = registry.find("controllets", name)
     n = law_class.min_arms if n_arms is None else n_arms
@@ -405,7 +410,7 @@ def check_contract(
         )
         here = [s.q.copy() for s in states]
         speeds = [rng.uniform(-1.0, 1.0, k) for k in maker.joints]
-        states = maker.at(here, speeds)
+        states = maker.states_at(here, speeds)
         before = [[getattr(s, name).copy() for name in _STATE_ATTRIBUTES] for s in states]
         law.update(states, target, PERIOD)
         first = [t.copy() for t in law.command]
@@ -417,10 +422,10 @@ def check_contract(
                 if not np.array_equal(getattr(state, n), a)
             ]
             require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
-        twin.on_activate(other.at(here), twin_target)
+        twin.on_activate(other.states_at(here), twin_target)
         # The first controllet was also updated at rest before, and a controllet may keep state.
-        twin.update(other.at(here), twin_target, PERIOD)
-        twin.update(other.at(here, speeds), twin_target, PERIOD)
+        twin.update(other.states_at(here), twin_target, PERIOD)
+        twin.update(other.states_at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
         require_kept(
             same, "equal states in other arrays give different commands. Read only passed states."
@@ -428,14 +433,14 @@ def check_contract(
         law.on_deactivate()
         twin.on_deactivate()
     _check_memory(law, maker.random(rng, speed=0.5), target)
-    if interface == COMMAND_INTERFACES[0] and postures:
-        check_bandwidth(name, n, postures=postures, seed=seed, model=model)
+    if interface == COMMAND_INTERFACES[0] and configurations:
+        check_bandwidth(name, n, configurations=configurations, seed=seed, model=model)
 
 
 def check_bandwidth(
     name: str,
     n_arms: int | None = None,
-    postures: int = 5,
+    configurations: int = 5,
     seed: int = 0,
     model: Models = "fr3",
 ) -> None:
@@ -444,12 +449,12 @@ def check_bandwidth(
     Args:
         name: Name as in ``type:`` of a cell file.
         n_arms: Number of arms; by default the minimum of the controllet.
-        postures: Number of configurations per set of gains.
+        configurations: Number of configurations per set of gains.
         seed: Seed of the random configurations.
         model: Robot model, as for :func:`check_contract`.
 
     Raises:
-        ContractBroken: If the velocity loop is faster than ``MAX_BANDWIDTH``; the message names
+        ContractViolation: If the velocity loop is faster than ``MAX_BANDWIDTH``; the message names
             the gains.
     """
     law_class = registry.find("controllets", name)
@@ -457,7 +462,7 @@ def check_bandwidth(
     rng = np.random.default_rng(seed)
     for label, values in corners(law_class, maker.robots):
         probe = probe_of(law_class, maker, values)
-        for _ in range(postures):
+        for _ in range(configurations):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
             result = bandwidth(probe, q)
             require_kept(
@@ -467,16 +472,18 @@ def check_bandwidth(
             )
 
 
-def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dict[str, Any]]]:
+def corners(
+    controllet_class: Any, robots: Robots | None = None
+) -> list[tuple[str, dict[str, Any]]]:
     """Return named sets of gains at their bounds, with which a controllet must be stable.
 
     The sets are the defaults, each gain at its upper bound, and all gains at their upper bounds.
 
     Args:
-        law_class: Class of the controllet.
+        controllet_class: Class of the controllet.
         robots: Robots of its arms; None for the default robot.
     """
-    specs = ParameterSet(law_class.Params, robots=robots).specs
+    specs = ParameterSet(controllet_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
     highest = {
         spec.name: np.array([high for _, high in spec.bounds])
@@ -491,20 +498,20 @@ def corners(law_class: Any, robots: Robots | None = None) -> list[tuple[str, dic
     return [*corners, ("the highest gains", default | highest)] if highest else corners
 
 
-def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
+def probe_of(controllet_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
     """Return a controllet with its default features and their default parameters.
 
     Args:
-        law_class: Class of the controllet.
+        controllet_class: Class of the controllet.
         maker: States of its arms.
         values: Parameters of the controllet, by name.
     """
-    parameters = ParameterSet(law_class.Params, robots=maker.robots)
-    context = replace(maker.context, led=law_class.led)
-    law = law_class(context, parameters.decode(parameters.encode(values)))
-    target = law_class.Target(len(maker.states), n_joints=maker.joints)
+    parameters = ParameterSet(controllet_class.Params, robots=maker.robots)
+    context = replace(maker.context, leader_arms=controllet_class.leader_arms)
+    law = controllet_class(context, parameters.decode(parameters.encode(values)))
+    target = controllet_class.Target(len(maker.states), n_joints=maker.joints)
     features = []
-    for name in law_class.default_features:
+    for name in controllet_class.default_features:
         result = registry.find("features", name)
         own = ParameterSet(result.Params, robots=maker.robots)
         defaults = {spec.name: spec.default for spec in own.specs}
@@ -524,25 +531,29 @@ def probe_of(law_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Pr
     return Probe(maker.states, maker.models, law.tau, activate, update)
 
 
-def _check_memory(law: Any, states: list[ArmState], target: Any) -> None:
-    law.on_activate(states, target)
-    law.update(states, target, PERIOD)
+def _check_memory(controllet: Any, states: list[ArmState], target: Any) -> None:
+    controllet.on_activate(states, target)
+    controllet.update(states, target, PERIOD)
     # Other threads may allocate memory too, but hardly in each of three runs. One run without
     # growth is therefore sufficient.
     grown = next(
-        (g for g in (_growth(law, states, target) for _ in range(3)) if g < MAX_MEMORY_GROWTH),
+        (
+            g
+            for g in (_growth(controllet, states, target) for _ in range(3))
+            if g < MAX_MEMORY_GROWTH
+        ),
         MAX_MEMORY_GROWTH,
     )
     require_kept(grown < MAX_MEMORY_GROWTH, f"1000 cycles leak {MAX_MEMORY_GROWTH} bytes or more")
 
 
-def _growth(law: Any, states: list[ArmState], target: Any) -> int:
+def _growth(controllet: Any, states: list[ArmState], target: Any) -> int:
     """Return the memory growth after 1000 cycles [bytes]."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(1000):
-            law.update(states, target, PERIOD)
+            controllet.update(states, target, PERIOD)
         return tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()

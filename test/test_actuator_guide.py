@@ -17,7 +17,7 @@ from multipanda_py import registry
 from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
 from multipanda_py.robots.measured_files import actuator_from
-from multipanda_py.testing import ContractBroken, check_actuator
+from multipanda_py.testing import ContractViolation, check_actuator
 
 pytestmark = pytest.mark.inline
 
@@ -48,7 +48,7 @@ def test_its_tests_pass_and_can_fail(found: Path):
     tests.test_stiffness_at_the_equilibrium_is_that_of_the_pretension()
     text = (found / "maccepa.py").read_text()
     (found / "wrong.py").write_text(text.replace("motor_2=tension", "motor_2=-tension"))
-    with pytest.raises(ContractBroken, match=r"\blink .*\bmotor_2\b"):
+    with pytest.raises(ContractViolation, match=r"\blink .*\bmotor_2\b"):
         check_actuator(import_module("wrong").Maccepa)
     sys.modules.pop("wrong")
 

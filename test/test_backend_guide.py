@@ -66,7 +66,7 @@ def test_a_cell_runs_on_it_and_its_settings_change(found: Path):
         assert cell.loop.backends[0].settings[0].friction == 3.0
         cell.step(100)
         assert cell.state("arm").fault == ""
-        assert cell.silence_reason() == ""
+        assert cell.stall_reason() == ""
     config = CellConfig.from_yaml(found / "cell.yaml")
     assert CellConfig.model_validate_json(config.model_dump_json()) == config
 

@@ -25,7 +25,7 @@ from multipanda_py.apps.commands.render import Demo
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.robots import READY_POSTURE as Q_READY
+from multipanda_py.robots import READY_CONFIGURATION as Q_READY
 from multipanda_py.simulation.rendering import Renderer
 from multipanda_py.simulation.scene_view import SceneView
 from multipanda_py.testing import StateMaker
@@ -348,8 +348,8 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
     ]
     assert main([*arguments, "--json", "--lag", "0", "--inertia", "1"]) == 0
     damped, osc = json.loads(capsys.readouterr().out)
-    state = StateMaker().at([np.array(Q_READY)])[0]
-    fastest = 5.0 * np.linalg.eigvalsh(np.linalg.inv(state.mass))[-1]
+    state = StateMaker().states_at([np.array(Q_READY)])[0]
+    fastest = 5.0 * np.linalg.eigvalsh(np.linalg.inv(state.mass_matrix))[-1]
     assert damped["bandwidth"] == pytest.approx(fastest, rel=1e-4)
     # Of an integrator with gain b: T = (pi / 2) / b, less half a cycle of sampling.
     expected = 1e3 * np.pi / 2 / fastest - 0.5

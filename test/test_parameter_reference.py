@@ -75,7 +75,7 @@ def test_every_target_is_explained_with_its_topic():
         (row,) = re.findall(rf"^\| {channel.name} \|.*$", page, re.MULTILINE)
         assert channel.doc
         assert channel.doc in row
-        assert f"`{channel.place}`, {channel.message.replace('/msg/', '/')}" in row
+        assert f"`{channel.topic_path}`, {channel.message.replace('/msg/', '/')}" in row
         assert f"`{channel.method}`" in row
 
 

@@ -223,7 +223,7 @@ class ThreeJoints:
 
     n_joints = 3
 
-    def figure(self, name: str) -> tuple[float, ...]:
+    def value(self, name: str) -> tuple[float, ...]:
         return {"strength": (30.0, 20.0, 10.0)}[name]
 
     def unit(self, of: str) -> str:

@@ -186,8 +186,8 @@ def test_a_file_in_the_table_that_is_no_backend_is_refused_and_the_rest_is_liste
 
 @pytest.mark.parametrize(
     ("kind", "name", "declared"),
-    [("features", "needs", "posture"), ("features", "channels", "wrench"),
-     ("backends", "interfaces", "effort"), ("controllets", "touches", "things"),
+    [("features", "requires", "nullspace_configuration"), ("features", "channels", "wrench"),
+     ("backends", "interfaces", "effort"), ("controllets", "contact_classes", "objects"),
      ("actuators", "identified", "stiffness")],
 )  # fmt: skip
 def test_one_text_was_taken_letter_by_letter_where_names_belong(

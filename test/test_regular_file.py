@@ -16,7 +16,7 @@ import yaml
 from multipanda_py.cell.tasks import TaskFile
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import load
-from multipanda_py.exceptions import ConfigurationError, FileRefused, MultipandaError
+from multipanda_py.exceptions import ConfigurationError, FileRejected, MultipandaError
 from multipanda_py.files import (
     MAX_DEPTH,
     MAX_DESCRIPTION_SIZE,
@@ -99,12 +99,12 @@ def test_a_log_that_is_a_fifo_was_waited_for(bounded: None, tmp_path: Path, suff
 
 def test_a_file_whose_size_is_not_stated_is_bounded_as_it_is_read(tmp_path: Path) -> None:
     assert Path("/proc/self/maps").stat().st_size == 0
-    with pytest.raises(FileRefused, match="larger"):
+    with pytest.raises(FileRejected, match="larger"):
         read_text("/proc/self/maps", 10)
     (tmp_path / "fits").write_text("x" * MAX_TEXT_SIZE)
     assert len(read_text(tmp_path / "fits")) == MAX_TEXT_SIZE
     (tmp_path / "over").write_text("x" * (MAX_TEXT_SIZE + 1))
-    with pytest.raises(FileRefused, match="larger"):
+    with pytest.raises(FileRejected, match="larger"):
         read_text(tmp_path / "over")
     assert read_text(tmp_path / "over", MAX_DESCRIPTION_SIZE)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from multipanda_py.realtime.cycle_record import (
     ARM_FIELDS,
     CAPACITY,
-    ROW_FIELDS,
+    RECORD_FIELDS,
     TRACED_CHANNELS,
     Field,
 )
@@ -29,9 +29,9 @@ Another process of the same user creates one from the cell file and `cell.rows_p
 
 ```python
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 
-follower = RowFollower(CellConfig.from_yaml("config/dual_sim.yaml"), path)  # path: rows_path
+follower = RecordFollower(CellConfig.from_yaml("config/dual_sim.yaml"), path)  # path: rows_path
 rows = follower.wait(1.0)
 q = rows["arms"]["q"]  # (rows, arms, joints)
 ```
@@ -47,7 +47,7 @@ def markdown() -> str:
         [
             _HEAD,
             "\n## A record\n",
-            *_table(ROW_FIELDS),
+            *_table(RECORD_FIELDS),
             "\n## `arms`: the record of each arm\n",
             *_table(ARM_FIELDS),
             f"\nBits of `target_channels`: {channels}. A reference is the target after the",

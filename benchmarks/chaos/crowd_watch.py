@@ -9,7 +9,7 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 
 BEHIND = 0.02, 0.08  # of the tool, of a joint, from what the law is given [m], [rad]
 FAST = 0.5  # no tool is ever [m/s]
@@ -18,7 +18,7 @@ FAST = 0.5  # no tool is ever [m/s]
 class Watch(threading.Thread):
     """Follow the rows of the loop: who had which arm when, and how well it was moved."""
 
-    def __init__(self, rows: RowFollower) -> None:
+    def __init__(self, rows: RecordFollower) -> None:
         super().__init__(daemon=True)
         self._rows, self._end = rows, threading.Event()
         self._laws = rows.controllets

@@ -162,7 +162,7 @@ class Scenario:
             target, law, kind = instance.target, instance.law, instance.spec.config.type
             for place, number in enumerate(instance.spec.arms):
                 own = f"{at}.{SIDES[number]}"
-                self.put(f"{own}.posture", target.posture[place])
+                self.put(f"{own}.posture", target.nullspace_configuration[place])
                 if kind != COUPLED:
                     self.put(f"{own}.target_position", target.position_ee_in_base[place])
                     self.put(f"{own}.target_rotation", target.rotation_ee_in_base[place])
@@ -227,7 +227,7 @@ def _aim(instance: Any, rng: np.random.Generator) -> None:
         return pin.exp3(rng.uniform(-0.3, 0.3, 3)) @ rotation
 
     for place, state in enumerate(instance.states):
-        target.posture[place][:] = state.q + rng.uniform(-0.5, 0.5, 7)
+        target.nullspace_configuration[place][:] = state.q + rng.uniform(-0.5, 0.5, 7)
         if kind == COUPLED:
             continue
         moved = state.position_ee_in_base + rng.uniform(-0.1, 0.1, 3)

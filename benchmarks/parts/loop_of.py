@@ -12,7 +12,7 @@ from typing import NamedTuple
 from parts.footprint import family, name_of
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 
 MODULE = "multipanda_py.realtime.process"
 PAUSE = 0.1  # between two looks [s]
@@ -29,7 +29,7 @@ class Loop(NamedTuple):
 
     pid: int
     cpu: int
-    rows: RowFollower
+    rows: RecordFollower
 
 
 def loop_of(node: int, cell: Path, timeout: float) -> Loop | None:
@@ -49,7 +49,7 @@ def loop_of(node: int, cell: Path, timeout: float) -> Loop | None:
                     continue
                 for entry in Path(f"/proc/{pid}/fd").iterdir():
                     if "memfd:multipanda" in os.readlink(entry):
-                        rows = RowFollower(CellConfig.from_yaml(cell), entry)
+                        rows = RecordFollower(CellConfig.from_yaml(cell), entry)
                         return Loop(pid, max(cores), rows)
         time.sleep(PAUSE)
     return None

@@ -76,17 +76,17 @@ class Rows:
 
     def __init__(self, node: Node) -> None:
         from multipanda_py.config.cell_file import CellConfig
-        from multipanda_py.realtime.running_cell import RowFollower
+        from multipanda_py.realtime.running_cell import RecordFollower
 
-        self._follower = RowFollower(CellConfig.from_yaml(node.file), node.fd)
+        self._follower = RecordFollower(CellConfig.from_yaml(node.file), node.fd)
         self._follower.take()
 
     @property
     def count(self) -> int:
         """Number of cycles so far."""
-        return self._follower.seen + self._follower.waiting
+        return self._follower.position + self._follower.waiting
 
     def take(self, since: int) -> np.ndarray:  # type: ignore[type-arg]
         """Return copies of the rows after the first ``since``."""
-        self._follower.seen = since
+        self._follower.position = since
         return self._follower.take()

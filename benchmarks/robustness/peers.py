@@ -102,7 +102,9 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
             if p.design == "operational_space":
                 asked = self._inertia(state) @ asked
             k = p.posture_stiffness
-            posture = k * (target.posture[arm] - state.q) - 2.0 * np.sqrt(k) * state.dq
+            posture = (
+                k * (target.nullspace_configuration[arm] - state.q) - 2.0 * np.sqrt(k) * state.dq
+            )
             free = self._project(state, posture)
             np.clip(free, -p.posture_torque, p.posture_torque, out=free)
             self.tau[arm][:] = state.jacobian.T @ asked + free
@@ -116,7 +118,7 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
         return np.diag(np.where(p.damping < 0.0, 2.0 * np.sqrt(p.stiffness), p.damping))
 
     def _inertia(self, state: ArmState, exact: bool = False) -> Matrix:
-        mobility = state.jacobian @ inv(state.mass) @ state.jacobian.T
+        mobility = state.jacobian @ inv(state.mass_matrix) @ state.jacobian.T
         if exact:
             return inv(mobility)
         w, v = eigh(mobility)
@@ -126,4 +128,6 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
         j = state.jacobian
         if self.params.projector == "kinematic":
             return tau - j.T @ solve(j @ j.T, j @ tau)
-        return tau - j.T @ (self._inertia(state, exact=True) @ (j @ (inv(state.mass) @ tau)))
+        return tau - j.T @ (
+            self._inertia(state, exact=True) @ (j @ (inv(state.mass_matrix) @ tau))
+        )

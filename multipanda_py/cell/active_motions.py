@@ -9,7 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from multipanda_py.cell.commanded_motions import CommandedMotion
-from multipanda_py.cell.goals import Place
+from multipanda_py.cell.goals import MotionGoal
 from multipanda_py.cell.grippers import Attachments
 from multipanda_py.cell.motion_finder import MoveFinder
 from multipanda_py.cell.names import CellNames
@@ -24,7 +24,7 @@ from multipanda_py.exceptions import (
     PlanRejected,
     TargetRejected,
 )
-from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.motions.motion_request import MotionPlan
 
 START_DELAY = 0.05
 """Time from sending a motion to its start, so that all arms start in one cycle [s]."""
@@ -51,7 +51,7 @@ class MotionExecution:
 
     def __init__(self, names: CellNames, reader: StateReader, targets: TargetWriter) -> None:
         self._names, self._reader, self._targets = names, reader, targets
-        self._started_plans: WeakKeyDictionary[MovePlan, _StartedPlan] = WeakKeyDictionary()
+        self._started_plans: WeakKeyDictionary[MotionPlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
         """Raise an error if any arm still has a motion to execute, from any client.
@@ -74,7 +74,7 @@ class MotionExecution:
                     "motion for all arms"
                 )
 
-    def start(self, plan: MovePlan) -> float:
+    def start(self, plan: MotionPlan) -> float:
         """Start the motions of all moving arms in the same cycle.
 
         Returns:
@@ -94,24 +94,24 @@ class MotionExecution:
         start = self._reader.time + START_DELAY
         try:
             for arm, spec in specs.items():
-                self._targets.follow(arm, plan.points[arm], start=start)
+                self._targets.follow_trajectory(arm, plan.points[arm], start=start)
                 if (one := motions.newest(spec, spec.config.arms.index(arm))) is not None:
                     commanded[arm] = one
         except MultipandaError:
             for arm in commanded:  # No arm may move without the others.
-                self._targets.follow(arm, [])
+                self._targets.follow_trajectory(arm, [])
             raise
         self._started_plans[plan] = _StartedPlan(commanded)
         return start + plan.duration
 
-    def has_ended(self, plan: Any) -> bool:
+    def is_finished(self, plan: Any) -> bool:
         """Return True if all arms of a plan have reached its goal.
 
         Raises:
             PlanRejected: If the plan was not started by this object.
             MotionFailed: If a motion ended before its goal. The message contains the reason.
         """
-        started = self._started_plans.get(plan) if isinstance(plan, MovePlan) else None
+        started = self._started_plans.get(plan) if isinstance(plan, MotionPlan) else None
         if started is None:
             raise PlanRejected(
                 f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
@@ -172,32 +172,35 @@ class Moves:
 
     def plan(
         self,
-        goals: Mapping[str, Place],
+        goals: Mapping[str, MotionGoal],
         *,
-        via: Sequence[Mapping[str, Place]] = (),
+        via: Sequence[Mapping[str, MotionGoal]] = (),
         frame: str = "",
         **options: Any,
-    ) -> MovePlan:
+    ) -> MotionPlan:
         """Plan a motion without executing it. See :meth:`.Cell.plan`."""
         return self._finder.plan(
             goals, via, frame, options, self._execution.check_no_active_motion
         )
 
-    def start(self, plan: MovePlan) -> float:
+    def start(self, plan: MotionPlan) -> float:
         """Start the motions of all moving arms of a plan in one cycle.
 
-        See :meth:`.Cell.begin_move`.
+        See :meth:`.Cell.start_motion`.
 
         Returns:
             End of the motion in cell time (:attr:`.Cell.time`) [s].
         """
-        if not isinstance(plan, MovePlan):
+        if not isinstance(plan, MotionPlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
         with self._lock:  # Of two concurrent starts, only the first may pass the checks.
             self._execution.check_no_active_motion()
             self._finder.check(plan)
             return self._execution.start(plan)
 
-    def has_ended(self, plan: MovePlan) -> bool:
-        """Return True if all arms of a plan have reached its goal. See :meth:`.Cell.has_ended`."""
-        return self._execution.has_ended(plan)
+    def is_finished(self, plan: MotionPlan) -> bool:
+        """Return True if all arms of a plan have reached its goal.
+
+        See :meth:`.Cell.is_finished`.
+        """
+        return self._execution.is_finished(plan)

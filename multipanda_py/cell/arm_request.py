@@ -77,7 +77,7 @@ class ArmRequests:
         answer = answers[self._names.arm_index(arm)].newest()
         return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
 
-    def ask(self, arm: str, record: Vector) -> ArmRequest:
+    def request(self, arm: str, record: Vector) -> ArmRequest:
         """Send a request record to the loop without waiting for the answer."""
         index = self._names.arm_index(arm)
         with self._connection.lock:
@@ -108,7 +108,7 @@ class ArmRequests:
             reasons[-1] if reasons else f"{arm}: the request failed. See the events of the loop"
         )
 
-    def withdraw(self, request: ArmRequest) -> str:
+    def cancel(self, request: ArmRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
@@ -120,7 +120,7 @@ class ArmRequests:
         """Wait for the answer to a request and return it. Withdraw the request after a timeout.
 
         Args:
-            request: Request that :meth:`ask` has sent.
+            request: Request that :meth:`request` has sent.
             timeout: Maximum waiting time [s].
 
         Raises:
@@ -132,7 +132,7 @@ class ArmRequests:
         return wait_or_withdraw(
             self._connection,
             lambda: self.answer(request),
-            lambda: self.withdraw(request),
+            lambda: self.cancel(request),
             timeout,
             description,
         )

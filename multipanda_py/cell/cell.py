@@ -19,8 +19,8 @@ from multipanda_py.cell.active_motions import Moves
 from multipanda_py.cell.arm_request import ArmRequest
 from multipanda_py.cell.checks import notes_of, unread_sections
 from multipanda_py.cell.connection import Connection, Counts
-from multipanda_py.cell.goals import Frames, Place, goals_by_arm
-from multipanda_py.cell.grippers import Attachments, Grippers, HoldingRequest
+from multipanda_py.cell.goals import Frames, MotionGoal, goals_by_arm
+from multipanda_py.cell.grippers import AttachmentRequest, Attachments, Grippers
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.parameters import SETTINGS_TIMEOUT, ParameterWriter, RobotSettings
 from multipanda_py.cell.pending_switch import PendingSwitch
@@ -32,12 +32,12 @@ from multipanda_py.cell.recovery import (
     Recovery,
     Tare,
 )
-from multipanda_py.cell.scene_editor import ZERO_TWIST, EntryRequest, SceneEditor
-from multipanda_py.cell.simulation import PacedSimulation, Simulation
+from multipanda_py.cell.scene_editor import ZERO_TWIST, SceneChangeRequest, SceneEditor
+from multipanda_py.cell.simulation import InlineSimulation, PacedSimulation
 from multipanda_py.cell.state_reader import (
     ActuatorReader,
     ActuatorSnapshot,
-    RecordedMoment,
+    HistorySnapshot,
     StateReader,
 )
 from multipanda_py.cell.switch_planning import Strictness, SwitchResult
@@ -48,11 +48,11 @@ from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.controllets.targets.joint import Trajectory
 from multipanda_py.parameters import Settings
-from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.motions.motion_request import MotionPlan
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.cycle import ControlLoop
 from multipanda_py.realtime.events import LoopEvent
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.realtime.timing import LoopStatistics
 from multipanda_py.robots import ArmDescription
@@ -99,7 +99,7 @@ class Cell(Closeable):
         self._holding = Attachments(names, connection, reader, counts)
         self._moves = Moves(names, reader, self._targets, self._holding, self._parameters.values)
         self._grippers = Grippers(names, connection, reader)
-        self._simulation = Simulation(names, connection, self._grippers)
+        self._simulation = InlineSimulation(names, connection, self._grippers)
         self._running_world = PacedSimulation(names, connection, reader)
         self._entries = SceneEditor(names, connection, reader)
         self._recorder = Recorder(names, connection)
@@ -145,7 +145,7 @@ class Cell(Closeable):
         if self.config.cell.viewer:
             from multipanda_py.simulation.viewer import start_viewer
 
-            self._viewer = start_viewer(self.config, self.realtime, self.mailbox_fd)
+            self._viewer = start_viewer(self.config, self.realtime, self.shared_memory_fd)
 
     def close(self) -> None:
         """Stop the loop and everything that belongs to it, even if a part raises an error.
@@ -188,7 +188,7 @@ class Cell(Closeable):
         return self._connection.pid
 
     @property
-    def mailbox_fd(self) -> int:
+    def shared_memory_fd(self) -> int:
         """File descriptor of the memory shared with the loop, for other processes that read it.
 
         Raises:
@@ -211,33 +211,33 @@ class Cell(Closeable):
         return self._connection
 
     @property
-    def rows_path(self) -> str:
-        """Path at which processes of the same user read cycle records with :class:`.RowFollower`.
+    def records_path(self) -> str:
+        """Path for a :class:`.RecordFollower` in another process of the same user.
 
         Raises:
             LoopError: If the cell is not started.
         """
-        return f"/proc/{os.getpid()}/fd/{self.mailbox_fd}"
+        return f"/proc/{os.getpid()}/fd/{self.shared_memory_fd}"
 
     def check(self) -> None:
         """Raise :class:`LoopError` with the reason if the loop is not running."""
         self._connection.check()
 
-    def beat_by_hand(self) -> None:
-        """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
+    def manual_heartbeat(self) -> None:
+        """Stop the automatic heartbeat. The loop then expects calls of :meth:`send_heartbeat`.
 
         If this is called before :meth:`start`, the loop begins to check with the first
-        :meth:`beat`.
+        :meth:`send_heartbeat`.
         """
         self._connection.set_manual_heartbeat()
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat of this process to the loop."""
-        self._connection.beat()
+        self._connection.send_heartbeat()
 
-    def silence(self) -> float:
+    def cycle_age(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
-        return self._connection.time_since_cycle()
+        return self._connection.cycle_age()
 
     def step(self, cycles: int = 1) -> None:
         """Run cycles of an inline cell without real-time pacing."""
@@ -248,9 +248,11 @@ class Cell(Closeable):
             self._connection.step(min(INLINE_STEPS, cycles - done))
             self._recorder.record_pending()
 
-    def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
+    def wait(
+        self, condition: Callable[[], bool], timeout: float, description: str = "condition"
+    ) -> None:
         """Wait until a condition is true. See :meth:`.Connection.wait`."""
-        self._connection.wait(condition, timeout, what)
+        self._connection.wait(condition, timeout, description)
 
     @property
     def world(self) -> PacedSimulation:
@@ -258,11 +260,11 @@ class Cell(Closeable):
         return self._running_world
 
     @property
-    def simulation(self) -> Simulation:
+    def simulation(self) -> InlineSimulation:
         """Simulated world of an inline cell: contact forces, poses, wrenches, reset, images.
 
         Raises:
-            SimulationRefused: If the cell is not inline, or its arms are not simulated.
+            SimulationRejected: If the cell is not inline, or its arms are not simulated.
             LoopError: If the cell is not started.
         """
         self._simulation.check()
@@ -300,11 +302,11 @@ class Cell(Closeable):
         return self._counts.clipped
 
     @property
-    def withdrawn(self) -> Counter[str]:
-        """Number of requests withdrawn before the loop received them, such as ``switch``."""
-        return self._counts.withdrawn
+    def cancelled(self) -> Counter[str]:
+        """Number of requests cancelled before the loop received them, such as ``switch``."""
+        return self._counts.cancelled
 
-    def silence_reason(self) -> str:
+    def stall_reason(self) -> str:
         """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
         return self._reader.stall_reason()
 
@@ -313,7 +315,7 @@ class Cell(Closeable):
         """Names of the active controllets, including ``hold``."""
         return self._reader.active
 
-    def beginnings(self, arm: str) -> int:
+    def activation_count(self, arm: str) -> int:
         """Return the number of controllet activations on an arm so far."""
         return self._reader.activation_count(arm)
 
@@ -335,50 +337,57 @@ class Cell(Closeable):
         return self._reader.objects()
 
     @property
-    def absent(self) -> tuple[str, ...]:
+    def spawnable(self) -> tuple[str, ...]:
         """Names of the movable objects that are not in the scene."""
-        return self._entries.absent
+        return self._entries.spawnable
 
-    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST) -> None:
+    def spawn(
+        self, object_name: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
+    ) -> None:
         """Add an absent object to the simulated scene. See :meth:`.SceneEditor.spawn`."""
-        self._entries.spawn(thing, pose, twist)
+        self._entries.spawn(object_name, pose, twist)
 
-    def remove(self, thing: str) -> None:
-        """Remove an object from the simulated scene. See :meth:`.SceneEditor.remove`."""
-        self._entries.remove(thing)
+    def delete(self, object_name: str) -> None:
+        """Remove an object from the simulated scene. See :meth:`.SceneEditor.delete`."""
+        self._entries.delete(object_name)
 
-    def ask_spawn(
-        self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
-    ) -> EntryRequest:
-        """Request :meth:`spawn` without waiting for the answer. See :meth:`entry_answer`."""
-        return self._entries.ask_spawn(thing, pose, twist)
+    def request_spawn(
+        self, object_name: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
+    ) -> SceneChangeRequest:
+        """Request :meth:`spawn` without waiting for the answer. See :meth:`scene_change_done`."""
+        return self._entries.request_spawn(object_name, pose, twist)
 
-    def ask_remove(self, thing: str) -> EntryRequest:
-        """Request :meth:`remove` without waiting for the answer. See :meth:`entry_answer`."""
-        return self._entries.ask_remove(thing)
+    def request_delete(self, object_name: str) -> SceneChangeRequest:
+        """Request :meth:`delete` without waiting for the answer. See :meth:`scene_change_done`."""
+        return self._entries.request_delete(object_name)
 
-    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = ZERO_TWIST) -> EntryRequest:
+    def request_object_pose(
+        self, object_name: str, pose: Pose, twist: ArrayLike = ZERO_TWIST
+    ) -> SceneChangeRequest:
         """Request to move an object without waiting for the answer.
 
-        See :meth:`.SceneEditor.ask_move`.
+        See :meth:`.SceneEditor.request_object_pose`.
         """
-        return self._entries.ask_move(thing, pose, twist)
+        return self._entries.request_object_pose(object_name, pose, twist)
 
-    def ended_by(self, name: str, since: float) -> str:
-        """Return the reason why a controllet was deactivated. See :meth:`.Switcher.ended_by`."""
-        return self._switcher.ended_by(name, since)
+    def abort_reason(self, name: str, since: float) -> str:
+        """Return the reason why a controllet was deactivated.
 
-    def entry_answer(self, request: EntryRequest) -> bool:
+        See :meth:`.Switcher.abort_reason`.
+        """
+        return self._switcher.abort_reason(name, since)
+
+    def scene_change_done(self, request: SceneChangeRequest) -> bool:
         """Return True once an object request is executed. See :meth:`.SceneEditor.answer`."""
         return self._entries.answer(request)
 
-    def withdraw_entry(self, request: EntryRequest) -> str:
+    def cancel_scene_change(self, request: SceneChangeRequest) -> str:
         """Withdraw a request for an object; return a text stating whether it may still happen."""
-        return self._entries.withdraw(request)
+        return self._entries.cancel(request)
 
-    def absent_like(self, thing: str) -> str:
+    def spawnable_like(self, object_name: str) -> str:
         """Return the first absent object that differs from an object only in pose, or ''."""
-        return self._entries.absent_like(thing)
+        return self._entries.spawnable_like(object_name)
 
     def report(self, name: str) -> Reports:
         """Return the reports of a controllet in the newest cycle.
@@ -387,33 +396,33 @@ class Cell(Closeable):
         """
         return self._reader.report(name)
 
-    def row(self) -> NDArray[np.void]:
+    def latest_record(self) -> NDArray[np.void]:
         """Return a copy of the newest cycle record, with its times and the state of every arm."""
-        return self._reader.row()
+        return self._reader.latest_record()
 
-    def at(self, time: float) -> RecordedMoment:
+    def snapshot_at(self, time: float) -> HistorySnapshot:
         """Return the state of the cell at a past time [s].
 
         See :meth:`.StateReader.snapshot_at`.
         """
         return self._reader.snapshot_at(time)
 
-    def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
+    def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles so far, and the records after the first ``since``.
 
-        See :meth:`.StateReader.rows`.
+        See :meth:`.StateReader.records`.
         """
-        return self._reader.rows(since)
+        return self._reader.records(since)
 
-    def follow_rows(self) -> RowFollower:
+    def follow_records(self) -> RecordFollower:
         """Return a reader of every cycle record from now on.
 
-        Other processes create their own :class:`.RowFollower`.
+        Other processes create their own :class:`.RecordFollower`.
 
         Raises:
             LoopError: If the cell is not started.
         """
-        return RowFollower(self.config, self.mailbox_fd)
+        return RecordFollower(self.config, self.shared_memory_fd)
 
     @property
     def recorder(self) -> Recorder:
@@ -421,7 +430,7 @@ class Cell(Closeable):
         return self._recorder
 
     def trace_torques(self, is_on: bool = True) -> None:
-        """Enable or disable torque terms in cycle records. See :meth:`.RowFollower.terms`.
+        """Enable or disable torque terms in cycle records. See :meth:`.RecordFollower.terms`.
 
         The terms are the torques of the controllet and of each of its features.
 
@@ -470,7 +479,7 @@ class Cell(Closeable):
         """Change the active controllets between two cycles. See :meth:`.Switcher.switch`."""
         return self._switcher.switch(activate, deactivate, strictness, timeout, by)
 
-    def ask_switch(
+    def request_switch(
         self,
         activate: Sequence[str] = (),
         deactivate: Sequence[str] = (),
@@ -478,34 +487,39 @@ class Cell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a switch request without waiting for the loop. See :meth:`.Switcher.ask_switch`.
+        """Create a switch request without waiting for the loop.
+
+        See :meth:`.Switcher.request_switch`.
 
         Call ``poll`` of the result repeatedly. The first call sends the request.
         """
-        return self._switcher.ask_switch(activate, deactivate, strictness, timeout, by)
+        return self._switcher.request_switch(activate, deactivate, strictness, timeout, by)
 
-    def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Restrict arms to ``hold`` until :meth:`wake`. See :meth:`.Switcher.ask_rest`."""
-        return self._switcher.ask_rest(*arms, by=by)
+    def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
+        """Restrict arms to ``hold`` until :meth:`activate_arm`.
 
-    def wake(self, arm: str) -> None:
-        """Remove the restriction of :meth:`ask_rest`. Active controllets do not change."""
-        self._switcher.wake(arm)
+        See :meth:`.Switcher.request_inactive`.
+        """
+        return self._switcher.request_inactive(*arms, by=by)
 
-    def is_resting(self, arm: str) -> bool:
+    def activate_arm(self, arm: str) -> None:
+        """Remove the restriction of :meth:`request_inactive`. Active controllets do not change."""
+        self._switcher.activate_arm(arm)
+
+    def is_inactive(self, arm: str) -> bool:
         """Return True if an arm is restricted to ``hold``."""
-        return self._switcher.is_resting(arm)
+        return self._switcher.is_inactive(arm)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate all controllets: every arm brakes and holds. See :meth:`.Switcher.hold`."""
         return self._switcher.hold(timeout, by)
 
-    def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
+    def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Create the request of :meth:`hold` without waiting for the loop.
 
         Call ``poll`` of the result repeatedly. The first call sends the request.
         """
-        return self._switcher.ask_hold(timeout, by)
+        return self._switcher.request_hold(timeout, by)
 
     def recover(
         self, arms: Sequence[str] | None = None, *, timeout: float = RECOVERY_TIMEOUT
@@ -513,11 +527,11 @@ class Cell(Closeable):
         """Clear latched faults and wait until the arms hold. See :meth:`.Recovery.recover`."""
         return self._recovery.recover(arms, timeout=timeout)
 
-    def ask_recovery(
+    def request_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
         """Request a recovery without waiting. Poll its result with ``poll``."""
-        return self._recovery.ask(arms, timeout)
+        return self._recovery.request(arms, timeout)
 
     # Targets and parameters; the methods delegate to ``TargetWriter`` and ``ParameterWriter``.
 
@@ -543,7 +557,7 @@ class Cell(Closeable):
             arm, pose, frame=frame, q=q, dq=dq, twist=twist, wrench=wrench, stiffness=stiffness
         )
 
-    def follow(
+    def follow_trajectory(
         self,
         arm: str,
         points: ArrayLike,
@@ -553,8 +567,11 @@ class Cell(Closeable):
         goal_time: float | None = None,
         start: float | None = None,
     ) -> None:
-        """Send a trajectory to the controllet of an arm. See :meth:`.TargetWriter.follow`."""
-        self._targets.follow(
+        """Send a trajectory to the controllet of an arm.
+
+        See :meth:`.TargetWriter.follow_trajectory`.
+        """
+        self._targets.follow_trajectory(
             arm,
             points,
             path_tolerance=path_tolerance,
@@ -563,23 +580,23 @@ class Cell(Closeable):
             start=start,
         )
 
-    def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
+    def follow_trajectories(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
         """Send a trajectory to every arm of a controllet.
 
-        See :meth:`.TargetWriter.follow_together`.
+        See :meth:`.TargetWriter.follow_trajectories`.
         """
-        self._targets.follow_together(name, trajectories)
+        self._targets.follow_trajectories(name, trajectories)
 
     # Collision-free motions; the methods delegate to ``Moves``.
 
     def plan(
         self,
-        goals: Mapping[str, Place],
+        goals: Mapping[str, MotionGoal],
         *,
-        via: Sequence[Mapping[str, Place]] = (),
+        via: Sequence[Mapping[str, MotionGoal]] = (),
         frame: str = "",
         **options: Any,
-    ) -> MovePlan:
+    ) -> MotionPlan:
         """Plan a motion of the arms that avoids collisions with arms and objects.
 
         Nothing moves. Attached objects move with their grippers. Arms that are not named stay, or
@@ -591,12 +608,13 @@ class Cell(Closeable):
             via: Waypoints in order, in the same format.
             frame: Frame of the poses: ``world`` or the base of an arm. By default the base of each
                 arm.
-            options: Attributes of :class:`.MoveRequest`, such as ``keep``: ``"upright"`` keeps the
-                vertical direction of the tools, ``"orientation"`` keeps their orientation.
-                ``touching`` names the objects that grippers may touch, and on which attached
-                objects may rest. ``clearance`` is the minimum distance [m]. ``speed`` is a
-                fraction of the joint speed limits. ``patience`` is the maximum processor time of
-                the search [s], and ``seed`` its random seed.
+            options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``:
+                ``"upright"`` keeps the vertical direction of the tools, ``"orientation"`` keeps
+                their orientation.
+                ``allowed_contacts`` names the objects that grippers may touch, and on which
+                attached objects may rest. ``clearance`` is the minimum distance [m].
+                ``velocity_scaling`` is a fraction of the joint speed limits. ``planning_time`` is
+                the maximum processor time of the search [s], and ``seed`` its random seed.
 
         Raises:
             PlanRejected: If no such motion exists, none was found in time, an arm moves, or goals
@@ -607,7 +625,7 @@ class Cell(Closeable):
         """
         return self._moves.plan(goals, via=via, frame=frame, **options)
 
-    def begin_move(self, plan: MovePlan) -> float:
+    def start_motion(self, plan: MotionPlan) -> float:
         """Start a planned motion on all its arms in one cycle.
 
         A controllet that accepts trajectories must own every arm that moves. The start invalidates
@@ -623,7 +641,7 @@ class Cell(Closeable):
         """
         return self._moves.start(plan)
 
-    def has_ended(self, plan: MovePlan) -> bool:
+    def is_finished(self, plan: MotionPlan) -> bool:
         """Return True if all arms have reached the goal of a started motion.
 
         Once True, the result stays True, whatever the arms do next.
@@ -633,17 +651,17 @@ class Cell(Closeable):
                 another target or controllet replaced it. The message contains the reason.
             PlanRejected: If the plan was not started on this cell.
         """
-        return self._moves.has_ended(plan)
+        return self._moves.is_finished(plan)
 
     def move_to(
         self,
-        arm: str | Mapping[str, Place],
-        goal: Place | None = None,
+        arm: str | Mapping[str, MotionGoal],
+        goal: MotionGoal | None = None,
         *,
-        via: Sequence[Place | Mapping[str, Place]] = (),
+        via: Sequence[MotionGoal | Mapping[str, MotionGoal]] = (),
         frame: str = "",
         **options: Any,
-    ) -> MovePlan:
+    ) -> MotionPlan:
         """Plan and execute a collision-free motion, and wait until the arms are at the goal.
 
         Args:
@@ -657,13 +675,13 @@ class Cell(Closeable):
             MotionFailed: If a motion ended before its goal. The arms hold.
             TimeoutError: If the motion does not end in time.
 
-        This method also raises the errors of :meth:`plan` and :meth:`begin_move`.
+        This method also raises the errors of :meth:`plan` and :meth:`start_motion`.
         """
         goals, stops = goals_by_arm(arm, goal, via)
         plan = self.plan(goals, via=stops, frame=frame, **options)
-        ends = self.begin_move(plan)
+        ends = self.start_motion(plan)
         self.wait(
-            lambda: self.time > ends and self.has_ended(plan),
+            lambda: self.time > ends and self.is_finished(plan),
             plan.duration + 5.0,
             "the end of the motion",
         )
@@ -680,24 +698,26 @@ class Cell(Closeable):
         """Set the target of a coupled controllet. See :meth:`.TargetWriter.set_object_target`."""
         self._targets.set_object_target(name, pose, internal_force=internal_force, frame=frame)
 
-    def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
+    def set_channel(self, name: str, channel: str, value: Any, *, frame: str = "") -> None:
         """Set a target of any channel. See :meth:`.TargetWriter.set_channel`."""
-        self._targets.set_channel(who, channel, value, frame=frame)
+        self._targets.set_channel(name, channel, value, frame=frame)
 
     def command_actuators(self, arm: str, **commands: Any) -> None:
         """Command compliant actuators of an arm. See :meth:`.TargetWriter.command_actuators`."""
         self._targets.command_actuators(arm, **commands)
 
-    def actuators(self, arm: str, row: NDArray[np.void] | None = None) -> ActuatorSnapshot:
+    def actuators(self, arm: str, record: NDArray[np.void] | None = None) -> ActuatorSnapshot:
         """Return the state of the compliant actuators of an arm.
 
         See :meth:`.ActuatorReader.snapshot`.
 
         Args:
             arm: Name of the arm.
-            row: Cycle record of this cell. By default the newest one.
+            record: Cycle record of this cell. By default the newest one.
         """
-        return self._actuators.snapshot(self._reader.row() if row is None else row, arm)
+        return self._actuators.snapshot(
+            self._reader.latest_record() if record is None else record, arm
+        )
 
     def parameters(self, name: str) -> dict[str, Any]:
         """Return all parameters of a controllet, by name."""
@@ -726,17 +746,17 @@ class Cell(Closeable):
         """
         self._settings.change(arm, timeout=timeout, **settings)
 
-    def ask_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
-        """Request new robot settings without waiting. See :meth:`settings_answer`."""
-        return self._settings.ask(arm, **settings)
+    def request_robot_settings(self, arm: str, **settings: object) -> ArmRequest:
+        """Request new robot settings without waiting. See :meth:`settings_done`."""
+        return self._settings.request(arm, **settings)
 
-    def settings_answer(self, request: ArmRequest) -> bool:
+    def settings_done(self, request: ArmRequest) -> bool:
         """Return True if the requested settings are applied. See :meth:`.RobotSettings.answer`."""
         return self._settings.answer(request)
 
-    def withdraw_settings(self, request: ArmRequest) -> str:
+    def cancel_settings(self, request: ArmRequest) -> str:
         """Withdraw requested settings; return a text stating whether they may still change."""
-        return self._settings.withdraw(request)
+        return self._settings.cancel(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure the external torques of an arm and subtract them from now on.
@@ -753,51 +773,51 @@ class Cell(Closeable):
         """Return the offset subtracted from the external torques of an arm, (n,) [Nm]."""
         return self._tare.offset(arm)
 
-    def ask_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare, or its end with ``undo``, without waiting. See :meth:`tare_answer`."""
-        return self._tare.ask(arm, undo=undo)
+    def request_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
+        """Request a tare, or its end with ``undo``, without waiting. See :meth:`tare_result`."""
+        return self._tare.request(arm, undo=undo)
 
-    def tare_answer(self, request: ArmRequest) -> Vector | None:
+    def tare_result(self, request: ArmRequest) -> Vector | None:
         """Return the offset in effect, or None while it is being measured.
 
         See :meth:`.Tare.answer`.
         """
         return self._tare.answer(request)
 
-    def withdraw_tare(self, request: ArmRequest) -> str:
+    def cancel_tare(self, request: ArmRequest) -> str:
         """Withdraw a requested tare; return a text stating whether it may still happen."""
-        return self._tare.withdraw(request)
+        return self._tare.cancel(request)
 
-    def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
+    def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
         """Treat a movable object as a part of a gripper from now on.
 
         See :meth:`.Attachments.attach`.
         """
-        return self._holding.attach(arm, thing, pose_in_tool)
+        return self._holding.attach(arm, object_name, pose_in_tool)
 
     def detach(self, arm: str) -> str:
         """Make an attached object a part of the scene again. See :meth:`.Attachments.detach`."""
         return self._holding.detach(arm)
 
-    def ask_attach(self, arm: str, thing: str = "") -> HoldingRequest:
-        """Request :meth:`attach` without waiting for the answer. See :meth:`holding_answer`."""
-        return self._holding.ask_attach(arm, thing)
+    def request_attach(self, arm: str, object_name: str = "") -> AttachmentRequest:
+        """Request :meth:`attach` without waiting for the answer. See :meth:`attachment_done`."""
+        return self._holding.request_attach(arm, object_name)
 
-    def ask_detach(self, arm: str) -> HoldingRequest:
-        """Request :meth:`detach` without waiting for the answer. See :meth:`holding_answer`."""
-        return self._holding.ask_detach(arm)
+    def request_detach(self, arm: str) -> AttachmentRequest:
+        """Request :meth:`detach` without waiting for the answer. See :meth:`attachment_done`."""
+        return self._holding.request_detach(arm)
 
-    def holding_answer(self, request: HoldingRequest) -> bool:
+    def attachment_done(self, request: AttachmentRequest) -> bool:
         """Return True once an object is attached or detached. See :meth:`.Attachments.answer`."""
         return self._holding.answer(request)
 
-    def withdraw_holding(self, request: HoldingRequest) -> str:
+    def cancel_attachment(self, request: AttachmentRequest) -> str:
         """Withdraw a request to attach or detach; return whether it may still happen, as text."""
-        return self._holding.withdraw(request)
+        return self._holding.cancel(request)
 
-    def held(self) -> dict[str, str]:
+    def attached_objects(self) -> dict[str, str]:
         """Return the names of the attached objects, by arm."""
-        return self._holding.held()
+        return self._holding.attached_objects()
 
     def gripper(self, arm: str) -> Gripper:
         """Return the handle of the gripper of an arm, always the same object."""

@@ -59,7 +59,9 @@ def _parts_of(spec: InstanceSpec) -> str:
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
         return "ignore"
-    return avoided_bodies(values[f"{_AVOIDANCE}.fixed_objects"], spec.law.touches)
+    return avoided_bodies(
+        values[f"{_AVOIDANCE}.fixed_objects"], spec.controllet_class.contact_classes
+    )
 
 
 def check_initial_contacts(config: CellConfig) -> list[str]:

@@ -29,13 +29,13 @@ class Counts:
     Attributes:
         rejected: Number of rejected requests, by subject, such as ``left target`` or ``switch``.
         clipped: Number of streamed targets that were clipped to the gate, such as ``left pose``.
-        withdrawn: Number of requests withdrawn before the loop received them, such as ``switch``.
+        cancelled: Number of requests withdrawn before the loop received them, such as ``switch``.
     """
 
     def __init__(self) -> None:
         self.rejected: Counter[str] = Counter()
         self.clipped: Counter[str] = Counter()
-        self.withdrawn: Counter[str] = Counter()
+        self.cancelled: Counter[str] = Counter()
 
 
 def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
@@ -142,13 +142,14 @@ class Connection:
             runner.beat()
 
     def set_manual_heartbeat(self) -> None:
-        """Stop the automatic heartbeat, so that the loop notices when :meth:`beat` is not called.
+        """Stop the automatic heartbeat. The loop then expects calls of :meth:`send_heartbeat`.
 
-        If this is called before the start, the loop begins to check with the first :meth:`beat`.
+        If this is called before the start, the loop begins to check with the first
+        :meth:`send_heartbeat`.
         """
         self._by_hand = True
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat of this process to the loop."""
         if self._runner is not None:
             self._runner.beat()
@@ -197,7 +198,7 @@ class Connection:
             return "loop_gone"
         return ""
 
-    def time_since_cycle(self) -> float:
+    def cycle_age(self) -> float:
         """Return the time since the start of the newest cycle [s]; 0 for an inline cell."""
         return 0.0 if self._runner is None else self._runner.cycle_age(self.started_ns)
 
@@ -219,13 +220,15 @@ class Connection:
         """Wait a moment for the loop to answer. See :meth:`.Runner.pause`."""
         self._running().pause()
 
-    def wait(self, condition: Callable[[], bool], timeout: float, what: str = "condition") -> None:
+    def wait(
+        self, condition: Callable[[], bool], timeout: float, description: str = "condition"
+    ) -> None:
         """Wait until a condition is true. An inline loop is stepped meanwhile.
 
         Args:
             condition: Function that is called every few milliseconds, or every cycle if inline.
             timeout: Maximum time to wait [s]: simulated time for an inline cell, else wall time.
-            what: Name of the condition in the error.
+            description: Name of the condition in the error.
 
         Raises:
             LoopTimeout: If the condition did not become true in time.
@@ -233,7 +236,7 @@ class Connection:
         if self._runner is None and condition():
             return  # The condition may be met by the end of the cell, as for a gripper motion.
         if not self._running().wait(condition, timeout):
-            raise LoopTimeout(f"waiting for {what} timed out after {timeout:g} s")
+            raise LoopTimeout(f"waiting for {description} timed out after {timeout:g} s")
 
     def post(self, slot: SeqlockBuffer, record: Vector) -> int:
         """Send a record to the loop and return its sequence number."""
@@ -258,7 +261,7 @@ class Connection:
         """
         with self.lock:
             is_void = slot.withdraw(number)
-            self._counts.withdrawn[what] += is_void
+            self._counts.cancelled[what] += is_void
         return is_void
 
     def _running(self) -> Runner:

@@ -75,7 +75,7 @@ class Frames:
         return self._pose_in_world[frame]
 
 
-Place: TypeAlias = Pose | ArrayLike
+MotionGoal: TypeAlias = Pose | ArrayLike
 
 
 class GoalConverter:
@@ -114,7 +114,7 @@ class GoalConverter:
         return stops
 
     def _in_world(
-        self, goals: Mapping[str, Place], frame: str, path: str
+        self, goals: Mapping[str, MotionGoal], frame: str, path: str
     ) -> dict[str, Pose | Vector]:
         bases, result = bases_in_world(self._names.config), dict[str, Pose | Vector]()
         for arm, goal in goals.items():
@@ -152,10 +152,10 @@ def _configuration(path: ArrayLike, n: int, location: str) -> Vector:
 
 
 def goals_by_arm(
-    arm: str | Mapping[str, Place],
-    goal: Place | None,
-    via: Sequence[Place | Mapping[str, Place]],
-) -> tuple[Mapping[str, Place], list[Mapping[str, Place]]]:
+    arm: str | Mapping[str, MotionGoal],
+    goal: MotionGoal | None,
+    via: Sequence[MotionGoal | Mapping[str, MotionGoal]],
+) -> tuple[Mapping[str, MotionGoal], list[Mapping[str, MotionGoal]]]:
     """Convert the arguments of ``move_to`` to goals and waypoints by arm.
 
     Args:
@@ -173,7 +173,7 @@ def goals_by_arm(
         )
     if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
         raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")
-    goals: Mapping[str, Place] = arm if not isinstance(arm, str) else {arm: goal}  # type: ignore
+    goals: Mapping[str, MotionGoal] = arm if not isinstance(arm, str) else {arm: goal}  # type: ignore
     stops = []
     for location in via:
         if not isinstance(location, Mapping) and not isinstance(arm, str):

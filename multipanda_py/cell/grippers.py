@@ -20,7 +20,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import bases_in_world, movable_objects
-from multipanda_py.exceptions import ConfigurationError, HoldingRejected, UnknownName
+from multipanda_py.exceptions import AttachmentRejected, ConfigurationError, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.shared_memory import ATTACH_WIDTH, SeqlockBuffer
 from multipanda_py.robots.gripper import (
@@ -100,7 +100,7 @@ class LoopGripper(Gripper):
         if started != number or outcome is Outcome.MOVING:
             is_late = (
                 time.monotonic() - since > LOOP_TIMEOUT
-                and self._connection.time_since_cycle() > LOOP_TIMEOUT
+                and self._connection.cycle_age() > LOOP_TIMEOUT
             )
             return self._give_up(command, number, width) if is_late else None
         text = f"{command}: {outcome.name.lower()} at {width:.4f} m"
@@ -162,7 +162,7 @@ class Grippers:
         if gripper is None:
             index = self._names.arm_index(arm)
             gripper = LoopGripper(arm, index, connection, self._reader, description)
-        gripper.silence = self._reader.stall_reason
+        gripper.stall_reason = self._reader.stall_reason
         return gripper
 
     def connect(self) -> None:
@@ -185,18 +185,18 @@ class Grippers:
 
 
 @dataclass(frozen=True)
-class HoldingRequest:
+class AttachmentRequest:
     """Handle of a request to attach or detach an object.
 
     Attributes:
         arm: Name of the arm.
-        thing: Name of the object to attach or detach. Empty if there is none.
+        object_name: Name of the object to attach or detach. Empty if there is none.
         object_number: Number of the object that the arm is to hold, 0 for none.
         number: Sequence number of the request record.
     """
 
     arm: str
-    thing: str
+    object_name: str
     object_number: int
     number: int
 
@@ -218,16 +218,16 @@ class Attachments:
         self._reader, self._counts = reader, counts
         self._movable = movable_objects(names.config)
 
-    def held(self) -> dict[str, str]:
+    def attached_objects(self) -> dict[str, str]:
         """Return the names of the attached objects, by arm."""
-        numbers = self._reader.row()["arms"]["attached_object"].tolist()
+        numbers = self._reader.latest_record()["arms"]["attached_object"].tolist()
         return {
             arm: self._movable[number - 1]
             for arm, number in zip(self._names.arms, numbers)
             if number
         }
 
-    def attach(self, arm: str, thing: str = "", pose_in_tool: Pose | None = None) -> str:
+    def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
         """Treat a movable object as a part of a gripper from now on.
 
         The object moves with the gripper, and collision avoidance treats it like the gripper. It
@@ -237,8 +237,8 @@ class Attachments:
 
         Args:
             arm: Name of the arm.
-            thing: Name of an object with a mass in ``objects`` of the cell file. If empty, the
-                nearest object is used.
+            object_name: Name of an object with a mass in ``objects`` of the cell file. If empty,
+                the nearest object is used.
             pose_in_tool: Pose of the object in the tool frame. By default its present pose.
                 Allowed only in cells without simulated arms, where object poses are not measured.
 
@@ -246,14 +246,14 @@ class Attachments:
             Name of the attached object.
 
         Raises:
-            HoldingRejected: If there is no such object, a newer request has replaced this one, or
-                ``pose_in_tool`` was given although poses are measured. Also if the object is out
-                of reach of an arm whose payload the loop compensates.
+            AttachmentRejected: If there is no such object, a newer request has replaced this one,
+                or ``pose_in_tool`` was given although poses are measured. Also if the object is
+                out of reach of an arm whose payload the loop compensates.
             LoopTimeout: If the loop did not answer in time.
         """
-        request = self.ask_attach(arm, thing, pose_in_tool)
+        request = self.request_attach(arm, object_name, pose_in_tool)
         self._await(request)
-        return request.thing
+        return request.object_name
 
     def detach(self, arm: str) -> str:
         """Treat the attached object of an arm as an object of the scene again.
@@ -264,26 +264,26 @@ class Attachments:
             Name of the detached object, empty if there was none.
 
         Raises:
-            HoldingRejected: If a newer request has replaced this one.
+            AttachmentRejected: If a newer request has replaced this one.
             LoopTimeout: If the loop did not answer in time.
         """
-        request = self.ask_detach(arm)
+        request = self.request_detach(arm)
         self._await(request)
-        return request.thing
+        return request.object_name
 
-    def ask_attach(
-        self, arm: str, thing: str = "", pose_in_tool: Pose | None = None
-    ) -> HoldingRequest:
+    def request_attach(
+        self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None
+    ) -> AttachmentRequest:
         """Request :meth:`attach` without waiting for the answer. See :meth:`answer`."""
         try:
-            chosen = self._check(thing) if thing else self._nearest(arm)
+            chosen = self._check(object_name) if object_name else self._nearest(arm)
             if pose_in_tool is not None and self._is_measured():
-                raise HoldingRejected(
+                raise AttachmentRejected(
                     f"{arm}: pose_in_tool: the simulation measures the pose of {chosen} in a "
                     "cell with simulated arms. Omit pose_in_tool"
                 )
             self._check_object_present(arm, chosen, pose_in_tool)
-        except HoldingRejected:
+        except AttachmentRejected:
             self._counts.rejected[f"{arm} attach"] += 1
             raise
         record = np.zeros(ATTACH_WIDTH)
@@ -293,40 +293,40 @@ class Attachments:
             record[1:] = 1.0, *pose_in_tool.position, w, x, y, z
         return self._ask(arm, chosen, record)
 
-    def ask_detach(self, arm: str) -> HoldingRequest:
+    def request_detach(self, arm: str) -> AttachmentRequest:
         """Request :meth:`detach` without waiting for the answer. See :meth:`answer`."""
-        return self._ask(arm, self.held().get(arm, ""), np.zeros(ATTACH_WIDTH))
+        return self._ask(arm, self.attached_objects().get(arm, ""), np.zeros(ATTACH_WIDTH))
 
-    def answer(self, request: HoldingRequest) -> bool:
+    def answer(self, request: AttachmentRequest) -> bool:
         """Return True once the object is attached or detached, False before.
 
         Raises:
-            HoldingRejected: If a newer request has replaced this one.
+            AttachmentRejected: If a newer request has replaced this one.
         """
         slot, arm = self._slot(request.arm), self._names.arm_index(request.arm)
-        holds = int(self._reader.row()["arms"]["attached_object"][arm])
+        holds = int(self._reader.latest_record()["arms"]["attached_object"][arm])
         if slot.taken >= request.number and holds == request.object_number:
             return True
         if slot.written > request.number:  # The loop will execute only the newer request.
-            raise HoldingRejected(
+            raise AttachmentRejected(
                 f"{request.arm}: a newer attach or detach request has replaced this one"
             )
         return False
 
-    def withdraw(self, request: HoldingRequest) -> str:
+    def cancel(self, request: AttachmentRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
         slot = self._slot(request.arm)
         return describe_withdrawal(self._connection.withdraw(slot, request.number, "attach"))
 
-    def _ask(self, arm: str, object_name: str, record: Vector) -> HoldingRequest:
+    def _ask(self, arm: str, object_name: str, record: Vector) -> AttachmentRequest:
         number = self._connection.post(self._slot(arm), record)
-        return HoldingRequest(arm, object_name, int(record[0]), number)
+        return AttachmentRequest(arm, object_name, int(record[0]), number)
 
-    def _await(self, request: HoldingRequest) -> None:
+    def _await(self, request: AttachmentRequest) -> None:
         wait_or_withdraw(
             self._connection,
             lambda: self.answer(request) or None,
-            lambda: self.withdraw(request),
+            lambda: self.cancel(request),
             HOLDING_TIMEOUT,
             f"the answer to the attach or detach request of {request.arm}",
         )
@@ -337,26 +337,26 @@ class Attachments:
     def _check(self, object_name: str) -> str:
         if object_name in self._movable:
             if object_name not in self._reader.objects():
-                raise HoldingRejected(
+                raise AttachmentRejected(
                     f"{object_name} is absent. Attach an object that is in the scene"
                 )
             return object_name
         if object_name in self._names.config.objects:
-            raise HoldingRejected(
+            raise AttachmentRejected(
                 f"{object_name} is fixed, because its mass is 0 (objects.{object_name}.mass). "
                 "Attach an object with a mass"
             )
-        raise HoldingRejected(str(UnknownName("thing", object_name, self._movable)))
+        raise AttachmentRejected(str(UnknownName("object", object_name, self._movable)))
 
     def _nearest(self, arm: str) -> str:
         """Return the movable object whose centre is nearest to the tool of an arm."""
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
-            raise HoldingRejected(f"{arm}: the cell file has no object with a mass (objects)")
+            raise AttachmentRejected(f"{arm}: the cell file has no object with a mass (objects)")
         nearest = min(far, key=lambda name: far[name])
         if far[nearest] > MAX_ATTACH_DISTANCE:
-            raise HoldingRejected(
+            raise AttachmentRejected(
                 f"{arm}: the nearest object, {nearest}, is {far[nearest]:.2f} m from the tool, "
                 f"allowed {MAX_ATTACH_DISTANCE:g} m. Attach it by its name"
             )
@@ -374,7 +374,7 @@ class Attachments:
             far = float(np.linalg.norm(pose_in_tool.position))
         size = sum(config.objects[object_name].size)
         if far - size > MAX_ATTACH_DISTANCE:
-            raise HoldingRejected(
+            raise AttachmentRejected(
                 f"{arm}: {object_name} is {far:.2f} m from the tool, allowed "
                 f"{size + MAX_ATTACH_DISTANCE:.2f} m. The loop compensates the payload of {arm} "
                 "(compensates_gravity: false), and the weight of an object out of reach would "

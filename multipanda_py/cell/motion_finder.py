@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.cell.goals import GoalConverter, Place
+from multipanda_py.cell.goals import GoalConverter, MotionGoal
 from multipanda_py.cell.grippers import Attachments
 from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.state_reader import StateReader
@@ -20,11 +20,11 @@ from multipanda_py.controllets.targets.joint import MAX_REST_SPEED, TRAJECTORY
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import find_move
 from multipanda_py.planning.motions.motion_check import NearBodies, check_motion
-from multipanda_py.planning.motions.motion_request import MovePlan, frames_at, request_of
+from multipanda_py.planning.motions.motion_request import MotionPlan, frames_at, request_of
 from multipanda_py.planning.motions.path_constraints import attached_objects
 from multipanda_py.planning.optimiser.scene import Scene
 from multipanda_py.pose import Pose, quaternion_from_rotation
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.realtime.startup import make_context
 from multipanda_py.robots import SceneObject
 from multipanda_py.state import ArmState, Vector
@@ -59,10 +59,10 @@ class ExecutingAvoidance:
 
     Args:
         names: Names of arms and controllets of the cell.
-        laws: Present parameters of the executing controllets, by controllet.
+        controllet_params: Present parameters of the executing controllets, by controllet.
         scene: Scene of the planner.
         held: Names of the attached objects, by arm.
-        things: Poses in the world of the present objects, by object.
+        object_poses: Poses in the world of the present objects, by object.
         touching: Names of objects that grippers may touch.
 
     Thread: any, one at a time.
@@ -71,10 +71,10 @@ class ExecutingAvoidance:
     def __init__(
         self,
         names: CellNames,
-        laws: Mapping[str, Mapping[str, Any]],
+        controllet_params: Mapping[str, Mapping[str, Any]],
         scene: Scene,
         held: Mapping[str, str],
-        things: Mapping[str, Pose],
+        object_poses: Mapping[str, Pose],
         touching: Collection[str] = (),
     ) -> None:
         config, arms = names.config, describe_identified_arms(names.config)
@@ -82,7 +82,7 @@ class ExecutingAvoidance:
             scene_object for scene_object in describe_objects(config) if scene_object.mass > 0.0
         ]
         number = {scene_object.name: index for index, scene_object in enumerate(movable)}
-        row = np.zeros(1, row_dtype(len(arms), 0, 1, max(arm.n_joints for arm in arms)))
+        row = np.zeros(1, record_dtype(len(arms), 0, 1, max(arm.n_joints for arm in arms)))
         self._states = [
             ArmState(arm.name, arm.limits, row["arms"][0, index : index + 1].reshape(()))
             for index, arm in enumerate(arms)
@@ -92,7 +92,7 @@ class ExecutingAvoidance:
         self._n = self._columns[-1].stop
         self._objects = np.zeros((len(movable), 7))
         for pose_values, obj in zip(self._objects, movable):
-            pose = things.get(obj.name, Pose(obj.start, obj.rotation))
+            pose = object_poses.get(obj.name, Pose(obj.start, obj.rotation))
             pose_values[:] = _numbers(pose)
         for state in self._states:
             if state.name in held:
@@ -102,7 +102,7 @@ class ExecutingAvoidance:
             for grip in attached_objects(scene, held)
         ]
         self._features: list[tuple[CollisionAvoidance, tuple[int, ...]]] = []
-        for name, own in laws.items():
+        for name, own in controllet_params.items():
             spec = names.spec(name)
             parts = iter(spec.decode(spec.encode(own))[1:])
             context = make_context(config, spec, arms, self._states, self._objects)
@@ -182,7 +182,7 @@ class ExecutingAvoidance:
                 result.append(NearBodies(str(pair), pair.distance, gradient, may_touch))
         return result
 
-    def pace(self, q: Vector, dq: Vector) -> float:
+    def velocity_scale(self, q: Vector, dq: Vector) -> float:
         """Return the velocity scale from 0 to 1 that the controllets allow.
 
         Args:
@@ -195,19 +195,19 @@ class ExecutingAvoidance:
             for pair in feature.measure([self._states[arm] for arm in own]):
                 pair.distance -= spare
             for index, arm in enumerate(own):
-                scale = min(scale, feature.pace(index, dq[self._columns[arm]]))
+                scale = min(scale, feature.velocity_scale(index, dq[self._columns[arm]]))
         return scale
 
-    def in_the_way(self, q: Vector, dq: Vector) -> str:
+    def blocked_by(self, q: Vector, dq: Vector) -> str:
         """Describe the pairs of bodies that limit the velocities most, with their distances.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
             dq: Joint velocities of all arms, (n,) [rad/s].
         """
-        self.pace(q, dq)
+        self.velocity_scale(q, dq)
         words = [
-            feature.in_the_way(index, dq[self._columns[arm]])
+            feature.blocked_by(index, dq[self._columns[arm]])
             for feature, own in self._features
             for index, arm in enumerate(own)
         ]
@@ -259,12 +259,12 @@ class MoveFinder:
 
     def plan(
         self,
-        goals: Mapping[str, Place],
-        via: Sequence[Mapping[str, Place]] = (),
+        goals: Mapping[str, MotionGoal],
+        via: Sequence[Mapping[str, MotionGoal]] = (),
         frame: str = "",
         options: Mapping[str, Any] | None = None,
         ready: Callable[[], None] | None = None,
-    ) -> MovePlan:
+    ) -> MotionPlan:
         """Plan a motion.
 
         Args:
@@ -278,28 +278,33 @@ class MoveFinder:
         if ready is not None:
             ready()
         postures = self._postures()
-        held, objects = self._holding.held(), self._objects()
+        held, objects = self._holding.attached_objects(), self._objects()
         scene = self._scene(objects, held, postures)
         laws = self._laws()
-        law = ExecutingAvoidance(self._names, laws, scene, held, objects, request.touching)
+        law = ExecutingAvoidance(self._names, laws, scene, held, objects, request.allowed_contacts)
         result = find_move(scene, held, request, law)
         duration = max(float(rows[-1, 0]) for rows in result.points.values())
-        return MovePlan(
+        return MotionPlan(
             result.points, duration, postures, objects, held, result.nearest, result.reason, laws
         )
 
-    def check(self, plan: MovePlan) -> None:
+    def check(self, plan: MotionPlan) -> None:
         """Refuse a plan that does not fit the present state of the cell.
 
         Raises:
             PlanRejected: If an arm or an object has moved, attached objects have changed, or the
                 collision avoidance of an executing controllet now requires a slower motion.
         """
-        postures, objects, held = self._postures(), self._objects(), self._holding.held()
+        postures, objects, held = (
+            self._postures(),
+            self._objects(),
+            self._holding.attached_objects(),
+        )
         plan.check(postures, objects, held)
         laws = self._laws()
-        if plan.laws and not all(
-            _has_same_avoidance(plan.laws.get(name), now) for name, now in laws.items()
+        if plan.controllet_params and not all(
+            _has_same_avoidance(plan.controllet_params.get(name), now)
+            for name, now in laws.items()
         ):
             law = ExecutingAvoidance(
                 self._names, laws, self._scene(objects, held, postures), held, objects

@@ -124,9 +124,9 @@ class RobotSettings:
         """
         with self._lock:
             wait = checked_timeout(timeout, SettingsRejected)
-            self._requests.wait(self.ask(arm, **settings), wait)
+            self._requests.wait(self.request(arm, **settings), wait)
 
-    def ask(self, arm: str, **settings: object) -> ArmRequest:
+    def request(self, arm: str, **settings: object) -> ArmRequest:
         """Request new settings without waiting for the answer. See :meth:`answer`.
 
         Raises:
@@ -138,7 +138,7 @@ class RobotSettings:
         except SettingsRejected:
             self._counts.rejected[f"{arm} settings"] += 1
             raise
-        return self._requests.ask(arm, settings_new.encode())
+        return self._requests.request(arm, settings_new.encode())
 
     def answer(self, request: ArmRequest) -> bool:
         """Return True if the settings are applied, and False while there is no answer.
@@ -149,6 +149,6 @@ class RobotSettings:
         """
         return self._requests.answer(request) is not None
 
-    def withdraw(self, request: ArmRequest) -> str:
+    def cancel(self, request: ArmRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
-        return self._requests.withdraw(request)
+        return self._requests.cancel(request)

@@ -53,7 +53,7 @@ class PendingSwitch:
         rule: Treatment of requests that cannot be fulfilled.
         timeout: Maximum time of the loop to answer [s].
         is_stop: True to deactivate all controllets.
-        why: Reason for the report. If empty, the report names the activated controllets.
+        reason_text: Reason for the report. If empty, the report names the activated controllets.
         by: Name of the requesting client. Empty for the program that owns the cell.
 
     Attributes:
@@ -68,12 +68,17 @@ class PendingSwitch:
         rule: Strictness,
         timeout: float,
         is_stop: bool = False,
-        why: str = "",
+        reason_text: str = "",
         by: str = "",
     ) -> None:
         self._switch_lock, self._box = turn, turn.connection.mailbox
         self._activate, self._deactivate, self._rule = tuple(activate), tuple(deactivate), rule
-        self._timeout, self._is_stop, self._reason_text, self._by = timeout, is_stop, why, by
+        self._timeout, self._is_stop, self._reason_text, self._by = (
+            timeout,
+            is_stop,
+            reason_text,
+            by,
+        )
         self._requested_ns = time.monotonic_ns()
         self.deadline = time.monotonic() + timeout
         self._tries = self._number = self._events = 0

@@ -113,13 +113,13 @@ class PendingRecovery:
             known = "".join(f"; {arm} is still faulted: {text}" for arm, text in failed.items())
             raise LoopTimeout(
                 f"no answer to the recovery of {open_arms} within {waited:.1f} s"
-                f"{f' ({stall_reason})' if stall_reason else ''}; {self.withdraw()}{known}"
+                f"{f' ({stall_reason})' if stall_reason else ''}; {self.cancel()}{known}"
             )
         return None
 
-    def withdraw(self) -> str:
+    def cancel(self) -> str:
         """Withdraw the request; return a text stating whether it may still be executed."""
-        return self._recovery.withdraw(self._number)
+        return self._recovery.cancel(self._number)
 
 
 @dataclass
@@ -166,16 +166,16 @@ class Recovery:
         wait = checked_timeout(timeout, RecoveryFailed)
         while self._reader.stall_reason() and not self.loop_stall_reason():
             self._connection.pause()  # A late cycle is no reason to refuse the request.
-        pending = self.ask(arms, wait)
+        pending = self.request(arms, wait)
         try:
             while (recovered := pending.poll()) is None:
                 self._connection.pause()
         except KeyboardInterrupt:
-            pending.withdraw()
+            pending.cancel()
             raise
         return recovered
 
-    def ask(
+    def request(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
         """Request a recovery without waiting. Poll the result with its ``poll``.
@@ -203,7 +203,7 @@ class Recovery:
             self._requests[number] = request
             return PendingRecovery(self, faults, number, events, wait)
 
-    def withdraw(self, number: int) -> str:
+    def cancel(self, number: int) -> str:
         """Withdraw a request; return a text stating whether it may still be executed.
 
         All requests have one record in common. A new record with the arms of the other requests
@@ -261,10 +261,7 @@ class Recovery:
 
     def loop_stall_reason(self) -> str:
         """Return why the loop does not answer; '' if it does."""
-        if (
-            self._connection.time_since_cycle() < LOOP_TIMEOUT
-            and not self._connection.mailbox.is_paused
-        ):
+        if self._connection.cycle_age() < LOOP_TIMEOUT and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.stall_reason()
 
@@ -332,7 +329,7 @@ class Tare:
             LoopTimeout: If no answer came in time.
         """
         wait = checked_timeout(timeout, TareRejected)
-        return self._requests.wait(self.ask(arm), wait)
+        return self._requests.wait(self.request(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
         """Stop subtracting the offset. The arm must be on hold.
@@ -347,11 +344,11 @@ class Tare:
             LoopTimeout: If no answer came in time.
         """
         wait = checked_timeout(timeout, TareRejected)
-        self._requests.wait(self.ask(arm, undo=True), wait)
+        self._requests.wait(self.request(arm, undo=True), wait)
 
-    def ask(self, arm: str, *, undo: bool = False) -> ArmRequest:
+    def request(self, arm: str, *, undo: bool = False) -> ArmRequest:
         """Request a tare, or its removal with ``undo``, without waiting. See :meth:`answer`."""
-        return self._requests.ask(arm, np.array([0.0 if undo else 1.0]))
+        return self._requests.request(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:
         """Return the offset in effect, (n,) [Nm], or None while it is being measured.
@@ -361,6 +358,6 @@ class Tare:
         """
         return self._requests.answer(request)
 
-    def withdraw(self, request: ArmRequest) -> str:
+    def cancel(self, request: ArmRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
-        return self._requests.withdraw(request)
+        return self._requests.cancel(request)

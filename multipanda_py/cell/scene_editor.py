@@ -17,7 +17,7 @@ from multipanda_py.config.describe import (
     first_arm_without_simulation,
     movable_objects,
 )
-from multipanda_py.exceptions import SimulationRefused, UnknownName
+from multipanda_py.exceptions import SimulationRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.shared_memory import (
     OBJECT_REQUEST_WIDTH,
@@ -32,16 +32,16 @@ ZERO_TWIST = (0.0,) * 6
 
 
 @dataclass(frozen=True)
-class EntryRequest:
+class SceneChangeRequest:
     """Handle of a request to add, remove or move an object.
 
     Attributes:
-        thing: Name of the object.
+        object_name: Name of the object.
         change: Requested change.
         number: Sequence number of the request record.
     """
 
-    thing: str
+    object_name: str
     change: ObjectRequest
     number: int
 
@@ -67,90 +67,96 @@ class SceneEditor:
         self._collision_names = collision_names(names.config)
 
     @property
-    def absent(self) -> tuple[str, ...]:
+    def spawnable(self) -> tuple[str, ...]:
         """Names of the movable objects that are not in the scene."""
         there = self._reader.objects()
         return tuple(name for name in self._movable if name not in there)
 
-    def absent_like(self, thing: str) -> str:
+    def spawnable_like(self, object_name: str) -> str:
         """Return the first absent object that differs from an object only in pose, or ''."""
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
-        model = own[thing].model_copy(update=same) if thing in own else None
-        result = (name for name in self.absent if own[name].model_copy(update=same) == model)
+        model = own[object_name].model_copy(update=same) if object_name in own else None
+        result = (name for name in self.spawnable if own[name].model_copy(update=same) == model)
         return next(result, "")
 
-    def spawn(self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST) -> None:
+    def spawn(
+        self, object_name: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
+    ) -> None:
         """Add an absent object to the scene.
 
         Args:
-            thing: Name of an object with a mass in ``objects`` of the cell file.
+            object_name: Name of an object with a mass in ``objects`` of the cell file.
             pose: Pose in the world. By default the one in the cell file.
             twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
                 object [rad/s], (6,).
 
         Raises:
             UnknownName: If there is no such movable object.
-            SimulationRefused: If the object is present already, or would overlap an arm, an object
-                or the floor by more than 1 mm. Also if an arm is not simulated, or pose or twist
-                are invalid.
+            SimulationRejected: If the object is present already, or would overlap an arm, an
+                object or the floor by more than 1 mm. Also if an arm is not simulated, or pose or
+                twist are invalid.
             LoopTimeout: If the loop did not answer in time.
         """
-        self._change(thing, self._entry(thing, pose, twist))
+        self._change(object_name, self._entry(object_name, pose, twist))
 
-    def remove(self, thing: str) -> None:
+    def delete(self, object_name: str) -> None:
         """Remove an object from the scene. Objects on top of it fall.
 
         Raises:
             UnknownName: If there is no such movable object.
-            SimulationRefused: If the object is absent, a gripper holds it, or an arm is not
+            SimulationRejected: If the object is absent, a gripper holds it, or an arm is not
                 simulated.
             LoopTimeout: If the loop did not answer in time.
         """
-        self._change(thing, self._exit(thing))
+        self._change(object_name, self._exit(object_name))
 
-    def ask_spawn(
-        self, thing: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
-    ) -> EntryRequest:
+    def request_spawn(
+        self, object_name: str, pose: Pose | None = None, twist: ArrayLike = ZERO_TWIST
+    ) -> SceneChangeRequest:
         """Request :meth:`spawn` without waiting for the answer. See :meth:`answer`."""
-        return self._ask(thing, self._entry(thing, pose, twist))
+        return self._ask(object_name, self._entry(object_name, pose, twist))
 
-    def ask_remove(self, thing: str) -> EntryRequest:
-        """Request :meth:`remove` without waiting for the answer. See :meth:`answer`."""
-        return self._ask(thing, self._exit(thing))
+    def request_delete(self, object_name: str) -> SceneChangeRequest:
+        """Request :meth:`delete` without waiting for the answer. See :meth:`answer`."""
+        return self._ask(object_name, self._exit(object_name))
 
-    def ask_move(self, thing: str, pose: Pose, twist: ArrayLike = ZERO_TWIST) -> EntryRequest:
+    def request_object_pose(
+        self, object_name: str, pose: Pose, twist: ArrayLike = ZERO_TWIST
+    ) -> SceneChangeRequest:
         """Request to move a present object without waiting. See :meth:`answer`.
 
         The loop refuses a pose that overlaps an arm by more than 1 mm.
 
         Args:
-            thing: Name of the object.
+            object_name: Name of the object.
             pose: New pose in the world.
             twist: New twist, as for :meth:`spawn`, (6,) [m/s, rad/s].
         """
-        return self._ask(thing, self._entry(thing, pose, twist, ObjectRequest.MOVE))
+        return self._ask(object_name, self._entry(object_name, pose, twist, ObjectRequest.MOVE))
 
-    def answer(self, request: EntryRequest) -> bool:
+    def answer(self, request: SceneChangeRequest) -> bool:
         """Return True once the request is executed, False before.
 
         Raises:
-            SimulationRefused: If the loop refused the request, or a newer request replaced it.
+            SimulationRejected: If the loop refused the request, or a newer request replaced it.
         """
-        index = self._movable.index(request.thing)
+        index = self._movable.index(request.object_name)
         answer = self._connection.mailbox.entry_answers[index].newest()
         if answer is None or answer[0] < request.number:
             return False
         if answer[0] > request.number:
-            raise SimulationRefused(f"{request.thing}: a newer request has replaced this one")
-        self._poll(request.thing, request.change, answer[1:])
-        is_there = request.thing in self._reader.objects()
+            raise SimulationRejected(
+                f"{request.object_name}: a newer request has replaced this one"
+            )
+        self._poll(request.object_name, request.change, answer[1:])
+        is_there = request.object_name in self._reader.objects()
         # A caller reads the newest cycle next, so it must show the change as well.
         return is_there == (request.change is not ObjectRequest.REMOVE)
 
-    def withdraw(self, request: EntryRequest) -> str:
+    def cancel(self, request: SceneChangeRequest) -> str:
         """Withdraw a request; return a text stating whether it may still be executed."""
-        slot = self._connection.mailbox.entries[self._movable.index(request.thing)]
+        slot = self._connection.mailbox.entries[self._movable.index(request.object_name)]
         change_name = request.change.name.lower()
         return describe_withdrawal(self._connection.withdraw(slot, request.number, change_name))
 
@@ -163,14 +169,14 @@ class SceneEditor:
         wait_or_withdraw(
             self._connection,
             lambda: self.answer(request) or None,
-            lambda: self.withdraw(request),
+            lambda: self.cancel(request),
             SCENE_CHANGE_TIMEOUT,
             f"the answer to the request for {object_name}",
         )
 
-    def _ask(self, object_name: str, record: Vector) -> EntryRequest:
+    def _ask(self, object_name: str, record: Vector) -> SceneChangeRequest:
         slot = self._connection.mailbox.entries[self._movable.index(object_name)]
-        return EntryRequest(
+        return SceneChangeRequest(
             object_name, ObjectRequest(int(record[0])), self._connection.post(slot, record)
         )
 
@@ -185,7 +191,7 @@ class SceneEditor:
         own = self._names.config.objects[object_name]
         object_pose = Pose.from_rpy(own.position, own.rpy) if pose is None else pose
         if not isinstance(object_pose, Pose):
-            raise SimulationRefused(f"{object_name}: pose: got {pose!r:.60}, allowed a Pose")
+            raise SimulationRejected(f"{object_name}: pose: got {pose!r:.60}, allowed a Pose")
         motion = checked_twist(object_name, twist)
         index = self._movable.index(object_name)
         return np.array(
@@ -201,7 +207,7 @@ class SceneEditor:
     def _check(self, change: ObjectRequest, object_name: str) -> None:
         change_name = change.name.lower()
         if real := first_arm_without_simulation(self._names.config):
-            raise SimulationRefused(f"{change_name}: got {real}, allowed simulated arms only")
+            raise SimulationRejected(f"{change_name}: got {real}, allowed simulated arms only")
         if object_name not in self._movable:
             raise UnknownName("movable object", object_name, tuple(self._movable))
 
@@ -210,20 +216,20 @@ class SceneEditor:
         change_name = change.name.lower()
         outcome, other = ObjectResult(int(answer[0])), self._collision_names[int(answer[1])]
         if outcome is ObjectResult.PRESENT:
-            raise SimulationRefused(
+            raise SimulationRejected(
                 f"spawn: {object_name} is already in the scene. Absent objects: "
-                f"{', '.join(self.absent) or 'there are none'}"
+                f"{', '.join(self.spawnable) or 'there are none'}"
             )
         if outcome is ObjectResult.ABSENT:
             already = " already" if change is ObjectRequest.REMOVE else ". Spawn it first"
-            raise SimulationRefused(f"{change_name}: {object_name} is absent{already}")
+            raise SimulationRejected(f"{change_name}: {object_name} is absent{already}")
         if outcome is ObjectResult.ATTACHED:
-            raise SimulationRefused(
+            raise SimulationRejected(
                 f"remove: {object_name} is held by {other}. Open the gripper, or detach the "
                 "object first"
             )
         if outcome is ObjectResult.INSIDE:
-            raise SimulationRefused(
+            raise SimulationRejected(
                 f"{change_name}: {object_name} would overlap {other}: got {1e3 * answer[2]:.1f} "
                 "mm, allowed 1 mm"
             )
@@ -237,7 +243,7 @@ def checked_twist(object_name: str, twist: ArrayLike) -> Vector:
         twist: Twist to check.
 
     Raises:
-        SimulationRefused: If it does not consist of 6 finite numbers.
+        SimulationRejected: If it does not consist of 6 finite numbers.
     """
     try:
         motion = np.array(twist, dtype=np.float64)
@@ -245,5 +251,7 @@ def checked_twist(object_name: str, twist: ArrayLike) -> Vector:
         motion = np.zeros(0)
     if motion.shape != (6,) or not np.isfinite(motion).all():
         got = motion.tolist() if motion.size else twist
-        raise SimulationRefused(f"{object_name}: twist: got {got!r:.60}, allowed 6 finite numbers")
+        raise SimulationRejected(
+            f"{object_name}: twist: got {got!r:.60}, allowed 6 finite numbers"
+        )
     return motion

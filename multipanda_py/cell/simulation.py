@@ -15,7 +15,7 @@ from multipanda_py.cell.names import CellNames
 from multipanda_py.cell.scene_editor import checked_twist
 from multipanda_py.cell.state_reader import StateReader
 from multipanda_py.config.describe import first_arm_without_simulation, movable_objects
-from multipanda_py.exceptions import SimulationRefused, UnknownName
+from multipanda_py.exceptions import SimulationRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.loop_state import LoopState, save_state
 from multipanda_py.realtime.shared_memory import SeqlockBuffer, SharedFlag
@@ -79,10 +79,10 @@ class PacedSimulation:
         Requested steps that have not run yet are discarded.
 
         Raises:
-            SimulationRefused: If an arm is not simulated, or the cell is inline.
+            SimulationRejected: If an arm is not simulated, or the cell is inline.
         """
         if reason := self.refusal():
-            raise SimulationRefused(reason)
+            raise SimulationRejected(reason)
         self._connection.check()
         words = self._connection.mailbox.words
         soon = self.cycles + _PAUSE_CYCLES
@@ -94,21 +94,21 @@ class PacedSimulation:
         self._connection.check()
         self._connection.mailbox.words[SharedFlag.LAST_ROW] = 0
 
-    def ask_steps(self, cycles: int) -> int:
+    def request_steps(self, cycles: int) -> int:
         """Run cycles of a paused simulation and return the number of the last one.
 
         Raises:
-            SimulationRefused: If the simulation is not paused, or the number is out of range.
+            SimulationRejected: If the simulation is not paused, or the number is out of range.
         """
         if not 1 <= cycles <= MAX_STEPS:
-            raise SimulationRefused(f"steps: got {cycles}, allowed 1 to {MAX_STEPS}")
+            raise SimulationRejected(f"steps: got {cycles}, allowed 1 to {MAX_STEPS}")
         if not self.is_paused:
-            raise SimulationRefused("steps: the simulation is running. Pause it first")
+            raise SimulationRejected("steps: the simulation is running. Pause it first")
         words = self._connection.mailbox.words
         words[SharedFlag.LAST_ROW] = max(words[SharedFlag.LAST_ROW], self.cycles) + cycles
         return int(words[SharedFlag.LAST_ROW])
 
-    def ask_pose(self, object_name: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
+    def request_pose(self, object_name: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
         """Move an object in the next cycle and return the number of the request.
 
         Args:
@@ -120,22 +120,22 @@ class PacedSimulation:
 
         Raises:
             UnknownName: If there is no such movable object.
-            SimulationRefused: If an arm is not simulated, the cell is inline, the object is
+            SimulationRejected: If an arm is not simulated, the cell is inline, the object is
                 absent, or the twist is invalid.
         """
         if reason := self.refusal():
-            raise SimulationRefused(reason)
+            raise SimulationRejected(reason)
         if object_name not in self._objects:
             raise UnknownName("movable object", object_name, tuple(self._objects))
         motion = checked_twist(object_name, twist)
         if object_name not in self._reader.objects():
-            raise SimulationRefused(f"{object_name}: the object is absent. Spawn it first")
+            raise SimulationRejected(f"{object_name}: the object is absent. Spawn it first")
         index = self._objects.index(object_name)
         values = (*pose.position, *pose.quaternion_xyzw, *motion)
         return self._connection.post(self._slot(object_name), np.array([index, *values]))
 
     def is_placed(self, object_name: str, number: int) -> bool:
-        """Return True if the loop has received a request of :meth:`ask_pose`.
+        """Return True if the loop has received a request of :meth:`request_pose`.
 
         Args:
             object_name: Name of the object.
@@ -162,7 +162,7 @@ class SimulationState:
     started: int
 
 
-class Simulation:
+class InlineSimulation:
     """Simulated world of an inline cell.
 
     Body names are those of :class:`.World`. Values are exact: the noise, delay and tare of
@@ -184,19 +184,19 @@ class Simulation:
         """Raise an error if this cell provides no access to its simulated world.
 
         Raises:
-            SimulationRefused: If the cell is not inline, or the backend of an arm is not
+            SimulationRejected: If the cell is not inline, or the backend of an arm is not
                 ``mujoco``.
             LoopError: If the cell is not started.
         """
         config = self._names.config
         if config.cell.placement != "inline":
-            raise SimulationRefused(
+            raise SimulationRejected(
                 f"simulation: got cell.placement: {config.cell.placement}, allowed inline, "
                 "because the loop must not run at the same time"
             )
         for name, arm in config.arms.items():
             if arm.backend != "mujoco":
-                raise SimulationRefused(
+                raise SimulationRejected(
                     f"simulation: arms.{name}.backend: got {arm.backend}, allowed mujoco for all "
                     "arms"
                 )
@@ -280,17 +280,19 @@ class Simulation:
             seed: Seed of new noise. None to repeat the noise that followed the saved state.
 
         Raises:
-            SimulationRefused: If the state is invalid, of another cell, or of an earlier start.
+            SimulationRejected: If the state is invalid, of another cell, or of an earlier start.
                 Also if the seed is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
-            raise SimulationRefused(f"reset: state: got {state!r:.60}, allowed a result of save()")
+            raise SimulationRejected(
+                f"reset: state: got {state!r:.60}, allowed a result of save()"
+            )
         if state is not None and state.started != self._connection.started_ns:
-            raise SimulationRefused(
+            raise SimulationRejected(
                 "reset: the state belongs to another cell or another start of this cell"
             )
         if seed is not None and not _is_whole(seed, 0):
-            raise SimulationRefused(f"reset: seed: got {seed!r:.60}, allowed an integer >= 0")
+            raise SimulationRejected(f"reset: seed: got {seed!r:.60}, allowed an integer >= 0")
         self._grippers.end_motions("the simulation was reset")
         self._connection.load(None if state is None else state.loop, seed)
 
@@ -308,14 +310,14 @@ class Simulation:
 
         Raises:
             UnknownName: If the scene has no such camera.
-            SimulationRefused: If width or height is not a positive integer.
+            SimulationRejected: If width or height is not a positive integer.
             RenderingUnavailable: If there is no off-screen OpenGL.
         """
         from multipanda_py.simulation.rendering import Renderer
 
         for name, length in (("width", width), ("height", height)):
             if not _is_whole(length, 1):
-                raise SimulationRefused(
+                raise SimulationRejected(
                     f"image: {name}: got {length!r:.60}, allowed an integer >= 1 [pixels]"
                 )
         kind = (width, height, plain)

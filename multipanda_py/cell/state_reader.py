@@ -13,9 +13,9 @@ from multipanda_py.cell.connection import Connection
 from multipanda_py.cell.names import CellNames
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import movable_objects
-from multipanda_py.exceptions import ActuatorRefused, LoopError, TargetRejected
+from multipanda_py.exceptions import ActuatorRejected, LoopError, TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.cycle_record import ARM_FIELDS, columns, row_dtype
+from multipanda_py.realtime.cycle_record import ARM_FIELDS, columns, record_dtype
 from multipanda_py.realtime.events import Event, LoopEvent
 from multipanda_py.realtime.timing import LoopStatistics, summarise
 from multipanda_py.robots.actuated_joints import OperationMode
@@ -25,27 +25,27 @@ from multipanda_py.state import COMMAND_INTERFACES, ArmSnapshot, Matrix, Vector
 from multipanda_py.targets import Reports
 
 
-class RecordedMoment:
+class HistorySnapshot:
     """States of all arms and objects in one recorded cycle.
 
     Args:
-        row: Copy of the cycle record.
+        record: Copy of the cycle record.
         state: Function that returns the state of an arm in this cycle, by name.
         movable: Names of the movable objects, in the order of the cycle record.
 
     Attributes:
-        row: Copy of the cycle record.
+        record: Copy of the cycle record.
     """
 
     def __init__(
-        self, row: NDArray[np.void], state: Callable[[str], ArmSnapshot], movable: Iterable[str]
+        self, record: NDArray[np.void], state: Callable[[str], ArmSnapshot], movable: Iterable[str]
     ) -> None:
-        self.row, self.state, self._movable = row, state, tuple(movable)
+        self.record, self.state, self._movable = record, state, tuple(movable)
 
     @property
     def time(self) -> float:
         """Cell time of the cycle [s]."""
-        return float(self.row["time"])
+        return float(self.record["time"])
 
     def pose(self, arm: str) -> Pose:
         """Return the measured tool pose in the base of its arm.
@@ -64,7 +64,7 @@ class RecordedMoment:
 
     def objects(self) -> dict[str, Pose]:
         """Return the poses in the world of the movable objects that are in the scene, by name."""
-        row = self.row
+        row = self.record
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
             for name, p, is_present in zip(
@@ -124,23 +124,23 @@ class ActuatorReader:
         self._names = names
         self._springs: dict[str, JointSprings] = {}
 
-    def snapshot(self, row: NDArray[np.void], arm: str) -> ActuatorSnapshot:
+    def snapshot(self, record: NDArray[np.void], arm: str) -> ActuatorSnapshot:
         """Return the actuator state of an arm.
 
         Args:
-            row: Record of one cycle, shape ().
+            record: Record of one cycle, shape ().
             arm: Name of the arm.
 
         Raises:
             UnknownName: If there is no such arm.
-            ActuatorRefused: If the arm has no compliant actuators.
+            ActuatorRejected: If the arm has no compliant actuators.
         """
-        record = row["arms"][self._names.arm_index(arm)]
+        arm_record = record["arms"][self._names.arm_index(arm)]
         joints = self._names.descriptions[arm].actuated
         if joints is None:
-            raise ActuatorRefused(f"{arm}: the arm has no compliant actuators")
+            raise ActuatorRejected(f"{arm}: the arm has no compliant actuators")
         q, dq, torque, numbers, reference, position, velocity, exerted, load = (
-            record[name][..., joints.joint_indices]
+            arm_record[name][..., joints.joint_indices]
             for name in (
                 "q", "dq", "tau_J", "actuator_mode", "motor_reference", "motor_position",
                 "motor_velocity", "motor_torque", "spring_torque",
@@ -248,11 +248,11 @@ class StateReader:
         self._movable = movable_objects(names.config)
         self._event_count = 0
         self._snapshots: dict[str, SnapshotReader] = {}
-        self._time_at = columns(row_dtype(0, 0, 0), "time").start
+        self._time_at = columns(record_dtype(0, 0, 0), "time").start
 
     def stall_reason(self) -> str:
         """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
-        age = self._connection.time_since_cycle()
+        age = self._connection.cycle_age()
         if age < STALE_CYCLE_TIME:
             return ""
         if self._connection.mailbox.is_paused:
@@ -261,7 +261,7 @@ class StateReader:
         arms_of: dict[str, list[str]] = {}
         for name, arm in self._names.config.arms.items():
             arms_of.setdefault(arm.backend, []).append(name)
-        clauses = [find_backend(name).describe_silence(arms) for name, arms in arms_of.items()]
+        clauses = [find_backend(name).describe_stall(arms) for name, arms in arms_of.items()]
         known = "; ".join(dict.fromkeys(filter(None, clauses)))
         return f"{text}: {known}" if known else text
 
@@ -310,7 +310,7 @@ class StateReader:
         """
         return self._moment(self._newest_flat()).pose(arm)
 
-    def snapshot_at(self, time: float) -> RecordedMoment:
+    def snapshot_at(self, time: float) -> HistorySnapshot:
         """Return the state at a past cell time [s], from the newest cycle that is not later.
 
         The loop keeps about four seconds. For an earlier time, the oldest cycle is returned.
@@ -350,13 +350,13 @@ class StateReader:
         """
         spec = self._names.spec(name)
         values = self._newest()["reports"][spec.index].tolist()
-        return Reports(zip(map(str, spec.law.report_names), values))
+        return Reports(zip(map(str, spec.controllet_class.report_names), values))
 
-    def row(self) -> NDArray[np.void]:
+    def latest_record(self) -> NDArray[np.void]:
         """Return a copy of the newest cycle record, with its times and the state of every arm."""
         return self._newest()
 
-    def rows(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
+    def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
         """Return the number of cycles so far, and copies of the records after the first ``since``.
 
         The loop keeps the last few thousand records. Older ones are missing from the result.
@@ -367,7 +367,7 @@ class StateReader:
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
         """Return timing statistics of the last cycles."""
         total = self._connection.mailbox.ring.count
-        return summarise(self.rows(max(0, total - cycles))[1])
+        return summarise(self.records(max(0, total - cycles))[1])
 
     def events(self) -> list[LoopEvent]:
         """Return the events of the loop since the last call."""
@@ -378,9 +378,9 @@ class StateReader:
         """Return the number of events so far, and those after the first ``count``."""
         return self._connection.mailbox.events_since(count)
 
-    def _moment(self, flat: Vector) -> RecordedMoment:
+    def _moment(self, flat: Vector) -> HistorySnapshot:
         row = flat.view(self._connection.mailbox.ring.rows.dtype)[0]
-        return RecordedMoment(
+        return HistorySnapshot(
             row, lambda arm: self._snapshots_of(arm).snapshot(flat), self._movable
         )
 

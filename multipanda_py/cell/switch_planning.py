@@ -232,7 +232,7 @@ def moving_arms(
         states = [state(name) for name in spec.config.arms]
         if any(one.fault for one in states):
             return []
-        if all(one.interface == spec.law.command_interface for one in states):
+        if all(one.interface == spec.controllet_class.command_interface for one in states):
             continue
         for one in states:
             is_still = one.interface != COMMAND_INTERFACES[0] and not one.is_commanded_to_move

@@ -103,8 +103,10 @@ class Switcher:
         """Return the lifecycle state of a controllet that is not active."""
         return self._lifecycle[self._names.spec(name).name]
 
-    def ask_rest(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Restrict arms to ``hold`` until :meth:`wake`, and deactivate their other controllets.
+    def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
+        """Deactivate the controllets of arms, and restrict the arms to ``hold``.
+
+        The restriction ends with :meth:`activate_arm`.
 
         Poll the result with its ``poll`` until the arms hold. Other arms of the deactivated
         controllets hold, too. If this switch is refused or times out, the restriction applies
@@ -118,11 +120,11 @@ class Switcher:
         self._resting.update(arms)
         reason = f"a request to set {' and '.join(arms)} inactive"
         return PendingSwitch(
-            self._switch_lock, (), tuple(laws), Strictness.AUTO, 1.0, why=reason, by=by
+            self._switch_lock, (), tuple(laws), Strictness.AUTO, 1.0, reason_text=reason, by=by
         )
 
-    def wake(self, arm: str) -> None:
-        """Remove the restriction of :meth:`ask_rest`. Active controllets do not change.
+    def activate_arm(self, arm: str) -> None:
+        """Remove the restriction of :meth:`request_inactive`. Active controllets do not change.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -130,7 +132,7 @@ class Switcher:
         self._names.arm_index(arm)
         self._resting.discard(arm)
 
-    def is_resting(self, arm: str) -> bool:
+    def is_inactive(self, arm: str) -> bool:
         """Return True if an arm is restricted to ``hold``."""
         return arm in self._resting
 
@@ -159,10 +161,10 @@ class Switcher:
             LoopTimeout: If the loop did not answer in time. The request is withdrawn, unless the
                 loop has already started it. The message then states that it is pending.
         """
-        pending = self.ask_switch(activate, deactivate, strictness, timeout, by)
+        pending = self.request_switch(activate, deactivate, strictness, timeout, by)
         return self._await_switch(pending)
 
-    def ask_switch(
+    def request_switch(
         self,
         activate: Sequence[str] = (),
         deactivate: Sequence[str] = (),
@@ -199,9 +201,9 @@ class Switcher:
             LoopTimeout: If the loop did not answer in time.
             SwitchRejected: If ``timeout`` is not a valid time. The arms hold nevertheless.
         """
-        return self._await_switch(self.ask_hold(timeout, by))
+        return self._await_switch(self.request_hold(timeout, by))
 
-    def ask_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
+    def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
         """Create the request of :meth:`hold` without waiting for the loop.
 
         Poll the result with its ``poll``. The first call sends the request.
@@ -212,7 +214,7 @@ class Switcher:
             self._stop(0.0, by).poll()  # The arms must stop even if the timeout is invalid.
             raise
 
-    def ended_by(self, name: str, since: float) -> str:
+    def abort_reason(self, name: str, since: float) -> str:
         """Return the reason why a controllet was deactivated.
 
         Args:

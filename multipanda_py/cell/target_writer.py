@@ -24,7 +24,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.robots.actuated_joints import COMMAND_ALIASES
 from multipanda_py.robots.dynamics.arm_dynamics import ToolJacobian
 from multipanda_py.state import ArmSnapshot, Vector
-from multipanda_py.targets import Asked, AskedOfArm, Stream
+from multipanda_py.targets import ArmTargetRequest, Stream, TargetRequest
 
 
 def refuse_unused(
@@ -132,7 +132,7 @@ class TargetWriter:
         values = {"pose": pose, "joint": joint, "twist": twist, "wrench": wrench}
         self._give_arm(arm, _requested({**values, "stiffness": stiffness}), frame)
 
-    def follow(
+    def follow_trajectory(
         self,
         arm: str,
         points: ArrayLike,
@@ -167,12 +167,13 @@ class TargetWriter:
         trajectory = Trajectory(points, path_tolerance, goal_tolerance, goal_time, start)
         self._give_arm(arm, {"trajectory": trajectory})
 
-    def follow_together(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
+    def follow_trajectories(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
         """Send a trajectory to every arm of a controllet. All of them start in one cycle, or none.
 
         Args:
             name: Name of an active controllet.
-            trajectories: Trajectories by arm, as for :meth:`follow`. Empty points request a stop.
+            trajectories: Trajectories by arm, as for :meth:`follow_trajectory`. Empty points
+                request a stop.
 
         Raises:
             TargetRejected: If a trajectory is invalid. Every arm keeps its present targets.
@@ -244,12 +245,12 @@ class TargetWriter:
             arm, {COMMAND_ALIASES.get(name, name): value for name, value in commands.items()}
         )
 
-    def set_channel(self, who: str, channel: str, value: Any, *, frame: str = "") -> None:
+    def set_channel(self, name: str, channel: str, value: Any, *, frame: str = "") -> None:
         """Set a target of any channel, including channels of plug-ins.
 
         Args:
-            who: Name of the arm. For a channel that concerns all arms of a controllet, the name of
-                the controllet.
+            name: Name of the arm. For a channel that concerns all arms of a controllet, the name
+                of the controllet.
             channel: Name of the channel.
             value: Value in the format of the channel. If the channel defines none, its numbers.
             frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
@@ -257,8 +258,8 @@ class TargetWriter:
         Raises:
             TargetRejected: If the target is invalid. The controllet keeps its present targets.
         """
-        give = self._give_arm if who in self._names.arms else self._give_controllet
-        give(who, {channel: value}, frame)
+        give = self._give_arm if name in self._names.arms else self._give_controllet
+        give(name, {channel: value}, frame)
 
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
         """Check values for channels of one arm and send them together."""
@@ -268,15 +269,17 @@ class TargetWriter:
             spec = self._owner(arm)
             context = self._request(arm, spec, frame)
             records = self._records(spec, spec.config.arms.index(arm), values, context)
-            is_soft = not values.keys().isdisjoint(spec.law.Target.leaning)
-            self._write(spec, records, context.far if is_soft else None)
+            is_soft = not values.keys().isdisjoint(
+                spec.controllet_class.Target.ungated_if_governed
+            )
+            self._write(spec, records, context.ungated_channels if is_soft else None)
         except (TargetRejected, UnknownName):
             self._counts.rejected[f"{arm} target"] += 1
             raise
 
-    def _request(self, arm: str, spec: InstanceSpec, frame: str = "") -> AskedOfArm:
+    def _request(self, arm: str, spec: InstanceSpec, frame: str = "") -> ArmTargetRequest:
         state = self._reader.state(arm)
-        return AskedOfArm(
+        return ArmTargetRequest(
             arm,
             self._gate,
             self.frames.base_from(frame, arm),
@@ -285,7 +288,7 @@ class TargetWriter:
             self._names.limits(arm),
             self._far_channels(spec),
             partial(self._stream, spec, state),
-            spec.law.Target.joint_parts,
+            spec.controllet_class.Target.joint_fields,
             lambda: self._tool(arm).compute(state.q),
             self._names.descriptions[arm].actuated,
             partial(self._at_rest, arm),
@@ -314,7 +317,7 @@ class TargetWriter:
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
         """Return the channels that at present accept targets far from the measured state."""
-        soft_channels = spec.law.Target.leaning
+        soft_channels = spec.controllet_class.Target.ungated_if_governed
         if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
             return spec.ungated_channels
         return (*spec.ungated_channels, *soft_channels)
@@ -326,7 +329,7 @@ class TargetWriter:
             self._refuse_if_silent(name)
             if not self._connection.mailbox.active[spec.index]:
                 raise TargetRejected(f"{name}: is not active. Switch to it first")
-            context = Asked(
+            context = TargetRequest(
                 name,
                 self._gate,
                 self.frames.world_from(frame),
@@ -345,7 +348,9 @@ class TargetWriter:
             stream = Stream(f"{arm} {channel}", self._counts.clipped)
             self._streams[arm, channel] = stream
         beginning = self._connection.mailbox.activation_counts[spec.index]
-        return stream.of(spec.name, beginning, state.time if is_stepped else time.monotonic())
+        return stream.for_activation(
+            spec.name, beginning, state.time if is_stepped else time.monotonic()
+        )
 
     def _refuse_if_silent(self, who: str) -> None:
         """Reject a target while the loop is blocked, because it would be executed seconds late."""
@@ -366,7 +371,11 @@ class TargetWriter:
         return specs[0]  # hold owns an arm without another controllet.
 
     def _records(
-        self, spec: InstanceSpec, arm_index: int | None, values: Mapping[str, Any], context: Asked
+        self,
+        spec: InstanceSpec,
+        arm_index: int | None,
+        values: Mapping[str, Any],
+        context: TargetRequest,
     ) -> list[_Record]:
         """Check all values and return their records, for one arm or for all.
 
@@ -388,7 +397,7 @@ class TargetWriter:
             if channel.shared != (arm_index is None):
                 owner = f"the controllet {spec.name}" if channel.shared else "one of its arms"
                 raise TargetRejected(
-                    f"{context.who}: {name} is a target of {owner}. Send it there"
+                    f"{context.owner}: {name} is a target of {owner}. Send it there"
                 )
             records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records

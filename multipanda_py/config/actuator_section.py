@@ -17,7 +17,7 @@ from pydantic import Discriminator, Field, Tag
 from multipanda_py import registry
 from multipanda_py.actuator import PINION_RADIUS, Actuator
 from multipanda_py.config.section import Section
-from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+from multipanda_py.exceptions import ActuatorRejected, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.measured_files import read_actuator
 
@@ -146,7 +146,7 @@ class ActuatorConfig(Section):
         Raises:
             UnknownName: If the type does not exist.
             ConfigurationError: If ``identified`` cannot be read, or is for another type.
-            ActuatorRefused: If a parameter does not exist or is out of bounds.
+            ActuatorRejected: If a parameter does not exist or is out of bounds.
         """
         params: dict[str, Any] = {}
         if self.identified:
@@ -223,10 +223,12 @@ def joint_indices(
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
     """Return the maximum torque on each link [Nm]; JSON makes the group hashable for the cache."""
     own = ActuatorConfig.model_validate_json(group)
-    with contextlib.suppress(ConfigurationError, ActuatorRefused, ValueError):
+    with contextlib.suppress(ConfigurationError, ActuatorRejected, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
             max_value = np.array([np.broadcast_to(one, n_joints) for one in own.motor_torques])
-            result: list[float] = own.actuator(n_joints).exertable(own.preset, max_value).tolist()
+            result: list[float] = (
+                own.actuator(n_joints).torque_limit(own.preset, max_value).tolist()
+            )
             return tuple(result)
     return (math.inf,) * n_joints
 

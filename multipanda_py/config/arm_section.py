@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from multipanda_py.config.actuator_section import ActuatorConfig, GroupName, with_actuators
 from multipanda_py.config.backend_section import find_backend, read_settings, section_of
 from multipanda_py.config.model_section import (
+    GripperConfig,
     Hand,
-    HandConfig,
     Model,
     ModelConfig,
     resolved,
@@ -280,7 +280,7 @@ class ArmConfig(Section):
             **data,
             "model": model,
         }
-        filled["gripper"] = resolved(HandConfig, filled["gripper"])
+        filled["gripper"] = resolved(GripperConfig, filled["gripper"])
         filled = with_absolute_paths(filled)
         if (tags := tags_of(model)) and _has_springs(filled.get("backend", "mujoco")):
             filled.setdefault("actuators", tags)

@@ -24,7 +24,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
     Raises:
         ConfigurationError: If the file of identified springs cannot be read.
-        ActuatorRefused: If a spring parameter is out of bounds.
+        ActuatorRejected: If a spring parameter is out of bounds.
     """
     names = tuple(joint.name for joint in arm.robot.joints)
     columns: dict[int, tuple[Any, ...]] = {}
@@ -132,7 +132,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 def first_arm_without_simulation(config: CellSections) -> str:
     """Return key and backend of the first real arm, ``arms.NAME.backend: BACKEND``; "" if none."""
     for name, arm in config.arms.items():
-        if not find_backend(arm.backend).keeps_time:
+        if not find_backend(arm.backend).provides_time:
             return f"arms.{name}.backend: {arm.backend}"
     return ""
 

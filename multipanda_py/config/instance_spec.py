@@ -32,7 +32,7 @@ class InstanceSpec:
     Attributes:
         index: Index of the instance in the cell.
         config: Name, arms and start-up parameters.
-        law: Controllet class.
+        controllet_class: Controllet class.
         features: Feature classes by name, in order.
         arms: Indices of the instance's arms in the cell.
         robots: Robots of these arms by name, in order; they define the size of joint vectors.
@@ -41,7 +41,7 @@ class InstanceSpec:
 
     index: int
     config: InstanceConfig
-    law: type[Controllet[Any, Any]]
+    controllet_class: type[Controllet[Any, Any]]
     features: dict[str, type[Feature[Any]]]
     arms: tuple[int, ...]
     robots: Mapping[str, Robot]
@@ -69,13 +69,13 @@ class InstanceSpec:
     def channel_table(self) -> dict[str, Channel]:
         """Channels by name: those of the controllet, then those of its features."""
         extra = (channel for part in self.features.values() for channel in part.channels)
-        return channel_table((*self.law.Target.channels, *extra))
+        return channel_table((*self.controllet_class.Target.channels, *extra))
 
     @cached_property
     def controllet_channels(self) -> frozenset[str]:
         """Names of the channels that the controllet reads itself; features read the others."""
-        law = self.law
-        return frozenset(map(str, law.Target.channels)).difference(law.for_features)
+        law = self.controllet_class
+        return frozenset(map(str, law.Target.channels)).difference(law.feature_channels)
 
     @cached_property
     def ungated_channels(self) -> tuple[str, ...]:
@@ -84,8 +84,8 @@ class InstanceSpec:
         The controllet declares which of its channels these are. All channels of features are
         included, because features only bias the motion towards their targets.
         """
-        law = self.law.Target
-        return (*law.far, *(name for name in self.channel_table if name not in law.channels))
+        law = self.controllet_class.Target
+        return (*law.ungated, *(name for name in self.channel_table if name not in law.channels))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
@@ -93,7 +93,9 @@ class InstanceSpec:
 
         The parameters of a feature have its name as prefix.
         """
-        sets: list[ParameterSet[Any]] = [ParameterSet(self.law.Params, robots=self.robots)]
+        sets: list[ParameterSet[Any]] = [
+            ParameterSet(self.controllet_class.Params, robots=self.robots)
+        ]
         for name, feature in self.features.items():
             own = ParameterSet(feature.Params, f"{name}.", self.robots)
             sets += ParameterSet(Switch, f"{name}."), own
@@ -121,7 +123,8 @@ class InstanceSpec:
         accepted, faults = check_parameters(self.parameter_specs, values, self.name)
         if not faults:
             faults = [
-                f"{self.name}: {reason}" for reason in self.law.refuse(accepted, self.descriptions)
+                f"{self.name}: {reason}"
+                for reason in self.controllet_class.check_params(accepted, self.descriptions)
             ]
         if faults:
             raise ParameterRejected("\n".join(faults))

@@ -169,7 +169,7 @@ def _names(kind: str) -> list[str]:
     return [kind, *(f"{kind}_{number}" for number in range(2, 65))]
 
 
-class HandConfig(Section):
+class GripperConfig(Section):
     """Files that describe a parallel gripper; see :func:`.read_gripper`.
 
     Paths in a cell file are relative to the cell file. All other paths are relative to the current
@@ -191,19 +191,19 @@ class HandConfig(Section):
         return read_gripper(extra, urdf=urdf)
 
 
-def _readable_hand(files: HandConfig) -> HandConfig:
+def _readable_hand(files: GripperConfig) -> GripperConfig:
     """Read the gripper during validation, so that errors name the key ``gripper`` of the arm."""
     files.gripper  # noqa: B018 - The property reads the files.
     return files
 
 
 def _kind_of_hand(value: object) -> str:
-    return "[files]" if isinstance(value, Mapping | HandConfig) else "[switch]"
+    return "[files]" if isinstance(value, Mapping | GripperConfig) else "[switch]"
 
 
 Hand = Annotated[
     Annotated[bool, Tag("[switch]")]
-    | Annotated[HandConfig, AfterValidator(_readable_hand), Tag("[files]")],
+    | Annotated[GripperConfig, AfterValidator(_readable_hand), Tag("[files]")],
     Discriminator(_kind_of_hand),
 ]
 """True, false, or the files of a gripper. The tags in brackets are omitted in messages."""

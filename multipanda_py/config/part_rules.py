@@ -21,7 +21,7 @@ from multipanda_py.config.arm_section import ArmConfig, ToolConfig
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.describe import describe_arm, first_arm_without_simulation
 from multipanda_py.config.renamed_keys import ACTUATOR_PARAMETERS
-from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+from multipanda_py.exceptions import ActuatorRejected, ConfigurationError
 from multipanda_py.feature import Feature, feature_names
 from multipanda_py.robots.geometry import rpy_from_rotation
 from multipanda_py.robots.inertial import Load, combined, moments_of
@@ -97,7 +97,7 @@ def command_faults(
         )
         return
     described = {name: describe_arm(name, config.arms[name]) for name in arms}
-    yield from (f"{path}.params.{reason}" for reason in law.refuse(values, described))
+    yield from (f"{path}.params.{reason}" for reason in law.check_params(values, described))
 
 
 def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
@@ -125,20 +125,20 @@ def _group_faults(location: str, group: ActuatorConfig, n_joints: int) -> Iterat
             return
     try:
         springs = group.actuator(n_joints)
-    except (ConfigurationError, ActuatorRefused) as error:
+    except (ConfigurationError, ActuatorRejected) as error:
         of_file = bool(group.identified) and str(error).startswith(group.identified)
         path = "identified" if of_file else "type"
-        path = "params" if isinstance(error, ActuatorRefused) else path
+        path = "params" if isinstance(error, ActuatorRejected) else path
         yield f"{location}.{path}: {error}"
     else:
         if group.motor_2 is not None and springs.n_motors == 1:
             yield f"{location}.motor_2: {group.type} has only one motor. Remove the key"
         try:
             springs.checked_preset(group.preset)
-        except ActuatorRefused as error:
+        except ActuatorRejected as error:
             yield f"{location}.preset: {error}"
     for joint, max_value in enumerate(group.exertable(n_joints)):
-        if max_value == 0.0 and not group.actuator(n_joints).exertable(group.preset)[joint]:
+        if max_value == 0.0 and not group.actuator(n_joints).torque_limit(group.preset)[joint]:
             yield (
                 f"{location}.preset: the springs of joint {joint + 1} of the group exert no "
                 f"torque "
@@ -272,7 +272,7 @@ def channel_faults(config: CellSections) -> Iterator[str]:
 
 def only_adds_torques(feature: type[Feature[Any]]) -> bool:
     """Return True if a feature acts by torques only, so that it needs an effort controllet."""
-    has = [name for name in ("add", "prepare", "pace") if name in _own(feature)]
+    has = [name for name in ("add", "prepare", "velocity_scale") if name in _own(feature)]
     return has == ["add"]
 
 

@@ -177,7 +177,7 @@ def _check_backends(config: CellSections, faults: Faults) -> None:
             result = find_backend(backend).check_arms(config, arms)
             faults.extend([result] if isinstance(result, str) and result else result)
             rate = config.cell.clock_rate
-            if rate and not find_backend(backend).keeps_time:
+            if rate and not find_backend(backend).provides_time:
                 faults.append(
                     f"cell.clock_rate: got {rate:g} with arms.{arms[0]}.backend: "
                     f"{backend}, allowed 0, because only a simulation has its own clock"
@@ -272,7 +272,7 @@ def _check_controllet(
         faults.extend(
             f"{location}.features: {name} does not fit {controllet.type}, whose target lacks "
             f"{need}"
-            for need in feature.needs
+            for need in feature.requires
             if not hasattr(target, need)
         )
         faults.extend(

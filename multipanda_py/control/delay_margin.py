@@ -230,7 +230,7 @@ def _mass(probe: Probe, q: Vector) -> Matrix:
     probe.set_state(q, np.zeros(len(q)))
     mass = np.zeros((len(q), len(q)))
     for part, state in zip(probe.parts, probe.states):
-        mass[part, part] = state.mass
+        mass[part, part] = state.mass_matrix
     return mass
 
 

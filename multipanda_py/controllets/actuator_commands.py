@@ -44,7 +44,7 @@ class ActuatorTarget(JointTarget):
     """Commands of all operation modes, and the configuration that joints hold before commands."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
-    stored: ClassVar[tuple[str | Channel, ...]] = ("joint",)
+    internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class _ArmCommands:
@@ -154,7 +154,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
         super().__init__(context, params)
 
     @classmethod
-    def refuse(
+    def check_params(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
         """Reject a mode with motors for joints without motor parameters."""
@@ -184,8 +184,8 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
             commands.forget()
             self._was_commanded[arm] = commands.commanded
 
-    def on_target(self, channel: str, place: int, target: ActuatorTarget) -> None:
-        self._commands[place].receive(channel, target.data[channel][place])
+    def on_target(self, channel: str, arm_index: int, target: ActuatorTarget) -> None:
+        self._commands[arm_index].receive(channel, target.data[channel][arm_index])
 
     def update(self, states: Sequence[ArmState], target: ActuatorTarget, period: float) -> None:
         """Write the commands of motors and springs, and the torques of held joints."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import add, dot
 
-from multipanda_py.context import Context, Handover, bounded_error
+from multipanda_py.context import BumplessTransfer, Context, bounded_error
 from multipanda_py.control.force.virtual_mass import VirtualBody, length
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS
 from multipanda_py.control.impedance.limit_scaling import WRENCH_SCALE
@@ -161,8 +161,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
     Params, Target = AdmittanceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
-    for_features = ("joint",)
-    touches = ("things",)
+    feature_channels = ("joint",)
+    contact_classes = ("objects",)
     report_names = (
         Report("displacement", "m", "distance of the tool from its target"),
         Report("rotation", "rad", "angle of the tool from its target"),
@@ -208,20 +208,23 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             body.reset(p.tare_time, (p.max_tare_force, p.max_tare_torque))
         self._carries = [False] * len(states)
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Maintain the wrenches of the arms as long as the external wrenches last.
 
         Wrenches without an estimated external wrench, such as a payload that was tared, remain.
         """
-        for arm, (state, handover) in enumerate(zip(states, handovers)):
+        for arm, (state, handover) in enumerate(zip(states, transfers)):
             self._bodies[arm].ignore(-handover.contact_in_base)
             rest = handover.wrench_in_base - handover.contact_in_base
             self._loads[arm][:] = rest - self.inner.hold(arm, state, handover.tau)
             self._compliances[arm][:] = self.inner.compliance(arm, state)
-            self._carries[arm] = handover.matters
-        words = (h.words(state.name, 1.0) for state, h in zip(states, handovers))
+            self._carries[arm] = handover.is_significant
+        words = (h.describe(state.name, 1.0) for state, h in zip(states, transfers))
         return "; ".join(filter(None, words))
 
     def on_deactivate(self) -> None:
@@ -249,7 +252,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             length(part)
             for part in (body.translation, body.rotation, body.wrench[:3], body.wrench[3:])
         ]
-        self.report[4], self.softest = self.inner.stiffness_scale, self.inner.softest
+        self.report[4], self.min_scale_arm = self.inner.stiffness_scale, self.inner.min_scale_arm
         self.report[5] = self.inner.report[1]
 
 

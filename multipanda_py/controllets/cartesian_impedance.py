@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy import multiply
 
-from multipanda_py.context import Context, Handover, tool_wrench
+from multipanda_py.context import BumplessTransfer, Context, tool_wrench
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
 from multipanda_py.control.impedance.limit_scaling import (
@@ -25,9 +25,9 @@ from multipanda_py.control.impedance.pose_error import sum_of
 from multipanda_py.control.impedance.singularity import SingularityDamping, SingularityHold
 from multipanda_py.parameters import flag, number
 from multipanda_py.state import ArmState, Matrix, Vector
-from multipanda_py.targets import MovingCartesianTarget
+from multipanda_py.targets import CartesianImpedanceTarget
 
-_TargetT = TypeVar("_TargetT", bound=MovingCartesianTarget)
+_TargetT = TypeVar("_TargetT", bound=CartesianImpedanceTarget)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class CartesianImpedanceParams(CartesianGains):
     )
 
 
-class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedanceParams]):
+class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanceParams]):
     """Cartesian spring and inertia-dependent damper between the tool and its target.
 
     Equations::
@@ -85,10 +85,10 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         springs: Spring and damper of each arm.
     """
 
-    Params, Target = CartesianImpedanceParams, MovingCartesianTarget
+    Params, Target = CartesianImpedanceParams, CartesianImpedanceTarget
     default_features = ("nullspace", "coriolis", "wrench", "joint_limits", "collision_avoidance")
-    for_features = ("joint",)
-    touches = ("things",)
+    feature_channels = ("joint",)
+    contact_classes = ("objects",)
     report_names = (STIFFNESS_SCALE, WRENCH_SCALE)
 
     def __init__(self, context: Context, params: CartesianImpedanceParams) -> None:
@@ -113,7 +113,7 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             spring.set_stiffness(p.stiffness, cycles)
 
-    def on_activate(self, states: Sequence[ArmState], target: MovingCartesianTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: CartesianImpedanceTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
         self.start_gains()  # A stiffness streamed to an earlier activation is discarded here.
@@ -122,19 +122,19 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         for hold in self._holds:
             hold.reset()
 
-    def on_handover(
+    def on_transfer(
         self,
         states: Sequence[ArmState],
-        target: MovingCartesianTarget,
-        handovers: Sequence[Handover],
+        target: CartesianImpedanceTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Set the targets at which the springs exert the wrenches from before the switch."""
         words = []
-        for arm, (state, handover) in enumerate(zip(states, handovers)):
+        for arm, (state, handover) in enumerate(zip(states, transfers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)
             error, fraction = self.springs[arm].error_for(state, rest)
             target.displace(arm, error)
-            words.append(handover.words(state.name, fraction))
+            words.append(handover.describe(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
@@ -166,15 +166,15 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
         """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
         return self.springs[arm].free_velocity(state)
 
-    def on_target(self, channel: str, place: int, target: MovingCartesianTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: CartesianImpedanceTarget) -> None:
         """Apply a streamed stiffness, or restart the timeout of a twist."""
         if channel == "stiffness":
-            self.springs[place].set_stiffness(target.stiffness[place], self.gain_cycles())
+            self.springs[arm_index].set_stiffness(target.stiffness[arm_index], self.gain_cycles())
         elif channel == "twist":
-            self._twist_left[place] = round(self.params.twist_timeout / self.context.period)
+            self._twist_left[arm_index] = round(self.params.twist_timeout / self.context.period)
 
     def update(
-        self, states: Sequence[ArmState], target: MovingCartesianTarget, period: float
+        self, states: Sequence[ArmState], target: CartesianImpedanceTarget, period: float
     ) -> None:
         """Write the joint torques of all arms."""
         stiffness_scale = wrench_scale = 1.0
@@ -195,11 +195,11 @@ class CartesianImpedance(RampedGains[MovingCartesianTarget, CartesianImpedancePa
             if s_tau < wrench_scale:
                 wrench_scale = s_tau
             if spring.stiffness_scale < stiffness_scale:
-                stiffness_scale, self.softest = spring.stiffness_scale, arm
+                stiffness_scale, self.min_scale_arm = spring.stiffness_scale, arm
         self.report[0], self.report[1] = stiffness_scale, wrench_scale
 
     def _feedforward(
-        self, arm: int, state: ArmState, target: MovingCartesianTarget, velocity_ratio: float
+        self, arm: int, state: ArmState, target: CartesianImpedanceTarget, velocity_ratio: float
     ) -> tuple[Vector | None, Vector | None]:
         """Return the fed-forward wrench F_a, (6,) [N, Nm], and twist dx_d, (6,); None means zero.
 

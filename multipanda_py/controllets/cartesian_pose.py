@@ -113,10 +113,10 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
             down = max_stoppable_velocity(q - limits.lower - p.margin, brake, period)
             dq = ik.rate(
                 q, target.position_ee_in_base[arm], target.rotation_ee_in_base[arm],
-                twist, p.gain, target.posture[arm], p.nullspace_rate, (-down, up),
+                twist, p.gain, target.nullspace_configuration[arm], p.nullspace_rate, (-down, up),
             )  # fmt: skip
             dq /= max(1.0, float((np.abs(dq) / (p.velocity_scaling * limits.velocity)).max()))
-            dq *= self.pace(arm, dq)
+            dq *= self.velocity_scale(arm, dq)
             self.command[arm][:] = q + period * dq
             largest = max(largest, float(np.linalg.norm(ik.error[:3])))
             smallest = min(smallest, ik.smallest)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import dot
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.force.energy_tank import TankLimitNotice
 from multipanda_py.control.force.force_control import ForceController, ForceParams
 from multipanda_py.control.force.force_impedance import MIN_MOBILITY
@@ -70,15 +70,18 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         self._pushed = self._closing = 0.0
         self._contact_width = self._width()
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: ObjectTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Continue to carry and press the object.
 
         If the internal force before the switch exceeds ``contact_force``, force control starts in
         contact, without a search.
         """
-        words = super().on_handover(states, target, handovers)
+        words = super().on_transfer(states, target, transfers)
         if self._internal_force > self.params.contact_force:
             self._force.resume(self._internal_force)
         return words

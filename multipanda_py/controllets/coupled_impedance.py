@@ -15,10 +15,10 @@ from numpy import add, multiply
 
 from multipanda_py.context import (
     SMALL_FORCE,
+    BumplessTransfer,
     Context,
-    Handover,
     bounded_error,
-    share_of,
+    fraction_of,
     tool_wrench,
 )
 from multipanda_py.control.grasped_object import (
@@ -138,8 +138,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     Target = ObjectTarget
     min_arms = 2
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
-    for_features = ("joint",)
-    touches = ("things", "hands")
+    feature_channels = ("joint",)
+    contact_classes = ("objects", "grippers")
     report_names: ClassVar[tuple[Report | str, ...]] = (
         *OBJECT_POSITION,
         Report("relative error", "m", "maximum grasp error in position"),
@@ -209,7 +209,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self.held.grasp(states)
         target.position_object_in_world[:] = self.held.position
         target.rotation_object_in_world[:] = self.held.rotation
-        for configuration, state in zip(target.posture, states):
+        for configuration, state in zip(target.nullspace_configuration, states):
             configuration[:] = state.q
         self._internal_force = self._checked_force = self._limited_force = 0.0
         self._is_strained = False
@@ -217,8 +217,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for hold in self._holds:
             hold.reset()
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: ObjectTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: ObjectTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Continue to carry and press the object.
 
@@ -229,15 +232,15 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """
         torques = [
             hold.resume(state, handover.tau)
-            for hold, state, handover in zip(self._holds, states, handovers)
+            for hold, state, handover in zip(self._holds, states, transfers)
         ]
-        if not any(handover.matters for handover in handovers):
+        if not any(handover.is_significant for handover in transfers):
             return ""
         held, p = self.held, self.params
         wrenches = np.array(
             [
                 base.six_to_world(h.wrench_in_base - tool_wrench(state, tau))
-                for base, h, state, tau in zip(held.bases, handovers, states, torques)
+                for base, h, state, tau in zip(held.bases, transfers, states, torques)
             ]
         )
         load = held.sharing.add_up(wrenches.reshape(-1))
@@ -256,13 +259,13 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         size = max(float(np.vdot(inward, inward)), 1e-12)
         internal_force = max(0.0, float(np.vdot(wrenches[:, :3], inward)) / size)
         self._internal_force = internal_force if internal_force > SMALL_FORCE else 0.0
-        target.internal_force[0] = requested = self._requested(handovers) or self._internal_force
+        target.internal_force[0] = requested = self._requested(transfers) or self._internal_force
         wrenches[:, :3] -= self._internal_force * inward
         wrenches[:, p.relative_stiffness < MIN_STIFFNESS] = 0.0
         np.dot(wrenches.reshape(-1, 3), held.rotation, self._strain)
         self._is_strained = True
-        fraction = share_of(np.dot(stiffness, error), load)
-        words = Handover(wrench_in_base=load).words("the load of all arms", fraction)
+        fraction = fraction_of(np.dot(stiffness, error), load)
+        words = BumplessTransfer(wrench_in_base=load).describe("the load of all arms", fraction)
         if requested:
             less = internal_force < REACHED_FRACTION * requested
             of = f" of {requested:.1f}" if less else ""
@@ -271,7 +274,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
             )
         return words
 
-    def _requested(self, handovers: Sequence[Handover]) -> float:
+    def _requested(self, handovers: Sequence[BumplessTransfer]) -> float:
         """Return the internal force desired before the switch [N]; 0 unless all arms had one."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
@@ -323,7 +326,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         for damper, error, spring_wrench, index in self._elastic:
             if damper.stiffness_scale < 1.0:
                 if damper.stiffness_scale < stiffness_scale:
-                    stiffness_scale, self.softest = damper.stiffness_scale, index
+                    stiffness_scale, self.min_scale_arm = damper.stiffness_scale, index
                 damper.stiffness.dot(error, spring_wrench)
         if self._object_is_free:
             self._conservative.correct(sharing.stacked_springs[-6:], 1.0, False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from struct import Struct
 
-from multipanda_py.context import Context, Handover, share_of
+from multipanda_py.context import BumplessTransfer, Context, fraction_of
 from multipanda_py.control.force.force_control import ForceParams
 from multipanda_py.control.force.force_impedance import ForceImpedanceArm
 from multipanda_py.control.impedance.gains import CartesianGains, RampedGains
@@ -72,8 +72,8 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     Params, Target = ForceImpedanceParams, ForceTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
-    for_features = ("joint",)
-    touches = ("things",)
+    feature_channels = ("joint",)
+    contact_classes = ("objects",)
     report_names = (
         Report("force", "N", "measured force of the tool"),
         Report("force error", "N", "filtered desired minus measured force"),
@@ -111,8 +111,11 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
             arm.start(state, self.params.tank_start)
         self.is_free[:] = [arm.spring.is_free for arm in self.arms]
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: ForceTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: ForceTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Continue the contact force of the previous controllet until a target wrench is received.
 
@@ -125,7 +128,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         work along a closed path, so this feed-forward is passive.
         """
         words = []
-        for index, (state, handover) in enumerate(zip(states, handovers)):
+        for index, (state, handover) in enumerate(zip(states, transfers)):
             held = self.arms[index].hold(state, handover.tau)
             wrench, rest = target.wrench_in_base[index], handover.wrench_in_base - held
             if handover.contact_force > self.params.contact_force:
@@ -139,8 +142,8 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
             error, fraction = self.arms[index].spring.error_for(state, rest)
             target.displace(index, error)
             reached = handover.wrench_in_base - (1.0 - fraction) * rest
-            fraction = share_of(reached, handover.wrench_in_base)
-            words.append(handover.words(state.name, fraction))
+            fraction = fraction_of(reached, handover.wrench_in_base)
+            words.append(handover.describe(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -153,13 +156,13 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """Return the target wrench of an arm, (6,) [N, Nm]; None before the first target."""
         return target.wrench_in_base[arm] if self.arms[arm].force.is_controlled else None
 
-    def on_target(self, channel: str, place: int, target: ForceTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: ForceTarget) -> None:
         """Apply a target wrench or stiffness."""
-        arm = self.arms[place]
+        arm = self.arms[arm_index]
         if channel == "stiffness":
-            arm.spring.set_stiffness(target.stiffness[place], self.gain_cycles())
+            arm.spring.set_stiffness(target.stiffness[arm_index], self.gain_cycles())
         elif channel == "wrench":
-            arm.set_direction(target.wrench_in_base[place], self._states[place])
+            arm.set_direction(target.wrench_in_base[arm_index], self._states[arm_index])
 
     def update(self, states: Sequence[ArmState], target: ForceTarget, period: float) -> None:
         """Write the joint torques of all arms."""
@@ -181,4 +184,4 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, min_value, supported,
         )  # fmt: skip
-        self.softest = fractions.index(min_value)
+        self.min_scale_arm = fractions.index(min_value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import add, dot, multiply, subtract
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
 from multipanda_py.control.impedance.gains import Ramp, RampedGains, rotor_damping_scale
 from multipanda_py.control.impedance.modal_damping import (
@@ -97,7 +97,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
 
     Params, Target = GravityCompensationParams, HeldPose
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
-    touches = ("things",)
+    contact_classes = ("objects",)
     report_names = (STIFFNESS_SCALE,)
 
     def __init__(self, context: Context, params: GravityCompensationParams) -> None:
@@ -146,14 +146,14 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         for hold in self._holds:
             hold.reset()
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: HeldPose, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: HeldPose, transfers: Sequence[BumplessTransfer]
     ) -> str:
         """Keep the torques of a held arm in singular directions, and end all other torques."""
         if not self._floats:
-            for hold, state, handover in zip(self._holds, states, handovers):
+            for hold, state, handover in zip(self._holds, states, transfers):
                 hold.resume(state, handover.tau)
-        return super().on_handover(states, target, handovers)
+        return super().on_transfer(states, target, transfers)
 
     def update(self, states: Sequence[ArmState], target: HeldPose, period: float) -> None:
         """Write the joint torques of all arms."""
@@ -170,7 +170,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
                 add(tau, dot(wrench, state.jacobian, self._torques[arm]), tau)
                 self._holds[arm].add(state, tau)
                 if self._damping.stiffness_scale < stiffness_scale:
-                    stiffness_scale, self.softest = self._damping.stiffness_scale, arm
+                    stiffness_scale, self.min_scale_arm = self._damping.stiffness_scale, arm
         self.report[0] = stiffness_scale
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:

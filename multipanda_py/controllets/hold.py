@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import absolute, add, dot, maximum, minimum, multiply, subtract
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.impedance.brakes import MomentumBrake
 from multipanda_py.control.impedance.limit_scaling import TorqueHeadroom
 from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
 from multipanda_py.robots import ArmDescription
 from multipanda_py.state import ArmLimits, ArmState, Vector
-from multipanda_py.targets import HeldPosture
+from multipanda_py.targets import HeldConfiguration
 
 MAX_FORCE = 50.0
 """Maximum contact force that hold maintains, sufficient for a grasped object [N]. The permissible
@@ -92,11 +92,11 @@ class _JointAnchors:
         self._low, self._high = limits.lower + self.LIMIT_MARGIN, limits.upper - self.LIMIT_MARGIN
         n = arm.n_joints
         # Fraction of the torque limit with which the brake stops a joint at the slow momentum.
-        self._slow_fraction = np.array(arm.robot.figure("slow"))
+        self._slow_fraction = np.array(arm.robot.value("slow"))
         # Rates at which springs at early anchors reach their full torque [1/s], and damping
         # factors of joints with anchors before the arm is at rest.
-        self._growth = 1.0 / np.maximum(arm.robot.figure("growth"), 1e-9)
-        self._settling = np.array(arm.robot.figure("settling"))
+        self._growth = 1.0 / np.maximum(arm.robot.value("growth"), 1e-9)
+        self._settling = np.array(arm.robot.value("settling"))
         self._q, self._last_deflection = np.zeros(n), np.zeros(n)
         self._v, self._damping = np.zeros(n), np.ones(n)
         self._is_anchored, self._is_saturated = np.zeros(n, bool), np.zeros(n, bool)
@@ -140,7 +140,7 @@ class _JointAnchors:
 
     def tau(self, state: ArmState, out: Vector) -> None:
         """Write the torques of this cycle, (n,) [Nm]."""
-        brake, mass = self.brake, state.mass
+        brake, mass = self.brake, state.mass_matrix
         brake.weigh(mass)
         if self._headroom.is_reduced:
             brake.set_torque(self._headroom.update(state))
@@ -160,7 +160,7 @@ class _JointAnchors:
         if not self._is_at_rest:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)
-        momentum = absolute(dot(state.mass, state.dq))
+        momentum = absolute(dot(state.mass_matrix, state.dq))
         maximum(momentum, absolute(self.brake.light_inertia * state.dq), out=momentum)
         self._is_anchored |= momentum < slow
         self._is_anchored &= momentum < self.ANCHOR_LOSS_RATIO * slow
@@ -207,7 +207,7 @@ class _JointAnchors:
         return e
 
 
-class Hold(Controllet[HeldPosture, HoldParams]):
+class Hold(Controllet[HeldConfiguration, HoldParams]):
     """Braking to a stop, and holding of the configuration at rest.
 
     Equations::
@@ -248,7 +248,7 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         anchors: Brake and anchors of each arm.
     """
 
-    Params, Target = HoldParams, HeldPosture
+    Params, Target = HoldParams, HeldConfiguration
 
     def __init__(self, context: Context, params: HoldParams) -> None:
         self.anchors = [_JointAnchors(arm, params, context.period) for arm in context.arms]
@@ -258,25 +258,28 @@ class Hold(Controllet[HeldPosture, HoldParams]):
         for anchor in self.anchors:
             anchor.set_gains(self.params)
 
-    def on_activate(self, states: Sequence[ArmState], target: HeldPosture) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: HeldConfiguration) -> None:
         """Start to brake from the measured state."""
         for anchor, q, dq, state in zip(self.anchors, target.q, target.dq, states):
             q[:], dq[:] = state.q, 0.0
             anchor.start(state)
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: HeldPosture, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: HeldConfiguration,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Maintain contact forces up to ``MAX_FORCE``."""
         words = []
-        for anchor, state, handover in zip(self.anchors, states, handovers):
+        for anchor, state, handover in zip(self.anchors, states, transfers):
             bounded = handover.within(MAX_FORCE)
             anchor.tau_bias[:] = bounded.tau
             fraction = bounded.force / max(handover.force, bounded.force, 1e-9)
-            words.append(handover.words(state.name, fraction))
+            words.append(handover.describe(state.name, fraction))
         return "; ".join(filter(None, words))
 
-    def update(self, states: Sequence[ArmState], target: HeldPosture, period: float) -> None:
+    def update(self, states: Sequence[ArmState], target: HeldConfiguration, period: float) -> None:
         """Write the joint torques of all arms."""
         for anchor, state, tau in zip(self.anchors, states, self.tau):
             anchor.tau(state, tau)

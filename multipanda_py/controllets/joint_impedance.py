@@ -9,7 +9,13 @@ from typing import ClassVar, TypeVar
 
 from numpy import dot, maximum, minimum
 
-from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, share_of, tool_wrench
+from multipanda_py.context import (
+    MAX_JOINT_ERROR,
+    BumplessTransfer,
+    Context,
+    fraction_of,
+    tool_wrench,
+)
 from multipanda_py.control.impedance.joint_spring import JointSpring
 from multipanda_py.control.impedance.modal_damping import MIN_DAMPING_RATIO, STIFFNESS_SCALE
 from multipanda_py.control.impedance.pose_error import sum_of
@@ -79,7 +85,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 
     def _leash(self, states: Sequence[ArmState], target: _TargetT) -> None:
         """Set the maximum distance of a governed reference from the arms."""
-        for leash, spring, state in zip(target.leash, self._springs, states):
+        for leash, spring, state in zip(target.max_reference_lead, self._springs, states):
             leash[:] = spring.leash(state.limits)
         self._leashed = self.params
 
@@ -90,25 +96,25 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             target.q[arm][:] = state.q
             target.dq[arm][:] = 0.0
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: _TargetT, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: _TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
         """Place the targets where the springs exert the torques of the previous controllet.
 
         The targets stay within the joint limits.
         """
         words = []
-        for q, state, handover, spring in zip(target.q, states, handovers, self._springs):
+        for q, state, handover, spring in zip(target.q, states, transfers, self._springs):
             stiffness, limits = spring.stiffness_at(state), state.limits
             step = spring.deflection(stiffness, handover.tau)
             farthest = max(map(abs, step.tolist()))
             if farthest > self.max_lead:
                 step /= farthest / self.max_lead
             q += minimum(maximum(step, limits.lower - q), limits.upper - q)
-            if handover.matters:
+            if handover.is_significant:
                 wrench = tool_wrench(state, stiffness.dot(q - state.q))
-                fraction = share_of(wrench, handover.wrench_in_base)
-                words.append(handover.words(state.name, fraction))
+                fraction = fraction_of(wrench, handover.wrench_in_base)
+                words.append(handover.describe(state.name, fraction))
         return "; ".join(filter(None, words))
 
     def update(self, states: Sequence[ArmState], target: _TargetT, period: float) -> None:
@@ -122,14 +128,14 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             feedforward = self._feedforward(arm, state, target)
             sum_of(impedance, feedforward)
             if spring.stiffness_scale < stiffness_scale:
-                stiffness_scale, self.softest = spring.stiffness_scale, arm
+                stiffness_scale, self.min_scale_arm = spring.stiffness_scale, arm
         self.report[self._stiffness_scale_at] = stiffness_scale
 
     def _feedforward(self, arm: int, state: ArmState, target: _TargetT) -> Vector | None:
         """Return the torques M ddq_d of a moving reference, (n,) [Nm]; None at rest."""
         if not target.moving[arm]:
             return None
-        return dot(state.mass, target.ddq[arm], self._feedforward_torques[arm])
+        return dot(state.mass_matrix, target.ddq[arm], self._feedforward_torques[arm])
 
 
 class JointImpedance(JointImpedanceLaw[JointTarget]):

@@ -57,8 +57,8 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
 
     def __init__(self, context: Context, params: TrajectoryParams) -> None:
         self._motion = JointMotion(context.arms[0].limits)
-        self._watch = TrajectoryMonitor(self._motion, context, partial(self.in_the_way, 0))
-        self._error, self._pace = np.zeros(context.n_joints), partial(self.pace, 0)
+        self._watch = TrajectoryMonitor(self._motion, context, partial(self.blocked_by, 0))
+        self._error, self._pace = np.zeros(context.n_joints), partial(self.velocity_scale, 0)
         self._farthest = MAX_LAG * context.arms[0].limits.velocity
         super().__init__(context, params)
 
@@ -71,7 +71,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         target.q[0][:], target.dq[0][:] = q, 0.0
         self._watch.start(q, dq)
 
-    def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: TrajectoryTarget) -> None:
         """Start a motion to the target, or stop if its trajectory has no points."""
         self._watch.start_motion(channel, target)
 

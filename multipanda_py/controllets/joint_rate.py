@@ -14,7 +14,7 @@ from multipanda_py.controllet import Controllet
 from multipanda_py.parameters import number
 from multipanda_py.planning.trajectory.trajectory import max_stoppable_velocity
 from multipanda_py.state import ArmState
-from multipanda_py.targets import RateTarget, Report
+from multipanda_py.targets import JointVelocityTarget, Report
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class JointRateParams:
     )  # fmt: skip
 
 
-class JointRate(Controllet[RateTarget, JointRateParams]):
+class JointRate(Controllet[JointVelocityTarget, JointRateParams]):
     """Controllet that sends streamed joint velocities to the robot's velocity controller.
 
     Equation::
@@ -51,7 +51,7 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
     rejected. ``joint_velocity`` is the equivalent for torque-controlled arms.
     """
 
-    Params, Target = JointRateParams, RateTarget
+    Params, Target = JointRateParams, JointVelocityTarget
     command_interface = "velocity"
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("collision_avoidance",)
@@ -61,17 +61,19 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
         self._age = [np.inf] * context.n_arms
         super().__init__(context, params)
 
-    def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: JointVelocityTarget) -> None:
         """Start with zero velocity."""
         for arm, state in enumerate(states):
             target.q[arm][:], target.dq[arm][:] = state.q, 0.0
             self._age[arm] = np.inf
 
-    def on_target(self, channel: str, place: int, target: RateTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: JointVelocityTarget) -> None:
         """Restart the timeout of an arm."""
-        self._age[place] = 0.0
+        self._age[arm_index] = 0.0
 
-    def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
+    def update(
+        self, states: Sequence[ArmState], target: JointVelocityTarget, period: float
+    ) -> None:
         """Write the joint velocities of all arms."""
         p = self.params
         for arm, (state, desired, dq) in enumerate(zip(states, target.dq, self.command)):
@@ -84,5 +86,5 @@ class JointRate(Controllet[RateTarget, JointRateParams]):
             max_value = max_stoppable_velocity(distance, 0.3 * limits.acceleration, period)
             max_value = np.minimum(max_value, p.velocity_scaling * limits.velocity)
             dq[:] = np.minimum(np.maximum(desired, -max_value), max_value)
-            dq *= self.pace(arm, dq)
+            dq *= self.velocity_scale(arm, dq)
         self.report[0] = min(max(self._age), 999.0)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import add, dot
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.control.reference.trajectory_monitor import (
     MOTION_REPORTS,
@@ -101,13 +101,13 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         self._planned = context.joint_zeros()
         joints = context.joints
         self._watches = [
-            TrajectoryMonitor(motion, context, partial(self.in_the_way, index), index)
+            TrajectoryMonitor(motion, context, partial(self.blocked_by, index), index)
             for index, motion in enumerate(self.motions)
         ]
         self._first_joint = np.cumsum([0, *joints]).tolist()
         self._reports = np.zeros((context.n_arms, len(MOTION_REPORTS)))
         self._is_placed = False
-        self._paces = [partial(self.pace, arm) for arm in range(context.n_arms)]
+        self._paces = [partial(self.velocity_scale, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
         self.followed = {"joint": [motion.reference for motion in self.motions]}
 
@@ -125,11 +125,14 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         # A handover may still displace the reference, so the motion stops only afterwards.
         self._is_placed = True
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: TrajectoryTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: TrajectoryTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Start at references where the springs exert the torques from before the switch."""
-        words = super().on_handover(states, self._reference, handovers)
+        words = super().on_transfer(states, self._reference, transfers)
         self._come_to_rest()
         return words
 
@@ -138,13 +141,13 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion in self.motions:
             motion.stop()
 
-    def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: TrajectoryTarget) -> None:
         """Start a motion to the target, or stop if its trajectory has no points."""
         if self._is_placed:
             self._come_to_rest()
         for watch in self._watches:
             watch.forget()
-        self._watches[place].start_motion(channel, target)
+        self._watches[arm_index].start_motion(channel, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of all arms."""
@@ -159,7 +162,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for arm, motion in enumerate(motions):
             if feedforward and motion.moving:
                 tau = self.tau[arm]
-                add(tau, dot(states[arm].mass, motion.ddq, self._planned[arm]), tau)
+                add(tau, dot(states[arm].mass_matrix, motion.ddq, self._planned[arm]), tau)
         if len(motions) == 1:
             self._watches[0].check(states[0], self._springs[0].error, period, self.report)
         else:

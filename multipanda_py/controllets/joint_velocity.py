@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 from numpy import add, maximum, minimum, multiply, sqrt, subtract
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.controllets.joint_impedance import JointImpedanceLaw, JointImpedanceParams
 from multipanda_py.parameters import number
 from multipanda_py.state import ArmLimits, ArmState, Vector
-from multipanda_py.targets import RateTarget, Report
+from multipanda_py.targets import JointVelocityTarget, Report
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class _Reference:
         multiply(subtract(distance, period, distance), self._braking, distance)
 
 
-class JointVelocity(JointImpedanceLaw[RateTarget]):
+class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
     """Joint velocity tracking by a spring and damper around an integrated reference.
 
     Equation::
@@ -155,7 +155,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
         references: Integrated reference of each arm.
     """
 
-    Params, Target = JointVelocityParams, RateTarget
+    Params, Target = JointVelocityParams, JointVelocityTarget
     plans_motion = True
     default_features: ClassVar[tuple[str, ...]] = ("coriolis", "collision_avoidance")
     report_names = (
@@ -167,7 +167,7 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
 
     def __init__(self, context: Context, params: JointVelocityParams) -> None:
         self.references = [_Reference(arm.limits) for arm in context.arms]
-        self._followed = RateTarget(context.n_arms, n_joints=context.joints)
+        self._followed = JointVelocityTarget(context.n_arms, n_joints=context.joints)
         self._followed.q = [reference.q for reference in self.references]
         self._followed.dq = [reference.dq for reference in self.references]
         self._lags = context.joint_zeros()
@@ -180,30 +180,35 @@ class JointVelocity(JointImpedanceLaw[RateTarget]):
         for reference in self.references:
             reference.set_bounds(self.params)
 
-    def on_activate(self, states: Sequence[ArmState], target: RateTarget) -> None:
+    def on_activate(self, states: Sequence[ArmState], target: JointVelocityTarget) -> None:
         """Brake from the measured velocity, and hold."""
         super().on_activate(states, target)
         for reference, state in zip(self.references, states):
             reference.start(state)
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: RateTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: JointVelocityTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Place the references where the springs exert the torques of the previous controllet.
 
         The distance from the measured positions does not exceed ``max_reference_lead``.
         """
-        return super().on_handover(states, self._followed, handovers)
+        return super().on_transfer(states, self._followed, transfers)
 
-    def on_target(self, channel: str, place: int, target: RateTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: JointVelocityTarget) -> None:
         """Restart the timeout of an arm."""
-        self.references[place].age = 0.0
+        self.references[arm_index].age = 0.0
 
-    def update(self, states: Sequence[ArmState], target: RateTarget, period: float) -> None:
+    def update(
+        self, states: Sequence[ArmState], target: JointVelocityTarget, period: float
+    ) -> None:
         """Write the joint torques of all arms."""
         largest = age = 0.0
         for arm, (reference, state, desired) in enumerate(zip(self.references, states, target.dq)):
-            reference.advance(desired, state.q, period, partial(self.pace, arm))
+            reference.advance(desired, state.q, period, partial(self.velocity_scale, arm))
             lag = subtract(reference.q, state.q, self._lags[arm]).tolist()
             largest = max(largest, max(lag), -min(lag))
             age = max(age, min(reference.age, 999.0))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import dot, maximum, minimum, multiply, subtract
 
-from multipanda_py.context import Context, Handover, bounded_error, share_of
+from multipanda_py.context import BumplessTransfer, Context, bounded_error, fraction_of
 from multipanda_py.control.impedance.cartesian_spring import ConservativeSpring
 from multipanda_py.control.impedance.free_motion import SLOW_MODE, projected_inertia
 from multipanda_py.control.impedance.gains import CartesianGains, Ramp, RampedGains
@@ -118,7 +118,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
     Params, Target = OperationalSpaceParams, CartesianTarget
     default_features = ("nullspace", "coriolis", "joint_limits", "collision_avoidance")
-    touches = ("things",)
+    contact_classes = ("objects",)
     report_names = (WRENCH_SCALE,)
 
     def __init__(self, context: Context, params: OperationalSpaceParams) -> None:
@@ -181,13 +181,16 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self.start_gains()
         self._report_damping()
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: CartesianTarget, handovers: Sequence[Handover]
+    def on_transfer(
+        self,
+        states: Sequence[ArmState],
+        target: CartesianTarget,
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Set the targets at which Lambda_d K e equals the wrench before the switch."""
         words = []
         soft = self._stiffness < MIN_STIFFNESS
-        for arm, (state, handover) in enumerate(zip(states, handovers)):
+        for arm, (state, handover) in enumerate(zip(states, transfers)):
             rotation = (
                 np.kron(np.eye(2), state.rotation_ee_in_base) if self._in_tool else np.eye(6)
             )
@@ -197,7 +200,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             bounded_error(error, self._error.bounds)
             reached = inertia @ rotation @ (self._stiffness * error)
             target.displace(arm, np.dot(rotation, error))
-            words.append(handover.words(state.name, share_of(reached, handover.wrench_in_base)))
+            words.append(
+                handover.describe(state.name, fraction_of(reached, handover.wrench_in_base))
+            )
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
@@ -227,7 +232,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
             s_tau = self._torque_saturation[arm].scale(spring_wrench, state)
             spring_wrench = scale_by(spring_wrench, s_tau)
             damper_wrench = space.apply_inertia(damper_acceleration, self._wrench)
-            configuration_wrench = self._hold_configuration(arm, state, target.posture[arm])
+            configuration_wrench = self._hold_configuration(
+                arm, state, target.nullspace_configuration[arm]
+            )
             wrench = subtract(spring_wrench, damper_wrench, self._wrench)
             wrench = sum_of(wrench, configuration_wrench)
             dot(wrench, state.jacobian, self.tau[arm])

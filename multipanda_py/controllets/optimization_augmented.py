@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import add, multiply, subtract
 
-from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover, tool_wrench
+from multipanda_py.context import MAX_JOINT_ERROR, BumplessTransfer, Context, tool_wrench
 from multipanda_py.control.force.multi_contact_force import MultiContactForceController
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.limit_scaling import VelocityLimitScaling
@@ -108,7 +108,7 @@ class OptimizationAugmented(JointTrajectory):
         "joint_limits",
         "collision_avoidance",
     )
-    touches = ("things", "hands")
+    contact_classes = ("objects", "grippers")
     report_names = (
         *JointTrajectory.report_names,
         Report("force", "N", "mean measured force of the arms with a target wrench"),
@@ -126,7 +126,7 @@ class OptimizationAugmented(JointTrajectory):
         self.force_control = MultiContactForceController(context, params.gains())
         self.force_control.on_release = self._release
         self._integrals = [
-            IntegralAction(arm.limits, context.period, np.array(arm.robot.figure("stiffness")))
+            IntegralAction(arm.limits, context.period, np.array(arm.robot.value("stiffness")))
             for arm in context.arms
         ]
         self._pose_springs = [CartesianSpring() for _ in range(n)]
@@ -181,15 +181,15 @@ class OptimizationAugmented(JointTrajectory):
     def on_deactivate(self) -> None:
         self._states = ()
 
-    def on_handover(
+    def on_transfer(
         self,
         states: Sequence[ArmState],
         target: TrajectoryTarget,
-        handovers: Sequence[Handover],
+        transfers: Sequence[BumplessTransfer],
     ) -> str:
         """Start at references where the springs exert the torques from before the switch."""
-        words = super().on_handover(states, target, handovers)
-        for arm, (state, handover) in enumerate(zip(states, handovers)):
+        words = super().on_transfer(states, target, transfers)
+        for arm, (state, handover) in enumerate(zip(states, transfers)):
             held = np.zeros(state.n_joints)
             if self._weight == 0.0:
                 held = self._holds[arm].resume(state, handover.tau)
@@ -207,17 +207,17 @@ class OptimizationAugmented(JointTrajectory):
         )
         return force_control.arm_controllers[arm].desired_wrench if is_requested else None
 
-    def on_target(self, channel: str, place: int, target: TrajectoryTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: TrajectoryTarget) -> None:
         """Start a plan of an arm or stop it, or set the target pose or wrench of its tool."""
         if channel == "pose":
-            position, rotation = self._goals[place]
-            pose = target.data["pose"][place]
+            position, rotation = self._goals[arm_index]
+            pose = target.data["pose"][arm_index]
             position[:], rotation[:] = pose[:3], pose[3:].reshape(3, 3)
         elif channel == "wrench":
-            self.force_control.set_desired_wrench(place, target.data["wrench"][place])
+            self.force_control.set_desired_wrench(arm_index, target.data["wrench"][arm_index])
         else:
-            self._start_at_measured(place)
-            super().on_target(channel, place, target)
+            self._start_at_measured(arm_index)
+            super().on_target(channel, arm_index, target)
 
     def update(self, states: Sequence[ArmState], target: TrajectoryTarget, period: float) -> None:
         """Write the joint torques of all arms."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import add, dot, multiply, subtract
 
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.control.impedance.brakes import SpeedBrake, bound_speeds
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
@@ -177,8 +177,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     Params = TeleoperationParams
     min_arms, max_arms = 2, 2
     default_features = ("coriolis", "joint_limits", "collision_avoidance")
-    touches = ("things",)
-    led = (LEADER,)
+    contact_classes = ("objects",)
+    leader_arms = (LEADER,)
     report_names = (
         Report("reflected force", "N", "force on the leader"),
         Report("reflected torque", "Nm", "torque on the leader"),
@@ -215,7 +215,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._no_wrench = np.zeros(6)
         self._is_decoupled, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
-        self.softest = 1  # Only the follower, arm 1, has a spring whose stiffness can be reduced.
+        # Only the follower, arm 1, has a spring whose stiffness can be reduced.
+        self.min_scale_arm = 1
 
     def on_parameters(self) -> None:
         """Apply the parameters, and couple the arms again if coupling or scale has changed."""
@@ -269,12 +270,12 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._configuration[:] = states[1].q
         self._shifted_configuration.reset()
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
         """Keep the follower's torques in singular directions, and end all other torques."""
-        self._hold.resume(states[1], handovers[1].tau)
-        return super().on_handover(states, target, handovers)
+        self._hold.resume(states[1], transfers[1].tau)
+        return super().on_transfer(states, target, transfers)
 
     def update(self, states: Sequence[ArmState], target: Target, period: float) -> None:
         """Write the joint torques of both arms."""

@@ -32,7 +32,7 @@ class Mock(Backend[FrankaSettings]):
     Settings, settings_section = FrankaSettings, "franka"
 
     @classmethod
-    def describe_silence(cls, arms: Sequence[str]) -> str:
+    def describe_stall(cls, arms: Sequence[str]) -> str:
         """Return a sentence on what simulated arms do while the loop is stopped."""
         return "simulated arms stand still as well"
 
@@ -54,7 +54,7 @@ class Mock(Backend[FrankaSettings]):
             state.finger_positions[:] = description.finger_opening
         self.time = 0.0
 
-    def grip(self, arm: int, number: int, record: Vector) -> None:
+    def command_gripper(self, arm: int, number: int, record: Vector) -> None:
         """Execute a gripper command immediately; a grasp finds an object of the requested width.
 
         Args:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy import absolute, maximum, minimum, subtract
 
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.safety import StateGuard, TorqueGuard, is_finite
@@ -44,7 +44,7 @@ class SeaTorqueLimit:
 
     Args:
         arm: Description of the arm, which compensates gravity through its springs.
-        state: Live state of the arm; this class writes gravity torques to its ``weight``.
+        state: Live state of the arm; this class writes gravity torques to its ``tau_weight``.
         period: Cycle time [s].
 
     Attributes:
@@ -54,8 +54,8 @@ class SeaTorqueLimit:
     """
 
     def __init__(self, arm: ArmDescription, state: ArmState, period: float) -> None:
-        state.weight = np.zeros(arm.n_joints)
-        self.gravity = ArmGravity(arm, state, period, state.weight)
+        state.tau_weight = np.zeros(arm.n_joints)
+        self.gravity = ArmGravity(arm, state, period, state.tau_weight)
         self._state, self._whole = state, state.limits.whole_torque
         self._bound, self._desired_torque = np.zeros((2, arm.n_joints))
         self._delay_cycles, self._reset_cycles = (
@@ -69,7 +69,7 @@ class SeaTorqueLimit:
         """Limit the torques ``tau`` in place, (n,) [Nm]; call it once per cycle."""
         self.gravity.update()
         self._desired_torque[:] = tau
-        bound, weight = self._bound, self._state.weight
+        bound, weight = self._bound, self._state.tau_weight
         minimum(tau, subtract(self._whole, weight, bound), out=tau)
         maximum(tau, subtract(-self._whole, weight, bound), out=tau)
         absolute(subtract(self._desired_torque, tau, bound), bound)
@@ -88,7 +88,7 @@ class SeaTorqueLimit:
             return ""
         self._is_reported = True
         joint, state = int(self._bound.argmax()), self._state
-        weight = state.weight[joint]
+        weight = state.tau_weight[joint]
         return (
             f"the springs of joint {joint + 1} exert up to {self._whole[joint]:.3g} Nm, but "
             f"{abs(self._desired_torque[joint] + weight):.3g} Nm are commanded, including "
@@ -159,7 +159,7 @@ class Arm:
     ) -> None:
         self.index, self.state, self.model = index, state, model
         model.attach(state)
-        state.actuators.leave_to_laws()
+        state.actuators.leave_to_controllet()
         self.record = record
         self._owner_word, self._fault_word = record["owner"], record["fault"]
         self._desired_torque = record["tau_desired"][: state.n_joints]
@@ -187,7 +187,7 @@ class Arm:
         self.busy = ""
         self.tare = np.zeros(state.n_joints)
         self.up_in_base = np.array([0.0, 0.0, 1.0]) if up_in_base is None else up_in_base
-        self.before_loss = Handover(np.zeros(state.n_joints))
+        self.before_loss = BumplessTransfer(np.zeros(state.n_joints))
 
     @property
     def fault(self) -> Event:
@@ -226,11 +226,11 @@ class Arm:
     def give_to(self, instance: ControlletInstance, slot: int) -> None:
         """Make ``instance`` the owner; ``slot`` is the index of the arm within the instance."""
         if instance is not getattr(self, "owner", None):
-            self.state.actuators.leave_to_laws()
+            self.state.actuators.leave_to_controllet()
         self.owner, self.slot = instance, slot
         self._command = instance.command[slot] if instance.command else None
         self._owner_word[...] = instance.spec.index
-        self.state.change_law()
+        self.state.change_controllet()
 
     def blend(self, cycles: int) -> None:
         """Blend from the last commanded torque to that of the owner within ``cycles`` cycles."""
@@ -248,7 +248,7 @@ class Arm:
         """Describe a fault that :meth:`check` has returned: joint, value and allowed range."""
         return self._state_guard.words_for(self.state, fault)
 
-    def recover(self, handover: Handover | None = None) -> Event:
+    def recover(self, handover: BumplessTransfer | None = None) -> Event:
         """Clear the latched fault and hold; return the cleared fault.
 
         A hold that has owned the arm since the fault continues without a restart. A restart would
@@ -295,7 +295,7 @@ class Arm:
     def _has_finite_state(self) -> bool:
         return is_finite(self.state.q) and is_finite(self.state.dq)
 
-    def restart_hold(self, handover: Handover | None = None) -> None:
+    def restart_hold(self, handover: BumplessTransfer | None = None) -> None:
         """Restart hold from the measured state, with the torque of ``handover`` if given."""
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)

@@ -43,7 +43,7 @@ class TareMeasurement:
         self.number = number
         self._arm, self._left, self._cycles = arm, cycles, cycles
         self._start = arm.state.q.copy()
-        self._largest = np.array(arm.model.arm.robot.figure("tare_torque"))
+        self._largest = np.array(arm.model.arm.robot.value("tare_torque"))
         self._sum, self._squares = np.zeros((2, arm.state.n_joints))
 
     def add(self, measured: Vector) -> str:
@@ -337,10 +337,10 @@ class ArmSettings:
         try:
             backend = self._backend_of[arm.index]
             backend.configure(arm.index, settings)
-            if not backend.answers_configure(arm.index):
+            if not backend.responds_to_configure(arm.index):
                 return (
                     f"{name}: configure of backend {type(backend).__name__} causes no response. "
-                    "Call super().configure(arm, settings) in it, or override settings_answers"
+                    "Call super().configure(arm, settings) in it, or override settings_responses"
                 )
         except BaseException as error:
             pass_interrupt(error)
@@ -369,7 +369,7 @@ class ArmSettings:
 
     def _answers_of(self, backend: Backend) -> Sequence[tuple[int, str]]:
         try:
-            return backend.settings_answers()
+            return backend.settings_responses()
         except BaseException as error:
             pass_interrupt(error)
             reason = error_text(error)

@@ -9,7 +9,7 @@ from operator import sub
 
 import numpy as np
 
-from multipanda_py.context import SMALL_FORCE, Handover, tool_wrench
+from multipanda_py.context import SMALL_FORCE, BumplessTransfer, tool_wrench
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.contact_forces import NO_CONTACT_FRACTION, RequestedForces
 from multipanda_py.realtime.cycle_record import CAPACITY, columns
@@ -26,8 +26,8 @@ MAX_FORCE_ERROR = 2.0
 
 
 def estimate_payload(
-    before: Handover, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
-) -> Handover:
+    before: BumplessTransfer, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
+) -> BumplessTransfer:
     r"""Return the load torques with which an arm continues after an interruption of its torque.
 
     .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}.
@@ -54,10 +54,10 @@ def estimate_payload(
     weight = float(np.dot(before.wrench_in_base[:3], up_in_base))
     load_force = -float(np.dot(wrench_ext_in_base[:3], up_in_base))
     if not (weight > MAX_FORCE_ERROR and load_force > MAX_FORCE_ERROR):
-        return Handover(np.zeros(jacobian.shape[1]))
+        return BumplessTransfer(np.zeros(jacobian.shape[1]))
     wrench = before.wrench_in_base * min(1.0, (load_force + MAX_FORCE_ERROR) / weight)
     wrench[:3] = float(np.dot(wrench[:3], up_in_base)) * up_in_base
-    return Handover(np.dot(wrench, jacobian), wrench)
+    return BumplessTransfer(np.dot(wrench, jacobian), wrench)
 
 
 AVERAGED_CYCLES = 50
@@ -76,7 +76,7 @@ NO_TRANSFER_FAULTS = (*TORQUE_LOSS_FAULTS, Event.VELOCITY_LIMIT, Event.POSITION_
 
 
 class ContactEstimator:
-    r"""Estimator of a :class:`.Handover` from the last cycles of an arm.
+    r"""Estimator of a :class:`.BumplessTransfer` from the last cycles of an arm.
 
     At rest, the result is :math:`\tau`, the mean of the commanded torques. It balances contact,
     friction and an unknown payload, and contains no sensor bias. It is used only if measured
@@ -147,23 +147,23 @@ class ContactEstimator:
         """Ignore all records until now, because the arms were reset to another state."""
         self._first = self._mailbox.words[SharedFlag.ROWS]
 
-    def estimate(self, arm: Arm) -> Handover:
+    def estimate(self, arm: Arm) -> BumplessTransfer:
         """Return contact force and torque of an arm at the newest cycle.
 
         They are zero after a fault that interrupts the torque.
         """
         if arm.released or arm.fault in TORQUE_LOSS_FAULTS:
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         # After a fault of ``NO_TRANSFER_FAULTS`` no force is transferred, but the next controllet
         # may resume the request if the contact persists.
         if arm.fault in NO_TRANSFER_FAULTS:
             request = self._forces.requested_force(arm).copy()
-            return Handover(np.zeros(arm.state.n_joints), requested_in_base=request)
+            return BumplessTransfer(np.zeros(arm.state.n_joints), requested_in_base=request)
         return self._with_request(
             arm, self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS])
         )
 
-    def _with_request(self, arm: Arm, history: Handover) -> Handover:
+    def _with_request(self, arm: Arm, history: BumplessTransfer) -> BumplessTransfer:
         """Return ``history`` with the requested force of an arm, if the arm is in contact."""
         request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
@@ -174,34 +174,34 @@ class ContactEstimator:
             return history
         return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
-    def before_loss(self, arm: Arm) -> Handover:
+    def before_loss(self, arm: Arm) -> BumplessTransfer:
         """Return the contact wrench :data:`HISTORY_CYCLES` cycles before the loss of torque."""
         return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
-    def remaining_load(self, arm: Arm) -> Handover:
+    def remaining_load(self, arm: Arm) -> BumplessTransfer:
         """Return the load in ``before_loss`` that still acts; see :func:`.estimate_payload`."""
         count = self._mailbox.words[SharedFlag.ROWS]
         if count - self._first < AVERAGED_CYCLES:
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         state, at = arm.state, self._at[arm.index]
         measured = _mean(self._rows(count)[:, at["wrench_ext_in_base"]])
         measured += tool_wrench(state, arm.tare)
         if not is_finite(measured):
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
-    def _estimate_at(self, arm: Arm, count: int) -> Handover:
+    def _estimate_at(self, arm: Arm, count: int) -> BumplessTransfer:
         """Return contact force and torque of an arm, averaged over the records before ``count``.
 
         They are zero if there are too few records, or if one of them has an interrupted torque.
         """
         if count - self._first < AVERAGED_CYCLES:
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         rows, at = self._rows(count), self._at[arm.index]
         span = float(rows[-1, self._time] - rows[0, self._time])
         faults = rows[:, at["fault"]].view(np.int64)
         if span <= 0.0 or not set(faults.ravel().tolist()).isdisjoint(TORQUE_LOSS_FAULTS):
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         start, middle, end = (rows[k, at["q"]].tolist() for k in (0, AVERAGED_CYCLES // 2, -1))
         travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))
         speed = 2.0 / span * travel
@@ -210,9 +210,9 @@ class ContactEstimator:
         tau, external, wrench_ext = (means[index] for index in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         if speed > MAX_SPEED:
-            return Handover(np.zeros(arm.state.n_joints))
+            return BumplessTransfer(np.zeros(arm.state.n_joints))
         state, mass = arm.state.for_readers(), arm.model.load_mass
         measured = -wrench_ext
         # The controllet can command external torques to compliant actuators. They end with the
@@ -229,12 +229,12 @@ class ContactEstimator:
         project_to_measured(contact[:3], measured[:3], FREE_FORCE)
         project_to_measured(contact[3:], measured[3:], FREE_TORQUE)
         if speed < REST_SPEED and self._was_executed(arm, tau + external):
-            return Handover(tau, wrench, contact, mass)
+            return BumplessTransfer(tau, wrench, contact, mass)
         # Near a singularity, the torque of one joint appears as a wrench that would load other
         # joints too. Only the fraction of the wrench that all joints measure is transferred.
         scale = self._supported_fraction(arm, contact.dot(state.jacobian), external + arm.tare)
         contact *= scale
-        return Handover(contact.dot(state.jacobian), contact, contact, mass)
+        return BumplessTransfer(contact.dot(state.jacobian), contact, contact, mass)
 
     def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
         """Return the maximum scale of ``tau``, 0 to 1, that the measured torques confirm.
@@ -244,7 +244,7 @@ class ContactEstimator:
             tau: Joint torques of the contact, (n,) [Nm].
             external: Estimated external torques, (n,) [Nm].
         """
-        slack, fraction = arm.model.arm.robot.figure("unmeasured_torque"), 1.0
+        slack, fraction = arm.model.arm.robot.value("unmeasured_torque"), 1.0
         for own, measured, max_value in zip(tau.tolist(), external.tolist(), slack):
             supported = max_value + max(0.0, -measured * math.copysign(1.0, own))
             if abs(own) > supported:
@@ -259,7 +259,7 @@ class ContactEstimator:
             difference: Sum of commanded and estimated external torques, (n,) [Nm], which is small
                 for an arm at rest.
         """
-        slack = arm.model.arm.robot.figure("unmeasured_torque")
+        slack = arm.model.arm.robot.value("unmeasured_torque")
         return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
 
 

@@ -242,7 +242,7 @@ class RequestedForces:
         missing = [watch.is_missing for watch in watches]
         # A controllet that needs several arms exerts one common force with all of them. Its force
         # is missing only if it is missing at every arm.
-        is_shared = instance.spec.law.min_arms > 1
+        is_shared = instance.spec.controllet_class.min_arms > 1
         if instance in self._missing:
             if all(watch.measured > REACHED_FRACTION * watch.size for watch in watches):
                 text = "the requested force is reached" if arms else "no force is requested"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.config.instance_spec import InstanceSpec
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.controllet import Controllet, JointVectors
 from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
 from multipanda_py.realtime.events import Event
@@ -184,27 +184,27 @@ class ControlletInstance:
         self._period = context.period
         self.notices: list[str] = context.notices
         values = spec.decode(spec.encode(spec.initial_values()))
-        self.law = spec.law(context, values[0])
+        self.law = spec.controllet_class(context, values[0])
         self.law.report = self._report = report
         features = [make(context, own) for make, own in zip(spec.features.values(), values[2::2])]
         for feature in features:
-            feature.law = self.law
+            feature.controllet = self.law
         self.features = FeatureSet(
             features,
             [switch.enabled for switch in values[1::2]],
             context.period,
         )
-        self.law.pacers = self.features.pacing
-        self.target: Any = spec.law.Target(
+        self.law.reference_limiters = self.features.pacing
+        self.target: Any = spec.controllet_class.Target(
             len(spec.arms), tuple(spec.channel_table.values()), spec.joints
         )
-        reshaped = self.target.reshaped
+        reshaped = self.target.modified_channels
         goals = [record for name in reshaped for record in self.target.data[name]]
         self._goals = [(record, record.copy()) for record in goals]
         self.tau = self._permanent_vectors("tau", context)
         self.command: JointVectors | None = None
         self._checks: list[CommandCheck] = []
-        interface = spec.law.command_interface
+        interface = spec.controllet_class.command_interface
         # A torque controllet may also have an attribute ``command``, which is ignored.
         if interface != COMMAND_INTERFACES[0]:
             self.command = self._permanent_vectors("command", context)
@@ -218,14 +218,22 @@ class ControlletInstance:
         self._later = ScheduledTargets(clock)
         self._waiting = self._later.waiting
         self._target_mail = [
-            (slot, self.target.data[channel][index], channel, index, channels[channel].later)
+            (
+                slot,
+                self.target.data[channel][index],
+                channel,
+                index,
+                channels[channel].is_scheduled,
+            )
             for channel, slots in mailbox.targets[spec.index].items()
             for index, slot in enumerate(slots)
         ]
         self._beginnings = mailbox.activation_counts
         self._idle = False
         self._moved = [False] * len(spec.arms)
-        self.defines_force = spec.law.requested_force is not Controllet.requested_force
+        self.defines_force = (
+            spec.controllet_class.requested_force is not Controllet.requested_force
+        )
         self._timeout_ns = int(spec.config.target_timeout * 1e9)
         self._newest_ns = 0
 
@@ -245,7 +253,7 @@ class ControlletInstance:
         setattr(self.law, name, vectors)
         return vectors
 
-    def activate(self, handovers: Sequence[Handover] | None = None) -> str:
+    def activate(self, handovers: Sequence[BumplessTransfer] | None = None) -> str:
         """Seed the target from the measured state, and discard older targets.
 
         Args:
@@ -268,7 +276,7 @@ class ControlletInstance:
         self.law.on_activate(self.states, self.target)
         words = ""
         if handovers is not None:
-            words = self.law.on_handover(self.states, self.target, handovers)
+            words = self.law.on_transfer(self.states, self.target, handovers)
         self.features.activate(self.states, self.target, handovers)
         for record, goal in self._goals:
             goal[:] = record
@@ -350,7 +358,7 @@ class ControlletInstance:
     def _give(self, channel: str, arm_index: int, data: Vector, values: Vector) -> None:
         data[:] = values
         self._idle = False
-        if channel not in self.target.leaning:
+        if channel not in self.target.ungated_if_governed:
             self._moved[arm_index] = True
         for feature in self.features.listening:
             feature.on_target(channel, arm_index, self.target)

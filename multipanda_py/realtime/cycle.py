@@ -310,7 +310,7 @@ class ControlLoop:
             if command is not None:
                 backend = self.backend_of[index]
                 with self.barriers[backend]:
-                    backend.grip(index, slot.last_read, command)
+                    backend.command_gripper(index, slot.last_read, command)
         self._settings.receive(self.now_ns)
         self._tares.receive(self.now_ns)
         self.attached.receive(self.now_ns)

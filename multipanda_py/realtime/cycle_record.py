@@ -109,7 +109,7 @@ ARM_FIELDS = (
 )  # fmt: skip
 """Fields of each arm. Their size fits the largest arm. Smaller arms use the first elements."""
 
-ROW_FIELDS = (
+RECORD_FIELDS = (
     Field("cycle", (), "", "number of the record, from 1", "i8"),
     Field("wake_ns", (), "ns", "start of the cycle, CLOCK_MONOTONIC", "i8"),
     Field("deadline_ns", (), "ns", "planned start of the cycle, CLOCK_MONOTONIC", "i8"),
@@ -133,7 +133,7 @@ HEADER = 7
 """Number of values at the beginning of a record that the cycle writes last."""
 
 
-def row_dtype(
+def record_dtype(
     n_arms: int,
     n_objects: int,
     n_instances: int,
@@ -154,7 +154,7 @@ def row_dtype(
     sizes = {"joints": joints, "terms": terms, "sprung": sprung}
     arm = _dtype(ARM_FIELDS, sizes, {})
     sizes = {"arms": n_arms, "objects": n_objects, "controllets": n_instances}
-    return _dtype(ROW_FIELDS, sizes, {"arm": arm})
+    return _dtype(RECORD_FIELDS, sizes, {"arm": arm})
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
@@ -309,7 +309,7 @@ class RecordLayout:
         count_at: Offset of the number of records [bytes].
         events_at: Offset of the ring of events [bytes].
         event_count_at: Offset of the number of events [bytes].
-        sizes: Arguments of :func:`.row_dtype`: arms, objects, instances, joints, terms, joints
+        sizes: Arguments of :func:`.record_dtype`: arms, objects, instances, joints, terms, joints
             with compliant actuators.
     """
 
@@ -341,7 +341,7 @@ class RecordLayout:
             memoryview(memory)[at : at + 8].cast("q")
             for at in (self.count_at, self.event_count_at)
         ]
-        rows = RecordRing(memory, self.start, row_dtype(*self.sizes), words[0])
+        rows = RecordRing(memory, self.start, record_dtype(*self.sizes), words[0])
         return rows, EventRing(memory, self.events_at, words[1], arms, controllets)
 
 
@@ -360,7 +360,7 @@ class RecordReader:
 
     Attributes:
         dtype: Type of a record, see ``doc/rows.md``.
-        seen: Number of records before those that :meth:`take` returns next.
+        position: Number of records before those that :meth:`take` returns next.
         dropped: Number of records that were overwritten before they could be copied.
         ring: Ring buffer of the loop.
 
@@ -370,39 +370,39 @@ class RecordReader:
     def __init__(self, ring: RecordRing) -> None:
         self.ring = ring
         self.dtype = ring.rows.dtype
-        self.seen, self.dropped = ring.count, 0
+        self.position, self.dropped = ring.count, 0
 
     @property
     def waiting(self) -> int:
         """Number of records since the last :meth:`take`; above ``CAPACITY``, some are lost."""
-        return self.ring.count - self.seen
+        return self.ring.count - self.position
 
     def newest(self) -> NDArray[np.void] | None:
         """Return a copy of the newest record, shape (); None without records."""
         row = self.ring.newest()
         return None if row is None else row.view(self.dtype)[0]
 
-    def take(self, most: int = CAPACITY) -> NDArray[np.void]:
+    def take(self, max_records: int = CAPACITY) -> NDArray[np.void]:
         """Return the records since the last call, oldest first, without waiting.
 
         Args:
-            most: Maximum number of records; the remaining ones are returned by later calls.
+            max_records: Maximum number of records; the remaining ones are returned by later calls.
         """
-        first, rows = self.ring.read(self.seen, most)
-        self.dropped += first - self.seen
-        self.seen = first + len(rows)
+        first, rows = self.ring.read(self.position, max_records)
+        self.dropped += first - self.position
+        self.position = first + len(rows)
         return rows
 
-    def wait(self, timeout: float, most: int = CAPACITY) -> NDArray[np.void]:
+    def wait(self, timeout: float, max_records: int = CAPACITY) -> NDArray[np.void]:
         """Wait until there is a new record, and return records as :meth:`take`.
 
         The result is empty after a timeout.
 
         Args:
             timeout: Maximum waiting time [s].
-            most: Maximum number of records.
+            max_records: Maximum number of records.
         """
         deadline = time.monotonic() + timeout
         while not self.waiting and time.monotonic() < deadline:
             time.sleep(_POLL_PERIOD)
-        return self.take(most)
+        return self.take(max_records)

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy import add
 
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.control.impedance.joint_spring import NullspaceProjector
 from multipanda_py.feature import Feature
 from multipanda_py.state import ArmState, Vector
@@ -171,7 +171,8 @@ class FeatureSet:
         requested: True for each feature that is requested to be enabled.
         listening: Features with ``on_target``.
         preparing: Features with ``prepare``, in the order of execution.
-        pacing: Features with ``pace``, which limit the speed of a reference; always the same list.
+        pacing: Features with ``velocity_scale``, which limit the speed of a reference; always the
+            same list.
         adding: Features that add torques, or their fades.
         working: Objects as in ``adding``, with one entry for all features that share a projection.
         steps: Objects whose sum equals that of ``working`` bit for bit, with one entry per
@@ -193,14 +194,14 @@ class FeatureSet:
         self._active = False
         self.pacing: list[Feature[Any]] = []
         for feature in features:
-            feature.pacers = self.pacing
+            feature.reference_limiters = self.pacing
         self._arrange()
 
     def activate(
         self,
         states: Sequence[ArmState],
         target: Any,
-        handovers: Sequence[Handover] | None = None,
+        handovers: Sequence[BumplessTransfer] | None = None,
     ) -> None:
         """Activate the enabled features.
 
@@ -215,7 +216,7 @@ class FeatureSet:
             if desired:
                 feature.on_activate(states, target)
                 if handovers is not None:
-                    feature.on_handover(states, target, handovers)
+                    feature.on_transfer(states, target, handovers)
 
     def deactivate(self) -> None:
         """End all fades at once, because the controllet no longer computes torques."""
@@ -280,8 +281,10 @@ class FeatureSet:
         self.preparing = sorted(
             (f for f in listed if _has(f, "prepare")), key=lambda feature: feature.order
         )
-        self.pacing[:] = [f for f in listed if _has(f, "pace")]
-        adding = sorted((p for p in there if _has(p[1], "add")), key=lambda part: part[1].last)
+        self.pacing[:] = [f for f in listed if _has(f, "velocity_scale")]
+        adding = sorted(
+            (p for p in there if _has(p[1], "add")), key=lambda part: part[1].runs_last
+        )
         self._numbers = [index for index, _ in adding]
         self.adding: list[Feature[Any] | _Fade] = [
             self._fades.get(index, feature) for index, feature in adding

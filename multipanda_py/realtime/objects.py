@@ -55,7 +55,7 @@ class SceneObjects:
         self._arms, self._mailbox, self._present = arms, mailbox, present
         self._collision_names, self.taken = collision_names(config), 0
         self._movable = movable_objects(config)
-        self.backend = next((b for b in backends if b.keeps_time), backends[0])
+        self.backend = next((b for b in backends if b.provides_time), backends[0])
 
     def receive(self) -> None:
         """Execute the requests that have arrived since the last call, and respond to them."""
@@ -67,17 +67,18 @@ class SceneObjects:
         for object_index, slot in enumerate(box.placed):
             if (record := slot.pop()) is not None and self._present[object_index]:
                 self.taken += 1
-                if result := self.backend.inside(record):
+                if result := self.backend.find_penetration(record):
                     name = self._movable[object_index]
                     text = f"{name} was moved {1e3 * result[1]:.1f} mm into {result[0]}"
                     self._mailbox.report(Event.NOTICE, time.monotonic_ns(), -1, -1, text)
-                self.backend.place(record)
+                self.backend.set_object_pose(record)
 
     def change(self, record: Vector) -> tuple[ObjectResult, int, float]:
         """Spawn, remove or move an object.
 
         Args:
-            record: :class:`.ObjectRequest`, followed by a record as for :meth:`.Backend.place`.
+            record: :class:`.ObjectRequest`, followed by a record as for
+                :meth:`.Backend.set_object_pose`.
 
         Returns:
             Result, index of the blocking object in :func:`.collision_names`, and penetration depth
@@ -94,14 +95,16 @@ class SceneObjects:
             for arm in self._arms:
                 if arm.state.attached_object.item() == obj + 1:
                     return ObjectResult.ATTACHED, 1 + arm.index, 0.0
-            self.backend.remove(obj)
+            self.backend.delete_object(obj)
         else:
             spawns, put = change is ObjectRequest.SPAWN, record[1:]
-            result = self.backend.spawn(put) if spawns else self.backend.inside(put)
+            result = (
+                self.backend.spawn_object(put) if spawns else self.backend.find_penetration(put)
+            )
             if result:
                 return ObjectResult.INSIDE, self._collision_names.index(result[0]), result[1]
             if not spawns:
-                self.backend.place(put)
+                self.backend.set_object_pose(put)
         self._present[obj] = change is not ObjectRequest.REMOVE
         return _DONE
 
@@ -188,7 +191,7 @@ class AttachedObjects:
     def _note_grasp(self, arm: Arm, now_ns: int) -> None:
         """Attach the grasped object if it is known; detach it when the grasp ends."""
         grasped = self._grasped[arm.index]
-        result = self._backend_of[arm.index].thing_in_hand(arm.index) if grasped else 0
+        result = self._backend_of[arm.index].grasped_object(arm.index) if grasped else 0
         if result != arm.state.attached_object.item() and (result or not grasped):
             self._attach(arm, result, now_ns)
 

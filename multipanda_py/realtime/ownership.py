@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multipanda_py.backend import Backend
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.bumpless_transfer import ContactEstimator
 from multipanda_py.realtime.contact_forces import RequestedForces
@@ -175,7 +175,7 @@ class Ownership:
 
     def _change_blocker(self, instance: ControlletInstance, arm: Arm) -> str:
         """Return why the command interface of an arm must not change now, or an empty string."""
-        desired = instance.spec.law.command_interface
+        desired = instance.spec.controllet_class.command_interface
         arms = [arm, *(self._arms[index] for index in instance.spec.arms)]
         changing = next((one for one in arms if one.interface != desired), None)
         if changing is None:
@@ -217,12 +217,12 @@ class Ownership:
         Reports about the transferred forces are stored until the switch is complete.
 
         Raises:
-            TypeError: If ``on_handover`` returns anything but a text or None.
+            TypeError: If ``on_transfer`` returns anything but a text or None.
             Exception: Any other error of the controllet or a feature.
         """
         if instance.command is not None:
             for index in instance.spec.arms:
-                self._arms[index].prepare(instance.spec.law.command_interface)
+                self._arms[index].prepare(instance.spec.controllet_class.command_interface)
         handovers = [self._history.estimate(self._arms[i]) for i in instance.spec.arms]
         words = instance.activate(handovers)
         ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
@@ -327,7 +327,7 @@ class Ownership:
 
         After an error of a backend, all these arms hold.
         """
-        interface = instance.spec.law.command_interface
+        interface = instance.spec.controllet_class.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:
                 continue
@@ -349,7 +349,7 @@ class Ownership:
             Exception: Any error of the backend; the interface then stays unchanged.
         """
         backend = self._backend_of[index]
-        backend.engage(index, interface)
+        backend.switch_interface(index, interface)
         self._arms[index].engage(interface)
         if not backend.is_ready(index):
             self.changing.add(index)
@@ -416,7 +416,7 @@ class Ownership:
         self._history.forget()
         for arm in self._arms:
             self.forces.forget(arm.index)
-            arm.before_loss = Handover(np.zeros(arm.state.n_joints))
+            arm.before_loss = BumplessTransfer(np.zeros(arm.state.n_joints))
         for instance in self.active:
             self._leave(instance)
             instance.active = False

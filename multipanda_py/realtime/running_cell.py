@@ -20,7 +20,7 @@ from multipanda_py.realtime.shared_memory import Mailbox
 from multipanda_py.state import Vector
 
 
-class RowFollower(RecordReader):
+class RecordFollower(RecordReader):
     """Reader of every cycle record of a running cell, once and in order.
 
     The memory is read-only: a slow, stopped or killed reader does not affect the loop. Reading
@@ -30,14 +30,14 @@ class RowFollower(RecordReader):
     Args:
         config: Configuration of the cell, equal to that of the owning process.
         source: File descriptor of the shared memory of the cell, which the caller closes, or a
-            path such as :attr:`multipanda_py.cell.Cell.rows_path`.
+            path such as :attr:`multipanda_py.cell.Cell.records_path`.
 
     Attributes:
         arms: Names of the arms, in the order of ``arms`` in a record.
         controllets: Names of the instances; the values of ``owner`` and the rows of ``reports``
             use their indices.
         dtype: Type of a record, see ``doc/rows.md``.
-        seen: Number of records before those that :meth:`take` returns next.
+        position: Number of records before those that :meth:`take` returns next.
         dropped: Number of records that were overwritten before they could be copied.
 
     Raises:
@@ -45,7 +45,7 @@ class RowFollower(RecordReader):
 
     Example in another process::
 
-        follower = RowFollower(config, rows_path)
+        follower = RecordFollower(config, records_path)
         while True:
             rows = follower.wait(1.0)
 
@@ -71,7 +71,7 @@ class RowFollower(RecordReader):
         finally:
             os.close(fd)  # The mapping stays valid without its file descriptor.
 
-    def terms(self, row: NDArray[np.void], arm: str) -> dict[str, Vector]:
+    def terms(self, record: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the torque terms of an arm in one record by name, each (joints,) [Nm].
 
         The terms are ``law`` (controllet), one per feature by name, ``blend`` (from the previous
@@ -79,17 +79,21 @@ class RowFollower(RecordReader):
         unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
-            row: Cycle record.
+            record: Cycle record.
             arm: Name of the arm.
         """
-        record = row["arms"][self.arms.index(arm)]
-        traced = int(record["torque_terms_recorded"])
+        arm_record = record["arms"][self.arms.index(arm)]
+        traced = int(arm_record["torque_terms_recorded"])
         if not traced:
             return {}
-        names = ["law", *self._specs[int(record["owner"])].features]
-        terms = {name: record["torque_terms"][k].copy() for k, name in enumerate(names[:traced])}
-        terms["blend"] = record["tau_desired"] - record["torque_terms"][:traced].sum(axis=0)
-        terms["bounds"] = record["tau"] - record["tau_desired"]
+        names = ["law", *self._specs[int(arm_record["owner"])].features]
+        terms = {
+            name: arm_record["torque_terms"][k].copy() for k, name in enumerate(names[:traced])
+        }
+        terms["blend"] = arm_record["tau_desired"] - arm_record["torque_terms"][:traced].sum(
+            axis=0
+        )
+        terms["bounds"] = arm_record["tau"] - arm_record["tau_desired"]
         return terms
 
 

@@ -23,7 +23,7 @@ from multipanda_py.config.describe import movable_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.exceptions import LoopError
 from multipanda_py.parameters import record_width
-from multipanda_py.realtime.cycle_record import CAPACITY, RecordLayout, RecordRing, row_dtype
+from multipanda_py.realtime.cycle_record import CAPACITY, RecordLayout, RecordRing, record_dtype
 from multipanda_py.realtime.events import EVENT_CAPACITY, EVENT_DTYPE, Event, EventRing, LoopEvent
 from multipanda_py.robots.gripper import RECORD_SIZE as GRIPPER_RECORD
 from multipanda_py.state import Vector
@@ -250,7 +250,7 @@ class Mailbox:
         terms = 1 + max(len(spec.features) for spec in specs)
         sprung = joints if any(arm.actuators for arm in config.arms.values()) else 0
         dimensions = (len(config.arms), movable, len(specs), joints, terms, sprung)
-        self.row_dtype = row_dtype(*dimensions)
+        self.row_dtype = record_dtype(*dimensions)
         widths = [2 + len(specs) + REASON_SIZE, len(config.arms)] + [GRIPPER_RECORD] * len(
             config.arms
         )
@@ -264,7 +264,7 @@ class Mailbox:
         widths += [spec.parameter_width for spec in specs]
         for spec in specs:
             for channel in spec.channel_table.values():
-                indices = channel.places(len(spec.arms))
+                indices = channel.record_count(len(spec.arms))
                 widths += [channel.size(n) for n in spec.joints[:indices]]
         n_words = 16 + 2 * len(specs) + sum(HEADER_WORDS + width for width in widths)
         events_at = -(-8 * n_words // 64) * 64
@@ -313,7 +313,7 @@ class Mailbox:
         self.parameters = [next(supply) for _ in specs]
         self.targets: list[dict[str, list[SeqlockBuffer]]] = [
             {
-                name: [next(supply) for _ in range(channel.places(len(spec.arms)))]
+                name: [next(supply) for _ in range(channel.record_count(len(spec.arms)))]
                 for name, channel in spec.channel_table.items()
             }
             for spec in specs

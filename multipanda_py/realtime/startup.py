@@ -16,7 +16,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms, describe_identified_arms, describe_objects
 from multipanda_py.config.instance_spec import InstanceSpec
 from multipanda_py.config.part_rules import interfaces_of
-from multipanda_py.context import Context, Handover
+from multipanda_py.context import BumplessTransfer, Context
 from multipanda_py.pose import quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm, ArmMotion
 from multipanda_py.realtime.controllet_instance import ControlletInstance
@@ -107,7 +107,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
     """Return True if an arm may have to execute other commands than torques."""
-    laws = (spec.law for spec in specs if index in spec.arms and not spec.is_hold)
+    laws = (spec.controllet_class for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
         law.command_interface != COMMAND_INTERFACES[0] for law in laws
     )
@@ -137,9 +137,9 @@ def make_context(
         other_states=tuple(states[index].for_readers() for index in others),
         objects=tuple(describe_objects(config)),
         object_poses=objects,
-        touches=spec.law.touches,
-        touching=tuple(config.collisions.pairs()),
-        led=spec.law.led,
+        contact_classes=spec.controllet_class.contact_classes,
+        allowed_contacts=tuple(config.collisions.pairs()),
+        leader_arms=spec.controllet_class.leader_arms,
     )
 
 
@@ -225,7 +225,10 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
 def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
     """Activate, update and deactivate an instance, whose arms press down with 10 N."""
     instance.activate(
-        [Handover(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT) for state in instance.states]
+        [
+            BumplessTransfer(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
+            for state in instance.states
+        ]
     )
     for _ in range(updates):
         for arm in loop.arms:
@@ -291,7 +294,7 @@ def enable_commands(loop: ControlLoop) -> None:
     loop.now_ns = time.monotonic_ns()
     for backend in loop.backends:
         with loop.barriers[backend]:
-            backend.begin()
+            backend.enable_commands()
 
 
 def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
@@ -312,7 +315,7 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
         if is_ready and arm.index not in executing and arm.motion is None:
             loop.owners.attempt(arm.owner, partial(loop.owners.restart, arm.owner, now_ns), now_ns)
         (executing.add if is_ready else executing.discard)(arm.index)
-    return all(backend.has_begun for backend in loop.backends)
+    return all(backend.commands_enabled for backend in loop.backends)
 
 
 def finish_start(loop: ControlLoop) -> None:

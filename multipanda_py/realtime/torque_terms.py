@@ -35,7 +35,7 @@ class GainReductionNotice:
 
     Args:
         name: Name of the controllet.
-        law: Controllet; :attr:`.Controllet.softest` is the arm of the reported scale.
+        law: Controllet; :attr:`.Controllet.min_scale_arm` is the arm of the reported scale.
 
     Attributes:
         applies: True if the controllet reports its stiffness scale.
@@ -74,7 +74,7 @@ class GainReductionNotice:
 
     def _notify(self, stiffness_scale: float) -> None:
         self._wait, self._reported = self._pause, stiffness_scale
-        arms, softest = self._context.arms, self._law.softest
+        arms, softest = self._context.arms, self._law.min_scale_arm
         path = arms[softest].name if softest >= 0 else "grasped object"
         self._context.notify(
             f"{path}: {self._name} keeps {stiffness_scale:.0%} of its stiffness in the softest "

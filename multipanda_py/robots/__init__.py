@@ -14,7 +14,7 @@ from multipanda_py.robots.arm import ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import (
     ARMATURE,
     FINGER_UPPER,
-    READY_POSTURE,
+    READY_CONFIGURATION,
 )
 from multipanda_py.robots.geometry import Capsule
 from multipanda_py.robots.models import DEFAULT_MODEL, MODELS
@@ -29,7 +29,7 @@ __all__ = [
     "DEFAULT_MODEL",
     "FINGER_UPPER",
     "MODELS",
-    "READY_POSTURE",
+    "READY_CONFIGURATION",
     "ArmDescription",
     "Capsule",
     "Robot",

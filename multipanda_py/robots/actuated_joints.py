@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 
 COMMAND_ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
 """Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
@@ -48,7 +48,7 @@ class OperationMode(IntEnum):
         """Return the mode that has a number, such as 6, or a name, such as ``equilibrium_pid``.
 
         Raises:
-            ActuatorRefused: There is no such mode.
+            ActuatorRejected: There is no such mode.
         """
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
@@ -56,7 +56,7 @@ class OperationMode(IntEnum):
             if not isinstance(value, (bool, str)) and value == mode:
                 return mode
         names = ", ".join(f"{mode.value} {mode.name.lower()}" for mode in cls)
-        raise ActuatorRefused(f"mode: got {value!r:.40}, allowed {names}")
+        raise ActuatorRejected(f"mode: got {value!r:.40}, allowed {names}")
 
     @property
     def is_rigid(self) -> bool:

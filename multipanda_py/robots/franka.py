@@ -113,8 +113,8 @@ ARMATURE = np.array([0.6, 0.6, 0.5, 0.5, 0.2, 0.2, 0.2]) / ([2.5] * 6 + [3.5])
 ARMATURE.flags.writeable = False
 
 # Start configuration in Franka's own examples, (7,) [rad].
-READY_POSTURE = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
-READY_POSTURE.flags.writeable = False
+READY_CONFIGURATION = np.array([0.0, -pi / 4, 0.0, -3 * pi / 4, 0.0, pi / 2, pi / 4])
+READY_CONFIGURATION.flags.writeable = False
 
 FIGURES: dict[str, tuple[float, ...]] = {
     # Joint springs of controllets [Nm/rad]: default and maximum. A higher stiffness oscillates at

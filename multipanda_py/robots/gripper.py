@@ -184,11 +184,11 @@ class Gripper(ABC):
         description: Properties of the gripper.
 
     Attributes:
-        silence: Function that returns the reason why the loop does not run, and an empty string
-            while it runs. Without a running loop, only :meth:`stop` is accepted.
+        stall_reason: Function that returns the reason why the loop does not run, and an empty
+            string while it runs. Without a running loop, only :meth:`stop` is accepted.
     """
 
-    silence: Callable[[], str] = staticmethod(lambda: "")
+    stall_reason: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(self, arm: str, description: ParallelGripper = FRANKA_HAND) -> None:
         self.arm, self.description = arm, description
@@ -270,7 +270,7 @@ class Gripper(ABC):
         return self.start(GripperCommand(Action.STOP))
 
     def _start(self, command: GripperCommand) -> GripperMotion:
-        if reason := self.silence():
+        if reason := self.stall_reason():
             raise TargetRejected(f"gripper of {self.arm}: {reason}")
         return self.start(command)
 

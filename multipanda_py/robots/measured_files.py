@@ -13,7 +13,7 @@ import yaml
 
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
-from multipanda_py.exceptions import ActuatorRefused, ConfigurationError
+from multipanda_py.exceptions import ActuatorRejected, ConfigurationError
 from multipanda_py.robots.extra_data import Overrides, read_extra
 from multipanda_py.robots.inertial import Load, inertia_matrix, inertial_of, moments_of
 from multipanda_py.robots.robot import FIGURES, FRICTION_PARAMETERS, Robot
@@ -118,7 +118,7 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
     for key in ("armature", *FRICTION_PARAMETERS):
         data[key] = dict(zip(names, getattr(robot, key).tolist()))
     if set(FIGURES) <= set(robot.figures):
-        data["figures"] = {name: list(map(float, robot.figure(name))) for name in FIGURES}
+        data["figures"] = {name: list(map(float, robot.value(name))) for name in FIGURES}
     data["identified"] = dict(notes)
     head = (
         "# Inertia and friction of a robot. com [m] and inertia xx yy zz xy xz yz [kg m^2] about\n"
@@ -161,7 +161,7 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
     kind, params = read_actuator(path)
     try:
         actuator: Actuator[Any] = registry.find("actuators", kind)(n_joints, params)
-    except ActuatorRefused as error:
+    except ActuatorRejected as error:
         raise ConfigurationError(f"{path}: params: {error}") from None
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: type: {error}") from None

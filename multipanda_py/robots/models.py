@@ -32,7 +32,7 @@ from multipanda_py.robots.franka import (
     LIMITS,
     LINK_CAPSULES,
     LINK_VISUALS,
-    READY_POSTURE,
+    READY_CONFIGURATION,
 )
 from multipanda_py.robots.geometry import Origin
 from multipanda_py.robots.parallel_gripper import Finger, GripperBody, ParallelGripper
@@ -77,7 +77,7 @@ def _franka(name: str) -> Robot:
         links=tuple(Link(f"link{number}", *part) for number, part in enumerate(parts)),
         flange=Flange("link8", "joint8", Origin((0.0, 0.0, FLANGE_HEIGHT))),
         armature=ARMATURE,
-        ready=READY_POSTURE,
+        ready=READY_CONFIGURATION,
         sections=((0, 1, 2, 3), (4, 5), (6, 7)),
         # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, as in a quarter of
         # 3000 random configurations. The capsules of other pairs touched in less than 2.5 % of the

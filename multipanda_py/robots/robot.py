@@ -178,7 +178,7 @@ class Robot:
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
-    def figure(self, name: str) -> tuple[float, ...]:
+    def value(self, name: str) -> tuple[float, ...]:
         """Return a figure or a limit of all joints by its name.
 
         Raises:
@@ -217,7 +217,7 @@ class JointFrictionModel:
         shape = FIGURES[1:]
         known = set(shape) <= set(robot.figures)
         steepness, shift = (
-            (np.array(robot.figure(name)) for name in shape)
+            (np.array(robot.value(name)) for name in shape)
             if known
             else (np.full(n, DEFAULT_STEEPNESS), np.zeros(n))
         )

@@ -124,7 +124,7 @@ class Mujoco(Backend[FrankaSettings]):
     Settings, settings_section = FrankaSettings, "franka"
     interfaces = COMMAND_INTERFACES
     measures_objects = True
-    keeps_time = True
+    provides_time = True
     simulates_actuators = True
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -172,7 +172,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.data = mujoco.MjData(self.model)
 
     @classmethod
-    def describe_silence(cls, arms: Sequence[str]) -> str:
+    def describe_stall(cls, arms: Sequence[str]) -> str:
         return "simulated arms pause with it"
 
     def connect(self) -> None:
@@ -288,7 +288,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.time = 0.0
         self.world = World(model, data, self._presence)
 
-    def grip(self, arm: int, number: int, record: Vector) -> None:
+    def command_gripper(self, arm: int, number: int, record: Vector) -> None:
         """Start a command of an arm's gripper. Thread: control.
 
         Args:
@@ -300,7 +300,7 @@ class Mujoco(Backend[FrankaSettings]):
         if gripper is not None:
             gripper.start(number, record)
 
-    def thing_in_hand(self, arm: int) -> int:
+    def grasped_object(self, arm: int) -> int:
         """Return the number (from 1) of the object that both fingers of an arm press, or 0."""
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
@@ -387,7 +387,7 @@ class Mujoco(Backend[FrankaSettings]):
         """Return True if an arm executes torques; False while it is stopped after a reflex."""
         return not self.robots[self.arms.index(arm)].stopped
 
-    def engage(self, arm: int, interface: str) -> None:
+    def switch_interface(self, arm: int, interface: str) -> None:
         """Switch the command interface of an arm.
 
         Positions and velocities are executed by a servo with the gains of the robot's own
@@ -416,7 +416,7 @@ class Mujoco(Backend[FrankaSettings]):
         springs = None if self.compliant is None else self.compliant.save()
         return SavedMujoco(world, drives, grippers, dict(self._servos), springs)
 
-    def place(self, record: Vector) -> None:
+    def set_object_pose(self, record: Vector) -> None:
         """Set pose and twist of a movable object.
 
         Args:
@@ -427,7 +427,7 @@ class Mujoco(Backend[FrankaSettings]):
         self.world.set_pose(self._movable_objects[obj], pose, record[8:])
         self._show(obj)
 
-    def inside(self, record: Vector) -> tuple[str, float] | None:
+    def find_penetration(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object would penetrate at a pose, and the depth [m], or None.
 
         Args:
@@ -436,7 +436,7 @@ class Mujoco(Backend[FrankaSettings]):
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
-    def spawn(self, record: Vector) -> tuple[str, float] | None:
+    def spawn_object(self, record: Vector) -> tuple[str, float] | None:
         """Add an absent object to the scene.
 
         Args:
@@ -451,13 +451,13 @@ class Mujoco(Backend[FrankaSettings]):
         if result := self._presence.overlap(obj, pose):
             return result
         self._presence.activate(obj)
-        self.place(record)
+        self.set_object_pose(record)
         return None
 
-    def remove(self, thing: int) -> None:
+    def delete_object(self, object_index: int) -> None:
         """Remove a movable object, by its index, from the scene."""
-        self._presence.deactivate(thing)
-        self._show(thing)
+        self._presence.deactivate(object_index)
+        self._show(object_index)
 
     def _show(self, thing: int) -> None:
         """Write the new pose of an object to the record of this cycle."""

@@ -49,7 +49,7 @@ class ObjectActivation:
     Args:
         model: Model of a scene that :func:`prepare_activation` has prepared.
         data: State of the scene.
-        things: Names of the movable objects, in the order of the cell file.
+        object_names: Names of the movable objects, in the order of the cell file.
         present: 1 for objects in the scene, 0 for absent ones, (n,).
         arms: Prefix of the link names of every arm, by arm name.
 
@@ -60,14 +60,14 @@ class ObjectActivation:
         self,
         model: mujoco.MjModel,
         data: mujoco.MjData,
-        things: Sequence[str],
+        object_names: Sequence[str],
         present: NDArray[np.int64],
         arms: Mapping[str, str],
     ) -> None:
         self._model, self._data = model, data
-        self._bodies = [int(model.body(name).id) for name in things]
-        self._geoms = [int(model.geom(f"{name}_geom").id) for name in things]
-        joints = [model.joint(f"{name}_joint") for name in things]
+        self._bodies = [int(model.body(name).id) for name in object_names]
+        self._geoms = [int(model.geom(f"{name}_geom").id) for name in object_names]
+        joints = [model.joint(f"{name}_joint") for name in object_names]
         self._q = [int(joint.qposadr[0]) for joint in joints]
         self._dof = [int(joint.dofadr[0]) for joint in joints]
         self._owner = _owners(model, arms)

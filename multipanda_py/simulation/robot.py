@@ -167,7 +167,7 @@ class SimRobot(DrivetrainStage):
         state: Live state of the arm.
         dof: Index of the arm's first velocity.
         options: Settings of the robot.
-        words_of: Function that describes error names, as for a real robot.
+        describe_errors: Function that describes error names, as for a real robot.
         period: Cycle time [s].
         springs: Springs of elastic joints, whose motors the robot holds.
         lag: Time constant with which the motors follow a commanded torque [s].
@@ -190,13 +190,13 @@ class SimRobot(DrivetrainStage):
         state: ArmState,
         dof: int,
         options: FrankaSettings,
-        words_of: Callable[[Iterable[str]], str],
+        describe_errors: Callable[[Iterable[str]], str],
         period: float,
         springs: SpringTorqueSensors | None = None,
         lag: float = 0.0,
     ) -> None:
         self._period, self._springs, self._lag = period, springs, lag
-        self._words_of = words_of
+        self._words_of = describe_errors
         self._model, self._data, self._state = model, data, state
         self._dofs = slice(dof, dof + arm.n_joints)
         q_at = int(model.jnt_qposadr[model.dof_jntid[dof]])
@@ -331,7 +331,7 @@ class SimRobot(DrivetrainStage):
 
         They depend on the current configuration.
         """
-        inverse_mass = np.asarray(np.linalg.inv(self._state.mass), float)
+        inverse_mass = np.asarray(np.linalg.inv(self._state.mass_matrix), float)
         compliance = inverse_mass.diagonal()
         if self._springs is not None:
             compliance = np.maximum(compliance, self._springs.rotor_compliance)

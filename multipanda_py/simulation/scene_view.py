@@ -85,20 +85,20 @@ class SceneView:
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)
 
-    def show(self, row: NDArray[np.void]) -> None:
+    def show(self, record: NDArray[np.void]) -> None:
         """Pose joints, fingers and movable objects as in a recorded cycle.
 
         Args:
-            row: Record of a cycle, an element of :meth:`multipanda_py.cell.Cell.rows`.
+            record: Record of a cycle, an element of :meth:`multipanda_py.cell.Cell.records`.
         """
-        arms = row["arms"]
+        arms = record["arms"]
         for index, (q, fingers) in enumerate(zip(self._q, self._fingers)):
             q[:] = arms["q"][index][: q.size]  # Records have the size of the largest arm.
             fingers[:] = arms["finger_positions"][index]
-        for view, pose in zip(self._objects, row["object_poses"]):
+        for view, pose in zip(self._objects, record["object_poses"]):
             if pose[3:].any():  # Without a simulation, records contain no object poses.
                 view[:] = pose
-        self.data.time = float(row["time"])
+        self.data.time = float(record["time"])
         self._update()
 
 

@@ -19,7 +19,7 @@ import threading
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.exceptions import MultipandaError, RenderingUnavailable
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.realtime.system.child_process import (
     end_of_input,
     ended,
@@ -77,7 +77,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
     return ended(process, timeout)
 
 
-def view(config: CellConfig, follower: RowFollower, ended: threading.Event) -> None:
+def view(config: CellConfig, follower: RecordFollower, ended: threading.Event) -> None:
     """Show the newest cycle in a window until it is closed.
 
     Args:
@@ -144,7 +144,7 @@ def main() -> int:
         # check of the display, because an error must be reported promptly.
         os.nice(NICENESS)
         _leave_core_of_loop(config)
-        follower = RowFollower(config, int(sys.argv[1]))
+        follower = RecordFollower(config, int(sys.argv[1]))
         view(config, follower, end_of_input())
     except (MultipandaError, ImportError) as error:
         sys.stderr.write(f"multipanda viewer: {error}\n")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multipanda_py.exceptions import SimulationRefused, UnknownName
+from multipanda_py.exceptions import SimulationRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.registry import extras_named
 from multipanda_py.simulation.mjcf_elements import quaternion
@@ -147,7 +147,7 @@ class World:
         """Return the pose of a body.
 
         Raises:
-            SimulationRefused: If it is absent.
+            SimulationRejected: If it is absent.
         """
         body_id = self._find_present(body)
         return Pose(self._data.xpos[body_id].copy(), self._data.xmat[body_id].reshape(3, 3).copy())
@@ -163,12 +163,12 @@ class World:
                 [m/s, rad/s].
 
         Raises:
-            SimulationRefused: If the body is a link, the floor or absent, or pose or twist are
+            SimulationRejected: If the body is a link, the floor or absent, or pose or twist are
                 invalid.
         """
         model, data, body_id = self._model, self._data, self._find_present(body)
         if not isinstance(pose, Pose):
-            raise SimulationRefused(f"{body}: pose: got {pose!r:.60}, allowed a Pose")
+            raise SimulationRejected(f"{body}: pose: got {pose!r:.60}, allowed a Pose")
         velocity = _numbers(f"{body}: twist", twist, 6)
         joint = int(model.body_jntadr[body_id])
         if joint >= 0 and model.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
@@ -180,7 +180,7 @@ class World:
             model.body_pos[body_id] = pose.position
             model.body_quat[body_id] = quaternion(pose.rotation)
         else:
-            raise SimulationRefused(f"set_pose: got {body}, allowed objects of the cell file")
+            raise SimulationRejected(f"set_pose: got {body}, allowed objects of the cell file")
         mujoco.mj_forward(model, data)
 
     def apply_wrench(
@@ -200,7 +200,7 @@ class World:
                 mass. The point then moves with the centre of mass.
 
         Raises:
-            SimulationRefused: If the body is absent, or a value is not numeric.
+            SimulationRejected: If the body is absent, or a value is not numeric.
         """
         body_id = self._find_present(body)
         push, torque_vector = (
@@ -257,7 +257,7 @@ class World:
     def _find_present(self, body: str) -> int:
         body_id = self._find(body)
         if not self._presence.is_present(body_id):
-            raise SimulationRefused(f"{body}: the object is absent. Add it to the scene first")
+            raise SimulationRejected(f"{body}: the object is absent. Add it to the scene first")
         return body_id
 
     def _group(self, name: str) -> frozenset[int]:
@@ -269,11 +269,11 @@ def _numbers(description: str, values: ArrayLike, count: int) -> Vector:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise SimulationRefused(
+        raise SimulationRejected(
             f"{description}: got {values!r:.60}, allowed {count} numbers"
         ) from None
     if array.shape != (count,) or not np.isfinite(array).all():
-        raise SimulationRefused(
+        raise SimulationRejected(
             f"{description}: got {array.tolist()}, allowed {count} finite numbers"
         )
     return array
@@ -282,7 +282,7 @@ def _numbers(description: str, values: ArrayLike, count: int) -> Vector:
 def _positive(description: str, value: float, zero: bool = False) -> float:
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     if not (is_number and np.isfinite(value) and (value > 0.0 or (zero and value == 0.0))):
-        raise SimulationRefused(
+        raise SimulationRejected(
             f"{description}: got {value!r:.60}, allowed {'0 or more' if zero else 'more than 0'}"
         )
     return float(value)

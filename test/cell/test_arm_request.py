@@ -13,8 +13,8 @@ pytestmark = pytest.mark.inline
 def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
     cell = make_cell()
     for what, refusal, ask, answer in (
-        ("tare", TareRejected, cell.ask_tare, cell.tare_answer),
-        ("settings", SettingsRejected, cell.ask_robot_settings, cell.settings_answer),
+        ("tare", TareRejected, cell.request_tare, cell.tare_result),
+        ("settings", SettingsRejected, cell.request_robot_settings, cell.settings_done),
     ):
         first, second = ask("left"), ask("left")
         while answer(second) is None or answer(second) is False:
@@ -29,6 +29,6 @@ def test_a_tare_that_nobody_waits_for_any_more_is_withdrawn_and_counted(make_cel
     cell = make_cell()
     with pytest.raises(LoopTimeout, match=r"\bleft .*\btare\b"):
         cell.tare("left", timeout=0.0)
-    assert cell.withdrawn == {"tare": 1}
+    assert cell.cancelled == {"tare": 1}
     cell.step(1000)
     assert not cell.tare_offset("left").any()

@@ -46,7 +46,7 @@ def test_a_trajectory_begins_the_shortest_way_and_has_the_turns_that_it_says(cel
     goal[2] = -np.pi + 0.1
     rest = [0.0] * 14
     further = goal + 0.3 * np.eye(7)[2]
-    cell.follow("arm", [[1.0, *goal, *rest], [2.0, *further, *rest]])
+    cell.follow_trajectory("arm", [[1.0, *goal, *rest], [2.0, *further, *rest]])
     cell.step(2500)
     assert cell.state("arm").q[2] == pytest.approx(np.pi + 0.4, abs=2e-3)
 
@@ -79,7 +79,7 @@ def test_a_law_jumped_where_a_robot_began_its_circle_anew(make_cell, monkeypatch
 
 
 def test_turns_are_counted_both_ways_and_what_is_no_number_stays():
-    (state,) = StateMaker(model="kinova_gen3").at([np.zeros(7)])
+    (state,) = StateMaker(model="kinova_gen3").states_at([np.zeros(7)])
     turns = JointUnwrap(state)
     angle = 6.0  # where a robot reports 0 to 2 pi, that counts
     for step in (*[0.4] * 40, *[-0.4] * 90):

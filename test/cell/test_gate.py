@@ -122,7 +122,10 @@ def test_a_pose_passes_if_and_only_if_it_is_near(
 def test_an_arm_that_was_held_back_was_lost_by_its_stream() -> None:
     """The gate refused all of it, also when the arm was free: only the way back was taken."""
     clipped: Counter[str] = Counter()
-    stream, here = Stream("left pose", clipped).of("soft", 1, 5.0), STATE.position_ee_in_base
+    stream, here = (
+        Stream("left pose", clipped).for_activation("soft", 1, 5.0),
+        STATE.position_ee_in_base,
+    )
     for step in np.arange(0.01, 0.5, 0.01):
         pose = Pose(here + [0.6 * step, 0.8 * step, 0.0], turned(2, 3.0 * step))
         record = check_pose(pose, STATE, GATE, stream)
@@ -138,18 +141,18 @@ def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
     stream, here = Stream("left pose", Counter()), STATE.position_ee_in_base
     far, further = (Pose(here + [x, 0.0, 0.0], np.eye(3)) for x in (0.16, 0.31))
     near = Pose(here + [0.1, 0.0, 0.0], np.eye(3))
-    check_pose(near, STATE, GATE, stream.of("soft", 1, now))
+    check_pose(near, STATE, GATE, stream.for_activation("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
         check_pose(
-            further, STATE, GATE, stream.of("soft", 1, now)
+            further, STATE, GATE, stream.for_activation("soft", 1, now)
         )  # refused, and so no part of it
-    check_pose(far, STATE, GATE, stream.of("soft", 1, now))
+    check_pose(far, STATE, GATE, stream.for_activation("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
-    check_pose(near, STATE, GATE, stream.of("stiff", 1, now))
+        check_pose(far, STATE, GATE, stream.for_activation("stiff", 1, now))
+    check_pose(near, STATE, GATE, stream.for_activation("stiff", 1, now))
     now += 1.1 * STREAM_TIMEOUT
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(far, STATE, GATE, stream.of("stiff", 1, now))
+        check_pose(far, STATE, GATE, stream.for_activation("stiff", 1, now))
 
 
 def test_a_law_that_was_stopped_went_on_to_the_stream_from_before_the_stop() -> None:
@@ -187,12 +190,12 @@ def test_whether_a_stepped_cell_clips_or_refuses_hung_on_the_time_of_the_machine
 
 
 def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -> None:
-    stream = Stream("left joint", Counter()).of("joints", 1, 5.0)
+    stream = Stream("left joint", Counter()).for_activation("joints", 1, 5.0)
     way = np.array([1.0, 0.5, 0.0, 0.0, -0.25, 0.0, 0.0])
     for step in np.arange(0.05, 1.0, 0.05):
         record = check_joint(READY + step * way, None, STATE, LIMIT, GATE, stream=stream)
         np.testing.assert_allclose(record[:7], READY + min(step, GATE.joint) * way, atol=1e-12)
-    stream = stream.of("another", 1, 5.0)
+    stream = stream.for_activation("another", 1, 5.0)
     for step in (0.2, 0.4, 0.6):
         check_joint(READY - [0, 0, 0, step, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
     with pytest.raises(TargetRejected, match=r"joint 4 .*left: "):
@@ -285,7 +288,7 @@ def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
     channel: Any, value: Any, allowed: str
 ) -> None:
     asked: Any = SimpleNamespace(
-        who="left", state=STATE, limits=LIMIT, gate=GATE, frame=IDENTITY_POSE
+        owner="left", state=STATE, limits=LIMIT, gate=GATE, frame=IDENTITY_POSE
     )
     with pytest.raises(TargetRejected, match=rf"^left: {channel.name}: .*{allowed}"):
         channel.check(value, asked)

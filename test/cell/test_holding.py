@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import HoldingRejected, UnknownName
+from multipanda_py.exceptions import AttachmentRejected, UnknownName
 from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.inline
@@ -45,7 +45,7 @@ def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell)
     cell.step()
     before = in_tool(cell)
     assert cell.attach("left") == "rod"  # the nearest
-    assert cell.held() == {"left": "rod"}
+    assert cell.attached_objects() == {"left": "rod"}
     start = cell.objects()["rod"]
     for _ in range(200):
         cell.set_target("left", dq=[0.5, 0, 0, 0, 0, 0, 1.0])
@@ -53,7 +53,7 @@ def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell)
     assert cell.objects()["rod"].distance(start)[0] > 0.01
     assert max(in_tool(cell).distance(before)) < 1e-9
     assert cell.detach("left") == "rod"
-    assert cell.held() == {}
+    assert cell.attached_objects() == {}
     left_at = cell.objects()["rod"]
     cell.step(50)
     assert cell.objects()["rod"].distance(left_at)[0] == 0.0
@@ -69,41 +69,41 @@ def test_fingers_that_open_let_go(cell):
     gripper.grasp(0.02).wait()
     cell.attach("left", "rod")
     gripper.stop().wait()
-    assert cell.held() == {"left": "rod"}
+    assert cell.attached_objects() == {"left": "rod"}
     gripper.move(0.04).wait()
-    assert cell.held() == {}
+    assert cell.attached_objects() == {}
     cell.attach("right", "ball")  # held by closed fingers, without a grasp
     cell.gripper("right").move(0.01).wait()
-    assert cell.held() == {"right": "ball"}
+    assert cell.attached_objects() == {"right": "ball"}
     cell.gripper("right").homing().wait()
-    assert cell.held() == {}
+    assert cell.attached_objects() == {}
 
 
 def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
     cell.step()
-    with pytest.raises(HoldingRejected, match=r"^table\b.*\b0\b.*objects\.table\.mass"):
+    with pytest.raises(AttachmentRejected, match=r"^table\b.*\b0\b.*objects\.table\.mass"):
         cell.attach("left", "table")
-    with pytest.raises(HoldingRejected, match=r"'cup'.*ball, rod"):
+    with pytest.raises(AttachmentRejected, match=r"'cup'.*ball, rod"):
         cell.attach("left", "cup")
-    with pytest.raises(HoldingRejected, match=r"^right: .*\brod\b.*0\.61 m"):
+    with pytest.raises(AttachmentRejected, match=r"^right: .*\brod\b.*0\.61 m"):
         cell.attach("right")
     with pytest.raises(UnknownName, match=r"'middle'.*\bleft, right"):
         cell.attach("middle", "rod")
     assert cell.rejected == {"left attach": 2, "right attach": 1}
-    assert cell.held() == {}
+    assert cell.attached_objects() == {}
     simulated = make_cell({"arm": {}}, objects={"ball": BALL})
-    with pytest.raises(HoldingRejected, match=r"^arm: pose_in_tool: "):
+    with pytest.raises(AttachmentRejected, match=r"^arm: pose_in_tool: "):
         simulated.attach("arm", "ball", Pose.identity())
 
 
 def test_what_a_newer_request_had_replaced_was_pending_for_two_seconds(cell):
     """As somebody does who attaches and detaches without waiting."""
     cell.step()
-    attached, detached = cell.ask_attach("left"), cell.ask_detach("left")
-    with pytest.raises(HoldingRejected, match=r"^left: .*\brequest\b"):
-        cell.holding_answer(attached)
-    assert not cell.holding_answer(detached)
+    attached, detached = cell.request_attach("left"), cell.request_detach("left")
+    with pytest.raises(AttachmentRejected, match=r"^left: .*\brequest\b"):
+        cell.attachment_done(attached)
+    assert not cell.attachment_done(detached)
     cell.step()
-    assert cell.holding_answer(detached)
-    with pytest.raises(HoldingRejected, match=r"^left: .*\brequest\b"):
-        cell.holding_answer(attached)
+    assert cell.attachment_done(detached)
+    with pytest.raises(AttachmentRejected, match=r"^left: .*\brequest\b"):
+        cell.attachment_done(attached)

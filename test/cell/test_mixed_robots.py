@@ -105,12 +105,14 @@ DOORS = {
     ),
     "a trajectory": (
         "path",
-        lambda cell: cell.follow("right", [[1.0, *[0.0] * 21]]),
+        lambda cell: cell.follow_trajectory("right", [[1.0, *[0.0] * 21]]),
         r"\(1, 22\).*\(points, 19\).* 6 joints",
     ),
     "tolerances": (
         "path",
-        lambda cell: cell.follow("right", [[1.0, *[0.0] * 18]], path_tolerance=[0.1] * 7),
+        lambda cell: cell.follow_trajectory(
+            "right", [[1.0, *[0.0] * 18]], path_tolerance=[0.1] * 7
+        ),
         r"path_tolerance: .*\b6\b",
     ),
 }

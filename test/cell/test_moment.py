@@ -18,13 +18,15 @@ def test_a_moment_is_the_cycle_of_its_instant():
         cell.step(20)
         begin, then = cell.time, cell.state("arm").q.copy()
         cell.step(200)
-        moment = cell.at(begin)
+        moment = cell.snapshot_at(begin)
         assert moment.time == begin
         assert np.array_equal(moment.state("arm").q, then)
-        _, rows = cell.rows()
+        _, rows = cell.records()
         for ago in (0.0, 0.0316, 0.15):
             wanted = rows["time"][np.abs(rows["time"] - (cell.time - ago)).argmin()]
-            assert cell.at(cell.time - ago).time == wanted
-        assert cell.at(cell.time + 5.0).time == cell.time, "what is to come is not known"
-        assert cell.at(-5.0).time == rows["time"][0]
-        assert cell.at(cell.time).pose("arm").position == pytest.approx(cell.pose("arm").position)
+            assert cell.snapshot_at(cell.time - ago).time == wanted
+        assert cell.snapshot_at(cell.time + 5.0).time == cell.time, "what is to come is not known"
+        assert cell.snapshot_at(-5.0).time == rows["time"][0]
+        assert cell.snapshot_at(cell.time).pose("arm").position == pytest.approx(
+            cell.pose("arm").position
+        )

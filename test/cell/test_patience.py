@@ -36,8 +36,8 @@ def test_arms_went_on_because_a_stop_s_timeout_was_no_time(make_cell, timeout):
     cell = make_cell()
     other = next(info.name for info in cell.controllets() if info.state == "inactive")
     cell.switch([other], strictness="force_auto")
-    for stop in (cell.hold, cell.ask_hold):
-        cell.ask_switch([other], strictness="force_auto").poll()
+    for stop in (cell.hold, cell.request_hold):
+        cell.request_switch([other], strictness="force_auto").poll()
         cell.step(2)
         assert other in cell.active
         with pytest.raises(SwitchRejected, match="timeout:"):

@@ -85,42 +85,42 @@ def test_a_recovery_without_an_answer_times_out_and_says_what_is_known(cell, rob
 
 def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
     robots[0] = 5
-    pending = cell.ask_recovery(["left"])
+    pending = cell.request_recovery(["left"])
     assert pending.arms == ("left",)
     assert pending.poll() is None
     cell.step(7)
     assert pending.poll() == ("left",)
     with pytest.raises(UnknownName):
-        cell.ask_recovery(["nobody"])
+        cell.request_recovery(["nobody"])
 
 
 def test_an_older_request_got_lost_when_another_arm_was_asked_for(cell):
     """One record holds the requests of all arms, and the loop reads the newest."""
-    first, second = cell.ask_recovery(["left"]), cell.ask_recovery(["right"])
+    first, second = cell.request_recovery(["left"]), cell.request_recovery(["right"])
     cell.step(3)
     assert (first.poll(), second.poll()) == (("left",), ("right",))
 
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_withdrawn_request_took_the_arms_of_another_client_with_it(cell, number):
-    requests = [cell.ask_recovery(["left"]), cell.ask_recovery(["right"])]
-    assert "withdrawn" in requests[number].withdraw()
+    requests = [cell.request_recovery(["left"]), cell.request_recovery(["right"])]
+    assert "withdrawn" in requests[number].cancel()
     cell.step(3)
     other = requests[1 - number]
     assert other.poll() == other.arms
     [arm] = requests[number].arms
     assert cell.state(arm).fault == "arm_stopped"
-    assert cell.withdrawn["recovery"] == 1
+    assert cell.cancelled["recovery"] == 1
 
 
 def test_an_arm_that_two_clients_recover_stays_requested_by_the_other(cell):
-    first, second = cell.ask_recovery(["left", "right"]), cell.ask_recovery(["left"])
-    assert "withdrawn" in first.withdraw()
-    assert "pending" in first.withdraw()  # twice
+    first, second = cell.request_recovery(["left", "right"]), cell.request_recovery(["left"])
+    assert "withdrawn" in first.cancel()
+    assert "pending" in first.cancel()  # twice
     cell.step(3)
     assert second.poll() == ("left",)
     assert cell.state("right").fault == "arm_stopped"
-    assert "pending" in second.withdraw()  # the loop has received it
+    assert "pending" in second.cancel()  # the loop has received it
 
 
 def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkeypatch):
@@ -133,12 +133,12 @@ def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkey
             cell.recover(["left"])
     cell.step(5)
     assert cell.state("left").fault == "arm_stopped"
-    assert cell.withdrawn["recovery"] == 1
+    assert cell.cancelled["recovery"] == 1
 
 
 def test_an_arm_that_stops_again_at_once_is_not_called_recovered(cell, robots):
     """Its fault is cleared in one cycle and latched in the next."""
-    pending = cell.ask_recovery(["left"])
+    pending = cell.request_recovery(["left"])
     cell.step(2)
     cell.loop.recoveries.stopped(0, "the obstacle is still there", 0)
     cell.step(1)

@@ -40,7 +40,7 @@ def force(cell, *names, timeout=10.0):
 
 def commanded(cell):
     """Return what the left arm was commanded so far, (cycles, 3, n)."""
-    return cell.rows()[1]["arms"]["joint_command"][:, 0]
+    return cell.records()[1]["arms"]["joint_command"][:, 0]
 
 
 def test_a_moving_arm_is_braked_within_its_limits_and_then_changes(cell):
@@ -74,7 +74,7 @@ def test_at_rest_nobody_is_said_to_have_been_stopped(cell):
 
 
 def test_an_arm_that_goes_on_moving_is_not_waited_for_longer_than_asked(cell):
-    pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=0.5)
+    pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=0.5)
     assert pending.poll() is None
     cell.step(1)
     while time.monotonic() < pending.deadline:  # the loop stands still: the arm moves on
@@ -95,7 +95,7 @@ def test_with_no_time_to_wait_nothing_is_stopped(cell):
 
 
 def test_a_stop_comes_before_what_waits_for_rest(cell):
-    pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     assert pending.poll() is None
     cell.step(2)
     assert pending.poll() is None
@@ -108,8 +108,8 @@ def test_a_stop_comes_before_what_waits_for_rest(cell):
 
 @pytest.mark.parametrize("looks", [0, 3])
 def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, looks):
-    first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
-    second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
+    first = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    second = cell.request_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
     for _ in range(looks):
         assert first.poll() is None
         assert second.poll() is None
@@ -124,7 +124,7 @@ def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, 
 
 
 def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_nothing(cell):
-    pending = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     assert pending.poll() is None
     cell.step(1)
     cell.hold()
@@ -133,7 +133,7 @@ def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_noth
 
 
 def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
-    pending = cell.ask_switch(["right/velocity"], ["right/torques"], timeout=10.0)
+    pending = cell.request_switch(["right/velocity"], ["right/torques"], timeout=10.0)
     assert pending.poll() is None
     cell.step(1)
     cell.hold()
@@ -143,8 +143,8 @@ def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
 
 
 def test_another_switch_waits_for_its_turn_meanwhile(cell):
-    first = cell.ask_switch(["left/torques"], strictness="force_auto", timeout=10.0)
-    second = cell.ask_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
+    first = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
+    second = cell.request_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
     assert first.poll() is None
     done = []
     for _ in range(500):

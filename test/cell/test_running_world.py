@@ -8,7 +8,7 @@ import pytest
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import LoopError, SimulationRefused, TargetRejected, UnknownName
+from multipanda_py.exceptions import LoopError, SimulationRejected, TargetRejected, UnknownName
 from multipanda_py.pose import Pose
 
 pytestmark = pytest.mark.inline
@@ -41,36 +41,36 @@ def paused():
 
 
 def step(cell, cycles):
-    goal = cell.world.ask_steps(cycles)
+    goal = cell.world.request_steps(cycles)
     cell.wait(lambda: cell.world.cycles >= goal, 10.0, "steps")
 
 
 def test_steps_are_as_many_cycles_as_asked_for(paused):
-    time, count = float(paused.row()["time"]), paused.world.cycles
+    time, count = float(paused.latest_record()["time"]), paused.world.cycles
     for cycles in (1, 7):
         step(paused, cycles)
     assert paused.world.cycles == count + 8
-    assert float(paused.row()["time"]) - time == pytest.approx(8 / 500.0, abs=1e-9)
+    assert float(paused.latest_record()["time"]) - time == pytest.approx(8 / 500.0, abs=1e-9)
 
 
 def test_a_paused_world_says_so_and_goes_on(paused):
-    paused.wait(paused.silence_reason, 10.0, "a reason")
-    assert paused.silence_reason() == "the simulation is paused"
+    paused.wait(paused.stall_reason, 10.0, "a reason")
+    assert paused.stall_reason() == "the simulation is paused"
     with pytest.raises((TargetRejected, LoopError), match="the simulation is paused"):
         paused.set_channel("left", "joint", paused.state("left").q)
     count = paused.world.cycles
     paused.world.resume()
     paused.wait(lambda: paused.world.cycles > count + 20, 10.0, "time that goes on")
-    with pytest.raises(SimulationRefused, match=r"^steps: "):
-        paused.world.ask_steps(1)
+    with pytest.raises(SimulationRejected, match=r"^steps: "):
+        paused.world.request_steps(1)
 
 
 def test_a_pause_did_not_end_steps_that_were_under_way(paused):
     """A world that was to do a billion steps could be let go on, and not be stopped."""
     for steps in (0, 10**9 + 1, 2**63):  # the last one is more than the loop can count to
-        with pytest.raises(SimulationRefused, match=rf"^steps: .*\b{steps}\b.*\b1\b"):
-            paused.world.ask_steps(steps)
-    paused.world.ask_steps(10**9)
+        with pytest.raises(SimulationRejected, match=rf"^steps: .*\b{steps}\b.*\b1\b"):
+            paused.world.request_steps(steps)
+    paused.world.request_steps(10**9)
     count = paused.world.cycles
     paused.wait(lambda: paused.world.cycles > count, 10.0, "steps")
     last = paused.world.pause()
@@ -80,7 +80,7 @@ def test_a_pause_did_not_end_steps_that_were_under_way(paused):
 
 def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
     place = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
-    number = paused.world.ask_pose("ball", place)
+    number = paused.world.request_pose("ball", place)
     step(paused, 1)
     assert paused.world.is_placed("ball", number)
     assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
@@ -94,55 +94,55 @@ def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
 def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(paused):
     """Who asks is refused; who does not is told."""
     elbow = Pose(np.array([0.0, 0.0, 0.3]), np.eye(3))
-    request = paused.ask_move("ball", elbow)
-    with pytest.raises(SimulationRefused, match=r"^move: ball\b.*\bleft:.*\d mm"):
-        paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+    request = paused.request_object_pose("ball", elbow)
+    with pytest.raises(SimulationRejected, match=r"^move: ball\b.*\bleft:.*\d mm"):
+        paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
     assert paused.objects()["ball"].position[1] == 1.0
     aside = Pose(np.array([0.3, 1.2, 0.8]), np.eye(3))
-    request = paused.ask_move("ball", aside)
-    paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+    request = paused.request_object_pose("ball", aside)
+    paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
     assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
     assert paused.events() == []
-    number = paused.world.ask_pose("ball", elbow)
+    number = paused.world.request_pose("ball", elbow)
     paused.wait(lambda: paused.world.is_placed("ball", number), 10.0, "the ball there")
     (event,) = paused.events()
     assert event.text.startswith("ball was moved ")
     assert event.text.endswith(" mm into left")
-    request = paused.ask_move("spare", aside)
-    with pytest.raises(SimulationRefused, match=r"^move: .*\bspare\b.*absent"):
-        paused.wait(lambda: paused.entry_answer(request), 10.0, "an answer")
+    request = paused.request_object_pose("spare", aside)
+    with pytest.raises(SimulationRejected, match=r"^move: .*\bspare\b.*absent"):
+        paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
 
 
 def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
     with Cell(config()) as cell:
-        q, epoch = cell.state("left").q, int(cell.row()["epoch"])
+        q, epoch = cell.state("left").q, int(cell.latest_record()["epoch"])
         for k in range(10):
             cell.set_target("left", q=q + 0.01 * np.sin(k))
             cell.spawn("spare")
             assert "spare" in cell.objects()
-            assert cell.absent == ("second",)
-            with pytest.raises(SimulationRefused, match=r"^spawn: second .*\bspare: .*\d\d\."):
+            assert cell.spawnable == ("second",)
+            with pytest.raises(SimulationRejected, match=r"^spawn: second .*\bspare: .*\d\d\."):
                 cell.spawn("second", cell.objects()["spare"])
-            cell.remove("spare")
-            assert cell.absent == ("spare", "second")
+            cell.delete("spare")
+            assert cell.spawnable == ("spare", "second")
         assert not cell.state("left").fault
-        assert int(cell.row()["epoch"]) == epoch, "no law was deactivated"
+        assert int(cell.latest_record()["epoch"]) == epoch, "no law was deactivated"
 
 
 def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
-    time, cycles = float(paused.row()["time"]), paused.world.cycles
+    time, cycles = float(paused.latest_record()["time"]), paused.world.cycles
     paused.spawn("spare")
     assert paused.objects()["spare"].position.tolist() == [0.0, 1.0, 0.5]
-    with pytest.raises(SimulationRefused, match=r"^spawn: second .*\bspare: "):
+    with pytest.raises(SimulationRejected, match=r"^spawn: second .*\bspare: "):
         paused.spawn("second")
     paused.spawn("second", Pose(np.array([0.0, 1.0, 0.8]), np.eye(3)))
-    paused.remove("spare")
-    assert paused.absent == ("spare",)
-    assert float(paused.row()["time"]) == time
+    paused.delete("spare")
+    assert paused.spawnable == ("spare",)
+    assert float(paused.latest_record()["time"]) == time
     assert paused.world.is_paused
     assert paused.world.cycles == cycles
-    with pytest.raises(SimulationRefused, match=r"^spare: "):
-        paused.world.ask_pose("spare", Pose(np.zeros(3), np.eye(3)))
+    with pytest.raises(SimulationRejected, match=r"^spare: "):
+        paused.world.request_pose("spare", Pose(np.zeros(3), np.eye(3)))
     before = paused.world.cycles
     step(paused, 50)
     assert paused.world.cycles == before + 50
@@ -153,25 +153,25 @@ def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
 def test_of_two_things_that_were_put_elsewhere_in_one_cycle_one_stayed(paused):
     paused.spawn("spare")
     for name, x in (("ball", 0.3), ("spare", 0.4)):
-        paused.world.ask_pose(name, Pose(np.array([x, 1.2, 0.8]), np.eye(3)))
+        paused.world.request_pose(name, Pose(np.array([x, 1.2, 0.8]), np.eye(3)))
     step(paused, 1)
     assert [pose.position[0] for pose in paused.objects().values()] == [0.3, 0.4]
 
 
 def test_what_cannot_be_is_refused(paused):
     with pytest.raises(UnknownName, match="wall"):
-        paused.world.ask_pose("wall", Pose(np.zeros(3), np.eye(3)))
-    with pytest.raises(SimulationRefused, match=r"^ball: twist: .*\bnan\b.*\b6\b"):
-        paused.world.ask_pose("ball", Pose(np.zeros(3), np.eye(3)), [np.nan] * 6)
-    with pytest.raises(SimulationRefused, match=r"steps:.*\b0\b.*\b1\b"):
-        paused.world.ask_steps(0)
+        paused.world.request_pose("wall", Pose(np.zeros(3), np.eye(3)))
+    with pytest.raises(SimulationRejected, match=r"^ball: twist: .*\bnan\b.*\b6\b"):
+        paused.world.request_pose("ball", Pose(np.zeros(3), np.eye(3)), [np.nan] * 6)
+    with pytest.raises(SimulationRejected, match=r"steps:.*\b0\b.*\b1\b"):
+        paused.world.request_steps(0)
 
 
 def test_time_of_others_is_not_stopped():
     arms = {"left": {"backend": "franka", "robot_ip": "127.0.0.1"}}
     real = Cell(config(cell={"name": "pausing"}, arms=arms))
-    with pytest.raises(SimulationRefused, match=r"arms\.left\.backend: franka\b"):
+    with pytest.raises(SimulationRejected, match=r"arms\.left\.backend: franka\b"):
         real.world.pause()
     inline = config(cell={"name": "pausing", "placement": "inline"})
-    with pytest.raises(SimulationRefused, match=r"placement: inline\b"):
+    with pytest.raises(SimulationRejected, match=r"placement: inline\b"):
         Cell(inline).world.pause()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import Pose
-from multipanda_py.exceptions import LoopError, SimulationRefused, UnknownName
+from multipanda_py.exceptions import LoopError, SimulationRejected, UnknownName
 from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.inline
@@ -42,11 +42,11 @@ def boxed(make_cell, **settings):
 
 def run(cell, cycles=150):
     """Move an arm about, and return everything that was recorded but times of the machine."""
-    total, _ = cell.rows()
+    total, _ = cell.records()
     start = cell.pose("left")
     cell.set_target("left", Pose(start.position + [0.0, 0.02, 0.03], start.rotation))
     cell.step(cycles)
-    rows = cell.rows(total)[1]
+    rows = cell.records(total)[1]
     return [rows[name].tobytes() for name in ("time", "arms", "object_poses", "reports")]
 
 
@@ -233,23 +233,23 @@ def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
         (lambda s: s.pose("bax"), UnknownName, "'bax'.*floor, .*box"),
         (
             lambda s: s.set_pose("arm_fr3_link3", Pose.identity()),
-            SimulationRefused,
+            SimulationRejected,
             "arm_fr3_link3",
         ),
-        (lambda s: s.set_pose("floor", Pose.identity()), SimulationRefused, "floor"),
+        (lambda s: s.set_pose("floor", Pose.identity()), SimulationRejected, "floor"),
         (
             lambda s: s.apply_wrench("box", [1.0, 2.0]),
-            SimulationRefused,
+            SimulationRejected,
             r"force: .*2\.0\].*\b3\b",
         ),
         (
             lambda s: s.apply_wrench("box", [1.0, 2.0, np.nan]),
-            SimulationRefused,
+            SimulationRejected,
             r"force: .*\bnan\b.*\b3\b",
         ),
-        (lambda s: s.set_friction("box", -1.0), SimulationRefused, r"friction: .*-1\.0\b.*\b0\b"),
-        (lambda s: s.scale_inertia("box", 0.0), SimulationRefused, r"inertia: .*\b0\.0\b"),
-        (lambda s: s.reset(seed=-1), SimulationRefused, r"seed:.*-1.*\b0\b"),
+        (lambda s: s.set_friction("box", -1.0), SimulationRejected, r"friction: .*-1\.0\b.*\b0\b"),
+        (lambda s: s.scale_inertia("box", 0.0), SimulationRejected, r"inertia: .*\b0\.0\b"),
+        (lambda s: s.reset(seed=-1), SimulationRejected, r"seed:.*-1.*\b0\b"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
@@ -270,21 +270,21 @@ def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
         words = rf"reset: seed: .*{seed!r}.*\b0$"
         refused.append((lambda seed=seed: sim.reset(seed=seed), words))
     for act, words in refused:
-        with pytest.raises(SimulationRefused, match=words):
+        with pytest.raises(SimulationRejected, match=words):
             act()
     sim.reset(seed=np.int64(7))
 
 
 def test_a_state_of_another_cell_is_refused(make_cell):
     one, other = make_cell(ARM), make_cell(ARM)
-    with pytest.raises(SimulationRefused, match="another cell"):
+    with pytest.raises(SimulationRejected, match="another cell"):
         one.simulation.reset(other.simulation.save())
 
 
 def test_there_is_no_door_to_what_is_not_stepped_by_hand(make_cell):
-    with pytest.raises(SimulationRefused, match=r"placement: thread.*inline"):
+    with pytest.raises(SimulationRejected, match=r"placement: thread.*inline"):
         make_cell(ARM, placement="thread").simulation  # noqa: B018
-    with pytest.raises(SimulationRefused, match=r"arms\.arm\.backend: .*\bmock\b"):
+    with pytest.raises(SimulationRejected, match=r"arms\.arm\.backend: .*\bmock\b"):
         make_cell({"arm": {"backend": "mock"}}).simulation  # noqa: B018
     with pytest.raises(LoopError, match="not started"):
         simple_cell(ARM).simulation  # noqa: B018

@@ -20,7 +20,7 @@ def test_a_snapshot_is_what_its_row_says_by_name(make_cell):
     cell.switch(["right/joint_impedance_controller"])
     cell.set_target("right", q=cell.state("right").q + 0.1)
     cell.step(30)
-    row = cell.row()
+    row = cell.latest_record()
     for index, (name, joints) in enumerate((("left", 7), ("right", 6))):
         state, record = cell.state(name), row["arms"][index]
         for field in fields(ArmSnapshot):

@@ -29,20 +29,20 @@ def faulted(make_cell):
 
 def test_a_switch_that_was_given_up_happened_later(make_cell):
     cell = make_cell()
-    pending = cell.ask_switch([LEFT_JOINT], timeout=0.0)
+    pending = cell.request_switch([LEFT_JOINT], timeout=0.0)
     assert pending.poll() is None  # asked for; no cycle runs
     with pytest.raises(LoopTimeout, match="withdrawn"):
         pending.poll()
     cell.step(5)
     assert LEFT_JOINT not in cell.active
-    assert cell.withdrawn["switch"] == 1
+    assert cell.cancelled["switch"] == 1
     assert cell.switch([LEFT_JOINT]).activated == (LEFT_JOINT,)
 
 
 def test_a_recovery_that_was_given_up_happened_later(make_cell):
     cell = faulted(make_cell)
-    asked = cell.ask_recovery(["left"])
-    assert "will not happen" in asked.withdraw()
+    asked = cell.request_recovery(["left"])
+    assert "will not happen" in asked.cancel()
     cell.step(5)
     assert cell.state("left").fault
     cell.recover(["left"])
@@ -52,8 +52,8 @@ def test_a_recovery_that_was_given_up_happened_later(make_cell):
 
 def test_settings_that_were_given_up_came_into_force_later(make_cell):
     cell = make_cell()
-    asked = cell.ask_robot_settings("left", load_mass=0.5)
-    assert "will not happen" in cell.withdraw_settings(asked)
+    asked = cell.request_robot_settings("left", load_mass=0.5)
+    assert "will not happen" in cell.cancel_settings(asked)
     cell.step(5)
     assert cell.robot_settings("left").load_mass == 0.0
     cell.set_robot_settings("left", load_mass=0.5)
@@ -63,21 +63,21 @@ def test_settings_that_were_given_up_came_into_force_later(make_cell):
 def test_a_tare_that_was_given_up_happened_later(make_cell):
     cell = make_cell()
     cell.step(5)
-    asked = cell.ask_tare("left")
-    assert "will not happen" in cell.withdraw_tare(asked)
+    asked = cell.request_tare("left")
+    assert "will not happen" in cell.cancel_tare(asked)
     cell.step(1000)
     assert not cell.tare_offset("left").any()
-    assert cell.tare_answer(asked) is None
+    assert cell.tare_result(asked) is None
 
 
 def test_what_has_begun_is_said_to_be_pending(make_cell):
     cell = make_cell()
     cell.step(5)
-    asked = cell.ask_tare("left")
+    asked = cell.request_tare("left")
     cell.step(1)
-    assert "pending" in cell.withdraw_tare(asked)
+    assert "pending" in cell.cancel_tare(asked)
     cell.step(1000)
-    assert np.isfinite(cell.tare_answer(asked)).all()
+    assert np.isfinite(cell.tare_result(asked)).all()
 
 
 def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell):
@@ -85,17 +85,17 @@ def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell
     things = {"here": brick, "away": {**brick, "position": [0.5, -0.3, 0.03], "present": False}}
     cell = make_cell(objects=things)
     cell.step(5)
-    for asked in (cell.ask_remove("here"), cell.ask_spawn("away")):
-        assert "will not happen" in cell.withdraw_entry(asked)
+    for asked in (cell.request_delete("here"), cell.request_spawn("away")):
+        assert "will not happen" in cell.cancel_scene_change(asked)
     cell.step(5)
-    assert (tuple(cell.objects()), cell.absent) == (("here",), ("away",))
-    assert cell.withdrawn == {"remove": 1, "spawn": 1}
+    assert (tuple(cell.objects()), cell.spawnable) == (("here",), ("away",))
+    assert cell.cancelled == {"remove": 1, "spawn": 1}
 
 
 def test_a_stop_waited_for_another_switch(make_cell):
     cell = make_cell()
     cell.switch([LEFT_JOINT])
-    pending = cell.ask_switch(["right/joint_impedance_controller"], timeout=5.0)
+    pending = cell.request_switch(["right/joint_impedance_controller"], timeout=5.0)
     assert pending.poll() is None
     stopped = cell.hold()
     assert stopped.deactivated == (LEFT_JOINT,)
@@ -109,7 +109,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
     """A stop fits whatever is active; nobody may be there to plan it anew."""
     cell = make_cell()
     cell.switch([LEFT_JOINT, "right/joint_impedance_controller"])
-    cell.ask_hold().poll()
+    cell.request_hold().poll()
     loop = cell.loop
     loop.recoveries.stopped(0, "as a reflex would", 0)
     cell.step(1)
@@ -119,7 +119,7 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
 def test_a_switch_that_nobody_looks_at_kept_others_out(make_cell):
     """As a notebook leaves one behind that is interrupted while it waits."""
     cell = make_cell()
-    cell.ask_switch([LEFT_JOINT]).poll()
+    cell.request_switch([LEFT_JOINT]).poll()
     cell.step(1)  # done, but nobody has asked
     assert cell.switch(["right/joint_impedance_controller"]).activated
     assert LEFT_JOINT in cell.active

@@ -203,7 +203,7 @@ def test_what_carries_the_arm_is_no_room_for_laws(make_cell):
     cell.step(2)
     arm = cell.loop.arms[0]
     weight = cell.simulation.data.qfrc_bias[:7]
-    np.testing.assert_allclose(arm.state.weight, weight, atol=1e-6)
+    np.testing.assert_allclose(arm.state.tau_weight, weight, atol=1e-6)
     room = TorqueHeadroom(arm.model.arm)
     assert room.is_reduced
     expected = np.minimum(arm.state.limits.torque[:4], STRENGTH - np.abs(weight[:4]))
@@ -221,7 +221,7 @@ def test_at_the_limit_springs_are_asked_for_no_more_and_it_is_said_once(make_cel
         cell.step(1)
         if step == 200:
             middle = sim.save()
-        asked.append(np.abs(state.tau + state.weight).max())
+        asked.append(np.abs(state.tau + state.tau_weight).max())
     assert max(asked) == pytest.approx(STRENGTH)
     said = [event for event in cell.events() if event.event is Event.NOTICE]
     (text,) = {event.text for event in said if "springs of joint" in event.text}

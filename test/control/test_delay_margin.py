@@ -24,8 +24,8 @@ def law_with_stops(directions, rate=RATE):
     that come near one another.
     """
     maker = StateMaker()
-    (state,) = maker.at([Q])
-    mass = state.mass.copy()
+    (state,) = maker.states_at([Q])
+    mass = state.mass_matrix.copy()
     inverse, tau = np.linalg.inv(mass), [np.zeros(7)]
 
     def torque(q, dq):
@@ -71,7 +71,9 @@ def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_
         late.append(probe.torque(q, dq).copy())
         acting = acting + follow * (late.pop(0) - acting)
         for part, state in zip(probe.parts, states):
-            dq[part] += 1e-3 * np.linalg.solve(0.8 * state.mass, acting[part] - state.coriolis)
+            dq[part] += 1e-3 * np.linalg.solve(
+                0.8 * state.mass_matrix, acting[part] - state.coriolis
+            )
         q = q + 1e-3 * dq
     assert np.abs(dq).max() < 0.2 * first  # 1.06 would be 4e7 times as much
 

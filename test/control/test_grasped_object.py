@@ -21,7 +21,7 @@ pytestmark = pytest.mark.inline
 
 def grasped(n):
     maker = StateMaker(n)
-    states = maker.at([READY + 0.05 * arm for arm in range(n)])
+    states = maker.states_at([READY + 0.05 * arm for arm in range(n)])
     held = GraspedObject(maker.context)
     held.grasp(states)
     return held, states
@@ -78,7 +78,7 @@ WIDTH = 0.6  # of the bases, and so of the hands
 @pytest.fixture
 def held_pair():
     maker = StateMaker(2)
-    states = maker.at([READY, READY])
+    states = maker.states_at([READY, READY])
     held = GraspedObject(maker.context)
     held.grasp(states)
     return held, states

@@ -18,7 +18,7 @@ NONE = np.zeros(6)
 
 @pytest.fixture
 def rig():
-    (state,) = StateMaker().at([READY])
+    (state,) = StateMaker().states_at([READY])
     integral = IntegralAction(state.limits, PERIOD, STIFFNESS)
     integral.set_gains(2.0, STIFFNESS, np.ones(7), 0.1)
     return integral, state
@@ -58,7 +58,7 @@ def test_what_a_contact_keeps_along_a_controlled_force_is_not_integrated(rig):
     integral, state = rig
     u = np.array([0.0, 0.6, -0.8, 0.0, 0.0, 0.0])
     along = state.jacobian.T @ u
-    off = np.linalg.solve(state.mass, along)
+    off = np.linalg.solve(state.mass_matrix, along)
     found = integral.step(state, 0.01 * off, u, 1.0).copy()
     assert found == pytest.approx(np.zeros(7), abs=1e-15)
     error = np.linspace(-0.01, 0.01, 7)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.inline
 
 
 def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():
-    rng, arm = np.random.default_rng(1), StateMaker().at([np.zeros(7)])[0]
+    rng, arm = np.random.default_rng(1), StateMaker().states_at([np.zeros(7)])[0]
     tare = WrenchTare(PERIOD)
     tare.start(0.1, 5.0, 1.0)
     samples = rng.normal(size=(100, 6)) + [1.0, -2.0, 3.0, 0.0, 3.0, 4.0]
@@ -33,7 +33,7 @@ def test_motion_begins_the_mean_anew():
     tare = WrenchTare(PERIOD)
     tare.start(0.01, 50.0, 50.0)
     for cycle in range(30):
-        arms = maker.at(still, moving if cycle == 5 else still)
+        arms = maker.states_at(still, moving if cycle == 5 else still)
         tare.update(np.full(6, 100.0 if cycle < 6 else 1.0), *arms)
         assert tare.done == (cycle >= 15)
     assert np.allclose(tare.bias, 1.0)

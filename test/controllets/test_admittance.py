@@ -20,7 +20,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedanceParams,
 )
 from multipanda_py.pose import Pose
-from multipanda_py.targets import CartesianTarget, MovingCartesianTarget
+from multipanda_py.targets import CartesianImpedanceTarget, CartesianTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
@@ -45,8 +45,8 @@ def test_torque_is_the_impedance_at_the_displaced_target():
         maker.context,
         CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip),
     )
-    place = MovingCartesianTarget(2)
-    states = maker.at([READY, READY + 0.2])
+    place = CartesianImpedanceTarget(2)
+    states = maker.states_at([READY, READY + 0.2])
     law.on_activate(states, target)
     inner.on_activate(states, place)
     bodies = []
@@ -60,7 +60,7 @@ def test_torque_is_the_impedance_at_the_displaced_target():
         body.set_filter(0.01, (1.0, 0.2))
         body.reset(0.0)
         bodies.append(body)
-    states = maker.at([READY, READY + 0.2], list(rng.uniform(-0.1, 0.1, (2, 7))))
+    states = maker.states_at([READY, READY + 0.2], list(rng.uniform(-0.1, 0.1, (2, 7))))
     seeds = [(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy()) for s in states]
     for _ in range(400):
         law.update(states, target, PERIOD)
@@ -180,9 +180,9 @@ def press(arm, depth):
         arm.cell.set_target("arm", Pose(arm.start.position - [0, 0, z], arm.start.rotation))
         arm.cell.step(30)
     arm.cell.step(1500)
-    start, _ = arm.cell.rows()
+    start, _ = arm.cell.records()
     arm.cell.step(1000)
-    states = arm.cell.rows(start)[1]["arms"]
+    states = arm.cell.records(start)[1]["arms"]
     return states["wrench_ext_in_base"][:, 0, 2], states["twist_ee_in_base"][:, 0, 2]
 
 
@@ -295,7 +295,7 @@ def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
 def test_inner_gains_change_live_and_only_when_asked():
     maker = StateMaker()
     law, target = Admittance(maker.context, AdmittanceParams()), CartesianTarget(1)
-    states = maker.at([READY])
+    states = maker.states_at([READY])
     law.on_activate(states, target)
     target.position_ee_in_base[0][0] += 0.01
     law.update(states, target, PERIOD)

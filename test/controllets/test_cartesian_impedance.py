@@ -17,7 +17,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import FR3_LIMITS
-from multipanda_py.targets import MovingCartesianTarget
+from multipanda_py.targets import CartesianImpedanceTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
@@ -25,15 +25,15 @@ pytestmark = pytest.mark.inline
 
 def started(**params):
     maker = StateMaker()
-    (state,) = maker.at([READY], [np.array([0.1, -0.2, 0.1, 0.3, 0.2, -0.1, 0.2])])
+    (state,) = maker.states_at([READY], [np.array([0.1, -0.2, 0.1, 0.3, 0.2, -0.1, 0.2])])
     law = CartesianImpedance(maker.context, CartesianImpedanceParams(**params))
-    target = MovingCartesianTarget(1)
+    target = CartesianImpedanceTarget(1)
     law.on_activate([state], target)
     return law, target, state
 
 
 def dense(state, k, z, e, rate):
-    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T)
     k, d = impedance(inertia, k, z)
     return state.jacobian.T @ (k @ e + d @ rate)
 
@@ -142,7 +142,7 @@ def test_every_mode_has_the_damping_ratio(ratio):
     law, target, state = started(stiffness=k, damping_ratio=np.full(6, ratio))
     law.update([state], target, PERIOD)
     damping = law.springs[0].damping
-    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T)
     system = np.block(
         [
             [np.zeros((6, 6)), np.eye(6)],
@@ -162,7 +162,7 @@ def test_damper_never_drives_even_with_zero_or_very_unequal_gains(stiffness):
     law = CartesianImpedance(
         maker.context, CartesianImpedanceParams(stiffness=np.array(stiffness, dtype=float))
     )
-    target = MovingCartesianTarget(1)
+    target = CartesianImpedanceTarget(1)
     for _ in range(200):
         (state,) = maker.random(rng, speed=1.0)
         law.on_activate([state], target)
@@ -185,14 +185,14 @@ def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
     )
     cell.step(200)
     pose = cell.pose("left")
-    (state,) = StateMaker().at([cell.state("left").q])
-    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    (state,) = StateMaker().states_at([cell.state("left").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T)
     k = np.diag([400.0] * 3 + [20.0] * 3)
     _, damping = impedance(inertia, k, ratio * np.eye(6))
     cell.set_target("left", Pose(pose.position + [0.0, 0.02, 0.0], pose.rotation))
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(1000)
-    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    measured = cell.records(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
     e, rate, expected = np.array([0, 0.02, 0, 0, 0, 0.0]), np.zeros(6), []
     for _ in range(1000):
         expected.append(0.02 - e[1])
@@ -262,7 +262,7 @@ def test_a_moving_reference_is_fed_forward_with_its_acceleration():
     for _ in range(20):
         (s,) = maker.random(rng, speed=0.5, margin=0.5)
         law.on_activate([s], target)
-        inertia_inv = s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T
+        inertia_inv = s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T
         if np.linalg.eigvalsh(inertia_inv)[0] < 0.03:
             continue  # damped there
         law.update([s], target, PERIOD)
@@ -286,7 +286,7 @@ def test_nothing_is_fed_forward_to_an_arm_that_does_not_follow(held):
     maker = StateMaker()
     law = CartesianImpedance(maker.context, CartesianImpedanceParams())
     target, q = CartesianImpedance.Target(1), np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
-    (s,) = maker.at([q], None if held else [np.array([0, 0, 0, 1.72, 0, 0, 0])])
+    (s,) = maker.states_at([q], None if held else [np.array([0, 0, 0, 1.72, 0, 0, 0])])
     law.on_activate([s], target)
     if held:
         target.position_ee_in_base[0][1] += 0.2
@@ -340,7 +340,7 @@ def test_an_arm_drawn_beyond_its_reach_swung_for_seconds(make_cell, q, move, tur
     here = cell.pose("arm")
     cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
     cell.step(2500)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     assert cell.state("arm").fault == ""
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.08
 
@@ -385,7 +385,7 @@ def test_the_stiffest_spring_drew_joints_that_move_its_tool_little_into_velocity
     cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
-    _, rows = cell.rows()
+    _, rows = cell.records()
     used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
     assert 0.5 < used.max() < 0.95
 
@@ -398,7 +398,7 @@ def test_a_small_step_into_a_wall_hit_it_three_times_as_fast_as_its_spring_would
         step, (state,) = 0.025, bench.cell.loop.owners.active[0].states
         stiffness = CartesianImpedanceParams().stiffness[2]
         j = state.jacobian[2]
-        mass = 1.0 / (j @ np.linalg.solve(state.mass, j))
+        mass = 1.0 / (j @ np.linalg.solve(state.mass_matrix, j))
         speed = step * np.sqrt(stiffness / mass) / np.e
         here = bench.cell.pose("arm")
         bench.cell.set_target("arm", Pose(here.position - [0.0, 0.0, step], here.rotation))

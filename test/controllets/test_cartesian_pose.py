@@ -22,10 +22,10 @@ def make(model="fr3", **arm):
 
 
 def commands(cell, cycles):
-    found = [np.copy(cell.row()["arms"][0]["joint_command"])]
+    found = [np.copy(cell.latest_record()["arms"][0]["joint_command"])]
     for _ in range(cycles):
         cell.step(1)
-        found.append(np.copy(cell.row()["arms"][0]["joint_command"]))
+        found.append(np.copy(cell.latest_record()["arms"][0]["joint_command"]))
     return np.array(found)
 
 
@@ -54,12 +54,12 @@ def test_rates_move_the_tool_as_asked_and_leave_it_alone_in_the_nullspace(model)
         dq = ik.rate(q, here, rotation, twist, 20.0, posture, 1.0, free)
         assert ik.smallest == pytest.approx(smallest, rel=1e-6)
         h = 1e-6
-        (after,) = maker.at([q + h * dq])
+        (after,) = maker.states_at([q + h * dq])
         np.testing.assert_allclose((after.position_ee_in_base - here) / h, twist[:3], atol=1e-5)
         turn = (after.rotation_ee_in_base @ rotation.T - np.eye(3)) / h
         np.testing.assert_allclose([turn[2, 1], turn[0, 2], turn[1, 0]], twist[3:], atol=1e-5)
         rest = ik.rate(q, here, rotation, zero, 20.0, posture, 1.0, free)
-        (after,) = maker.at([q + h * rest])
+        (after,) = maker.states_at([q + h * rest])
         np.testing.assert_allclose(after.position_ee_in_base, here, atol=1e-5 * h * 10 + 1e-11)
         assert (np.linalg.norm(rest) > 1e-6) == (len(q) > 6)
 

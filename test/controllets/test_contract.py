@@ -11,7 +11,7 @@ from near_postures import arrived, near_postures
 
 from multipanda_py import registry, testing
 from multipanda_py.control.delay_margin import RADIUS_TOLERANCE, linearise
-from multipanda_py.testing import ContractBroken, StateMaker, check_bandwidth, check_contract
+from multipanda_py.testing import ContractViolation, StateMaker, check_bandwidth, check_contract
 
 pytestmark = pytest.mark.inline
 
@@ -35,7 +35,7 @@ def test_contract_with_two_and_three_arms(name, episodes):
     law = registry.find("controllets", name)
     for n in (2, 3):
         if law.min_arms <= n <= (law.max_arms or n):
-            check_contract(name, n_arms=n, seed=n, postures=episodes(0, 2))
+            check_contract(name, n_arms=n, seed=n, configurations=episodes(0, 2))
 
 
 @pytest.mark.parametrize(("name", "model"), every_nth(3, over_others(BUILT_IN)))
@@ -43,7 +43,9 @@ def test_contract_with_other_arms_beside_an_fr3(name, model, episodes):
     """A law of one arm has the other one."""
     law = registry.find("controllets", name)
     n = min(2, law.max_arms or 2)
-    check_contract(name, n_arms=n, seed=4, model=("fr3", model)[-n:], postures=episodes(1, 2))
+    check_contract(
+        name, n_arms=n, seed=4, model=("fr3", model)[-n:], configurations=episodes(1, 2)
+    )
 
 
 def test_the_contract_test_can_fail(monkeypatch):
@@ -55,19 +57,19 @@ def test_the_contract_test_can_fail(monkeypatch):
         target.q[0][0] += 0.01
 
     monkeypatch.setattr(law, "on_activate", seed_elsewhere)
-    with pytest.raises(ContractBroken, match="activation at rest"):
+    with pytest.raises(ContractViolation, match="activation at rest"):
         check_contract("joint_impedance")
 
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", TORQUE_LAWS)
 def test_no_gains_within_bounds_brake_too_fast_in_any_posture(name, episodes):
-    check_bandwidth(name, postures=episodes(1, 100), seed=7)
+    check_bandwidth(name, configurations=episodes(1, 100), seed=7)
 
 
 def test_a_law_that_brakes_too_fast_breaks_the_contract(monkeypatch):
     monkeypatch.setattr(testing, "MAX_BANDWIDTH", 50.0)
-    with pytest.raises(ContractBroken, match=r"\b\d+ 1/s .*\bq = "):
+    with pytest.raises(ContractViolation, match=r"\b\d+ 1/s .*\bq = "):
         check_bandwidth("joint_impedance")
 
 

@@ -57,10 +57,12 @@ def test_equation(n, turned, earlier, other):
         damping_ratio=0.8, internal_force_time=0.0, error_clip=np.full(6, 10.0),
     )  # fmt: skip
     law, target = (
-        CoupledImpedance(Context.of(PERIOD, arms), params),
+        CoupledImpedance(Context.from_arms(PERIOD, arms), params),
         ObjectTarget(n, n_joints=maker.joints),
     )
-    states = maker.at([arm.robot.ready + rng.normal(size=arm.n_joints) * 0.1 for arm in arms])
+    states = maker.states_at(
+        [arm.robot.ready + rng.normal(size=arm.n_joints) * 0.1 for arm in arms]
+    )
     law.on_activate(states, target)
     world0 = [bases[i] @ Pose(s.position_ee_in_base.copy(), s.rotation_ee_in_base.copy())
               for i, s in enumerate(states)]  # fmt: skip
@@ -68,7 +70,7 @@ def test_equation(n, turned, earlier, other):
     grasps = [(w.position - centre, w.rotation) for w in world0]
     for _ in range(earlier):
         law.update(states, target, PERIOD)
-    states = maker.at(
+    states = maker.states_at(
         [s.q + rng.normal(size=s.n_joints) * 0.01 for s in states],
         [rng.normal(size=s.n_joints) * 0.2 for s in states],
     )
@@ -92,7 +94,9 @@ def test_equation(n, turned, earlier, other):
         [np.block([[np.eye(3), -skew(lever)], [np.zeros((3, 3)), np.eye(3)]]) for lever in levers]
     )
     inertias = [
-        turns[i] @ np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T) @ turns[i].T
+        turns[i]
+        @ np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T)
+        @ turns[i].T
         for i, s in enumerate(states)
     ]
     inertia = block(inertias)
@@ -136,7 +140,11 @@ def test_equation(n, turned, earlier, other):
 def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
     maker = StateMaker(n)
     law = CoupledImpedance(maker.context, CoupledImpedanceParams())
-    states, target, done = maker.at([maker.context.arms[0].robot.ready] * n), ObjectTarget(n), []
+    states, target, done = (
+        maker.states_at([maker.context.arms[0].robot.ready] * n),
+        ObjectTarget(n),
+        [],
+    )
     law.on_activate(states, target)
     law.update(states, target, PERIOD)  # all at once
     for place, damper in enumerate(law.dampers):
@@ -233,9 +241,9 @@ def test_the_turns_of_dampers_went_on_over_activations(make_cell):
         for _ in range(earlier):
             pair.update()
         pair.activate()
-        start = cell.rows()[0]
+        start = cell.records()[0]
         cell.step(20)
-        found.append(cell.rows(start)[1]["arms"]["tau"].copy())
+        found.append(cell.records(start)[1]["arms"]["tau"].copy())
         cell.close()
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])

@@ -14,7 +14,7 @@ from multipanda_py.controllets.cartesian_impedance import (
 )
 from multipanda_py.controllets.joint_impedance import JointImpedance, JointImpedanceParams
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
-from multipanda_py.targets import JointTarget, MovingCartesianTarget
+from multipanda_py.targets import CartesianImpedanceTarget, JointTarget
 from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
@@ -61,7 +61,7 @@ def test_joint_impedance(pair):
         law.update(states, target, PERIOD)
         for arm, s in enumerate(states):
             k, z = (np.diag(gain) for gain in gains[arm])
-            k, d = impedance(s.mass, k, z)
+            k, d = impedance(s.mass_matrix, k, z)
             expected = k @ (target.q[arm] - s.q) + d @ (target.dq[arm] - s.dq)
             assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-9)
 
@@ -81,14 +81,14 @@ def test_cartesian_impedance(frame, pair):
             error_clip=np.full(6, 10.0),
         )
         law = CartesianImpedance(maker.context, params)
-        target = MovingCartesianTarget(2, n_joints=maker.joints)
+        target = CartesianImpedanceTarget(2, n_joints=maker.joints)
         states = maker.random(rng, speed=rng.choice([1.0, 3.0]))
         for arm in range(2):
             target.position_ee_in_base[arm][:] = rng.normal(size=3)
             target.rotation_ee_in_base[arm][:] = random_rotation(rng)
         law.update(states, target, PERIOD)
         for arm, s in enumerate(states):
-            j, m = s.jacobian, s.mass
+            j, m = s.jacobian, s.mass_matrix
             r, r_d = s.rotation_ee_in_base, target.rotation_ee_in_base[arm]
             inverse = j @ np.linalg.inv(m) @ j.T
             if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.MIN_MANIPULABILITY:
@@ -117,12 +117,12 @@ def test_cartesian_impedance(frame, pair):
 
 @pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 3.0, np.pi - 1e-6, np.pi])
 def test_rotation_error_up_to_half_a_turn(angle):
-    (state,) = StateMaker().at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
+    (state,) = StateMaker().states_at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
     axis = np.array([1.0, 2.0, -0.5])
     axis /= np.linalg.norm(axis)
     skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
     turn = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
-    law, target = CartesianImpedance(CONTEXT[1], SOFT), MovingCartesianTarget(1)
+    law, target = CartesianImpedance(CONTEXT[1], SOFT), CartesianImpedanceTarget(1)
     law.on_activate([state], target)
     target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
     law.update([state], target, PERIOD)

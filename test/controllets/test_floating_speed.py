@@ -15,7 +15,7 @@ def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm
     laws = {"law": {"type": "gravity_compensation"}}
     cell = make_cell(arms={"arm": {"perturbation": arm}}, controllets=laws, active=["arm/law"])
     cell.step(1500)
-    dq = cell.rows()[1]["arms"]["dq"][:, 0]
+    dq = cell.records()[1]["arms"]["dq"][:, 0]
     assert 0.3 < np.abs(dq).max() < 1.3
     assert cell.state("arm").fault == ""
 
@@ -37,7 +37,7 @@ def test_a_leader_that_nobody_held_ran_away_with_an_untold_load(make_cell, leade
     }
     cell = make_cell(arms=arms, controllets=laws, active=["law"])
     cell.step(1500)
-    dq = cell.rows()[1]["arms"]["dq"][:, 0]
+    dq = cell.records()[1]["arms"]["dq"][:, 0]
     assert 0.3 < np.abs(dq).max() < 1.3
     assert not cell.state("left").fault
     assert not cell.state("right").fault

@@ -27,7 +27,7 @@ def test_equation_in_contact(frame):
     """Across the force the impedance, along it the controlled force and its damper alone."""
     maker = StateMaker()
     rng = np.random.default_rng(1)
-    (state,) = maker.at([READY], [rng.normal(size=7) * 0.1])
+    (state,) = maker.states_at([READY], [rng.normal(size=7) * 0.1])
     params = ForceImpedanceParams(kp=0.5, ki=0.0, gain_frame=frame)
     law = ForceImpedance(maker.context, params)
     target = ForceTarget(1)
@@ -43,11 +43,11 @@ def test_equation_in_contact(frame):
     j, size = state.jacobian, np.linalg.norm(wrench)
     turn = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
     k = turn @ np.diag([400.0, 400, 400, 20, 20, 20]) @ turn.T
-    w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass) @ j.T @ root(k))
+    w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass_matrix) @ j.T @ root(k))
     damping = 2.0 * root(k) @ v @ np.diag(w**-0.5) @ v.T @ root(k)
     twist, across = j @ state.dq, np.eye(6) - np.outer(u, u)
     error = np.array([0.03, 0.02, -0.05, 0.1, 0.0, -0.05])
-    mass = 1.0 / (u @ j @ np.linalg.inv(state.mass) @ j.T @ u)
+    mass = 1.0 / (u @ j @ np.linalg.inv(state.mass_matrix) @ j.T @ u)
     pushed = size + 0.5 * (size - 8.0) - 30.0 * mass * (u @ twist)
     expected = j.T @ (across @ k @ across @ error - damping @ twist + pushed * u)
     assert np.allclose(law.tau[0], expected, atol=1e-6)
@@ -65,9 +65,9 @@ def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
     cell = make_cell(controllets={"force": law}, active=["left/force"])
     before = cell.pose("left").position
     cell.set_target("left", wrench=[0.0, 0.0, -30.0, 0.0, 0.0, 0.0])
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(1500)
-    rows = cell.rows(start)[1]["arms"][:, 0]
+    rows = cell.records(start)[1]["arms"][:, 0]
     fall = before[2] - rows["position_ee_in_base"][:, 2].min()
     assert 0.01 < fall < 0.05
     assert np.linalg.norm(rows["twist_ee_in_base"][:, :3], axis=1).max() < 0.5
@@ -113,7 +113,7 @@ def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
     cell.step(5)
     work = largest = 0.0
     granted = 2 * 3.0  # both tanks together, at most
-    start, rows = cell.rows()[0], None
+    start, rows = cell.records()[0], None
     for _ in range(20):
         pose = cell.pose("arm")
         goal = pose.position + rng.normal(size=3) * 0.06
@@ -127,7 +127,7 @@ def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
         cell.step(150)
         if cell.state("arm").fault:
             pytest.fail(str(cell.events()))
-        start, rows = cell.rows(start)
+        start, rows = cell.records(start)
         tau, dq = rows["arms"]["tau"][:, 0], rows["arms"]["dq"][:, 0]
         # The torque of a cycle acts until the next: its work is with the mean velocity.
         following = np.vstack([dq[1:], dq[-1:]])
@@ -198,10 +198,10 @@ def test_the_spring_does_not_add_to_the_force(rig, height):
     forces, _ = bench.step(2500)
     assert forces[-500:] == pytest.approx(10.0, abs=0.2)
     assert forces.max() < 20.0
-    start = bench.cell.rows()[0]
+    start = bench.cell.records()[0]
     bench.press(0.0)
     forces, heights = bench.step(1000)
-    tau = bench.cell.rows(start)[1]["arms"]["tau"][:, 0]
+    tau = bench.cell.records(start)[1]["arms"]["tau"][:, 0]
     assert np.abs(np.diff(tau, axis=0)).max() < 0.2
     assert forces.max() < 11.0
     assert np.abs(np.diff(heights)).max() < 0.03 * PERIOD
@@ -299,7 +299,7 @@ def book(seed, cycles=500):
     maker = StateMaker()
     q = READY + rng.normal(size=7) * 0.2
     dq = rng.normal(size=7) * 0.2 * (rng.random() < 0.5)
-    (state,) = maker.at([q], [dq])
+    (state,) = maker.states_at([q], [dq])
     params = ForceImpedanceParams(
         damping_ratio=np.full(6, rng.choice([0.0, 0.0, 0.1, 1.0])), tank_power=0.0,
         tank_start=float(rng.choice([0.02, 0.1, 1.0])), tank_max=float(rng.choice([0.1, 3.0])),
@@ -338,10 +338,10 @@ def book(seed, cycles=500):
         law.update([state], target, PERIOD)
         tau = law.tau[0]
         outside = push + state.jacobian.T @ wrench - state.coriolis
-        after = np.clip(dq + PERIOD * np.linalg.solve(state.mass, tau + outside), -4, 4)
+        after = np.clip(dq + PERIOD * np.linalg.solve(state.mass_matrix, tau + outside), -4, 4)
         work += float(tau @ (dq + after)) * 0.5 * PERIOD
         dq, q = after, q + PERIOD * after
-        maker.at([q], [dq])
+        maker.states_at([q], [dq])
         (arm,) = law.arms
         worst = max(worst, work - arm.tank.granted - arm.force.tank.granted)
     return worst

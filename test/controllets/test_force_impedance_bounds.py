@@ -47,7 +47,7 @@ def test_the_stiffest_spring_drew_fast_joints_into_velocity_limit(make_cell, q, 
     cell = stepped(make_cell, q, move, turn, LATE)
     cell.step(1200)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
-    _, rows = cell.rows()
+    _, rows = cell.records()
     used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
     assert 0.5 < used.max() < 0.95
 
@@ -57,7 +57,7 @@ def test_an_arm_drawn_beyond_its_reach_still_swung_after_two_seconds(make_cell):
     q = [1.1809, -1.4078, 0.5573, -1.724, 0.6379, 1.5036, 2.0084]
     cell = stepped(make_cell, q, [0.0084, -0.0125, 0.1462], [-0.1033, -0.4436, -0.3719], {})
     cell.step(2000)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.05
 
 

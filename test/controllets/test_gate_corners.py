@@ -19,7 +19,7 @@ from multipanda_py.control.reference.governor_base import GovernorParams
 from multipanda_py.control.reference.trajectory_monitor import MotionState
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
-from multipanda_py.robots import READY_POSTURE as Q_READY
+from multipanda_py.robots import READY_CONFIGURATION as Q_READY
 from multipanda_py.robots.franka import FR3_LIMITS
 
 GATE = GateConfig()
@@ -35,7 +35,7 @@ def rest(cell, seconds=4.0, names=("arm",)):
     for _ in range(round(seconds / 0.25)):
         cell.step(250)
         assert all(cell.state(n).fault == "" for n in names), [e.text for e in cell.events()]
-        if np.abs(cell.rows()[1]["arms"]["dq"][-200:]).max() < SLOWEST:
+        if np.abs(cell.records()[1]["arms"]["dq"][-200:]).max() < SLOWEST:
             return
     raise AssertionError(f"still moves at {[cell.state(n).dq.round(3).tolist() for n in names]}")
 
@@ -67,7 +67,7 @@ def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopp
                 fastest = speed
                 cell.step(20)
             assert fastest > 1.0
-            cell.follow("arm", [])
+            cell.follow_trajectory("arm", [])
         rest(cell)
         if not stopped:
             if cell.report("arm/law")["state"] == MotionState.RUNNING:  # its own links are near
@@ -107,7 +107,7 @@ def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, par
             most = max(most, rig.step(1000)[0].max())
         rig.cell.set_target("arm", wrench=[0.0] * 6)
         rig.step(1500)
-        fault, dq = rig.cell.state("arm").fault, rig.cell.rows()[1]["arms"]["dq"][-200:]
+        fault, dq = rig.cell.state("arm").fault, rig.cell.records()[1]["arms"]["dq"][-200:]
         rig.close()
         assert fault == ""
         assert np.abs(dq).max() < SLOWEST

@@ -23,7 +23,7 @@ HOLDS = ("none", "position", "orientation", "plane")
 
 def started(speed=0.0, **params):
     maker = StateMaker()
-    states = maker.at([READY], [np.full(7, speed)])
+    states = maker.states_at([READY], [np.full(7, speed)])
     law = GravityCompensation(maker.context, GravityCompensationParams(**params))
     target = HeldPose(1)
     law.on_activate(states, target)
@@ -35,7 +35,7 @@ def dense(state, stiffness, ratio, e):
     w, s = np.linalg.eigh(stiffness)
     s, k = s[:, w > 1e-9], np.diag(w[w > 1e-9])
     inertia = np.linalg.inv(
-        s.T @ state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T @ s
+        s.T @ state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T @ s
     )
     half = root(inertia)
     inverse = np.linalg.inv(half)
@@ -56,7 +56,7 @@ def test_the_equation(hold, keep):
         here = states[0].position_ee_in_base.copy()
         turn = states[0].rotation_ee_in_base.copy()
         speeds = rng.uniform(-0.5, 0.5, 7)
-        (state,) = maker.at([READY + rng.uniform(-0.05, 0.05, 7)], [speeds])
+        (state,) = maker.states_at([READY + rng.uniform(-0.05, 0.05, 7)], [speeds])
         law.update([state], target, PERIOD)
         n = normal / np.linalg.norm(normal)
         p = {"position": np.eye(3), "plane": np.outer(n, n)}.get(hold, np.zeros((3, 3)))
@@ -86,7 +86,7 @@ def test_activation_at_rest_moves_nothing_whatever_is_held(hold):
 
 def test_nobody_can_write_the_reference():
     assert HeldPose.channels == ()
-    assert hasattr(HeldPose(1), "posture")
+    assert hasattr(HeldPose(1), "nullspace_configuration")
 
 
 def change(law, **params):
@@ -99,7 +99,7 @@ def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
     law.update(states, target, PERIOD)
     elsewhere = READY + 0.3
     for _ in range(3):
-        law.update(maker.at([elsewhere]), target, PERIOD)
+        law.update(maker.states_at([elsewhere]), target, PERIOD)
     change(law, hold="position", keep_orientation=True)
     for _ in range(300):
         law.update(states, target, PERIOD)
@@ -110,7 +110,7 @@ def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
 @pytest.mark.parametrize("after", HOLDS)
 def test_holds_change_without_a_torque_step(before, after):
     maker, law, target, _ = started(hold=before, gain_time=0.1)
-    moved = maker.at([READY + 0.02], [np.full(7, 0.05)])
+    moved = maker.states_at([READY + 0.02], [np.full(7, 0.05)])
     torques = []
     for cycle in range(200):
         if cycle == 20:
@@ -125,7 +125,7 @@ def test_holds_change_without_a_torque_step(before, after):
 
 def test_a_plane_without_a_normal_holds_nothing():
     maker, law, target, _ = started(hold="plane", normal=np.zeros(3))
-    law.update(maker.at([READY + 0.02], [np.full(7, 0.1)]), target, PERIOD)
+    law.update(maker.states_at([READY + 0.02], [np.full(7, 0.1)]), target, PERIOD)
     assert np.abs(law.tau[0]).max() == 0.0
 
 
@@ -204,11 +204,11 @@ def test_damping_slows_and_a_hold_set_under_way_stops(make_cell):
     arm.push(0.4, force=(0, 6.0, 0))
     fast = np.abs(arm.cell.state("arm").dq).max()
     assert fast > 0.1
-    start, _ = arm.cell.rows()
+    start, _ = arm.cell.records()
     arm.cell.set_parameters("arm/law", {"hold": "position", "keep_orientation": True})
     arm.push(0.01)
     arm.push(3.0)
-    _, rows = arm.cell.rows(start)
+    _, rows = arm.cell.records(start)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.5
     speed = arm.cell.state("arm").twist_ee_in_base
     assert np.abs(speed).max() < 2e-2

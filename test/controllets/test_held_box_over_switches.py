@@ -8,7 +8,7 @@ import pytest
 from held_box import BASES, BOTH, LAWS, HeldBox
 
 from multipanda_py import registry
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
@@ -79,16 +79,16 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
     target = law_class.Target(n)
     ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
     for _ in range(5):
-        states = maker.at([ready + rng.normal(size=7) * 0.2 for _ in range(n)])
+        states = maker.states_at([ready + rng.normal(size=7) * 0.2 for _ in range(n)])
         hands = np.array([s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)])
         wrenches = rng.normal(size=(n, 6)) * [4, 4, 4, 0.4, 0.4, 0.4]
         wrenches[:, :3] += 20.0 * (hands.mean(axis=0) - hands)
-        handovers = [Handover(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
+        handovers = [BumplessTransfer(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
         for wrench, state in zip(wrenches, states):
             state.tau_ext[:] = -wrench @ state.jacobian
             state.wrench_ext_in_base[:] = -wrench
         law.on_activate(states, target)
-        assert "internal force continues with" in law.on_handover(states, target, handovers)
+        assert "internal force continues with" in law.on_transfer(states, target, handovers)
         law.update(states, target, 1e-3)
         assert law.measured == pytest.approx(target.internal_force[0], abs=1e-6)
         for tau, handover in zip(law.tau, handovers):

@@ -226,7 +226,7 @@ def test_hold_stops_an_arm_whose_commands_are_late(late, episodes):
 
 def straight(state):
     """Brake all joints in proportion: along a straight line."""
-    momentum = state.mass @ state.dq
+    momentum = state.mass_matrix @ state.dq
     size = np.maximum(np.abs(momentum), 1e-9)
     limits = state.limits
     share = min(
@@ -237,7 +237,7 @@ def straight(state):
 
 def joint_by_joint(state):
     """Brake each joint as if it were alone, with all that its torque and rate allow."""
-    light = 1.0 / np.diag(np.linalg.inv(state.mass))
+    light = 1.0 / np.diag(np.linalg.inv(state.mass_matrix))
     size = light * np.abs(state.dq)
     root = np.sqrt(2.0 * state.limits.torque_rate * size)
     return -np.sign(state.dq) * np.minimum(np.minimum(200.0 * size, root), state.limits.torque)
@@ -245,7 +245,7 @@ def joint_by_joint(state):
 
 def by_momentum(state):
     """Take every joint's momentum away with all that its torque and rate allow."""
-    momentum = state.mass @ state.dq
+    momentum = state.mass_matrix @ state.dq
     size = np.abs(momentum)
     root = np.sqrt(2.0 * state.limits.torque_rate * size)
     return -np.sign(momentum) * np.minimum(np.minimum(200.0 * size, root), state.limits.torque)

@@ -23,7 +23,7 @@ def rows(cell, cycles, **target):
         if target and k % 50 == 0:
             cell.set_target("left", **target)
         cell.step(1)
-        found.append(np.copy(cell.row()["arms"][0]))
+        found.append(np.copy(cell.latest_record()["arms"][0]))
     return np.array(found)
 
 

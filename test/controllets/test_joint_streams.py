@@ -32,12 +32,12 @@ def one_arm(make_cell, arm):
 def followed(cell, q, dq, rate, seed=1):
     """Stream a motion from where the arm is; return measured positions and velocities."""
     start, came = cell.state("arm").q.copy(), arrivals(np.random.default_rng(seed), len(q), rate)
-    first, _ = cell.rows()
+    first, _ = cell.records()
     for k in range(len(q)):
         if k in came:
             cell.set_target("arm", q=start + q[k], dq=None if dq is None else dq[k])
         cell.step()
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     assert cell.state("arm").fault == ""
     return rows["arms"]["q"][:, 0] - start, rows["arms"]["dq"][:, 0]
 
@@ -66,9 +66,9 @@ def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cel
     start = cell.state("arm").q.copy()
     followed(cell, q, None, rate)
     goal = q[max(arrivals(np.random.default_rng(1), 600, rate)), 0]
-    first, _ = cell.rows()
+    first, _ = cell.records()
     cell.step(1500)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     places = rows["arms"]["q"][:, 0, 0] - start[0]
     assert abs(places[-1] - goal) < 1e-3
     assert places.max() - goal < most
@@ -83,7 +83,7 @@ def test_a_stream_into_a_joint_limit_does_not_carry_the_joint_past_it(make_cell,
     limit = FR3_LIMITS.upper[joint]
     places = np.arange(start[joint], limit + 0.2, 0.95e-3)
     came = arrivals(np.random.default_rng(0), len(places), 30.0)
-    refused, first = 0, cell.rows()[0]
+    refused, first = 0, cell.records()[0]
     for k, place in enumerate(places):
         if k in came:
             q = start.copy()
@@ -94,7 +94,7 @@ def test_a_stream_into_a_joint_limit_does_not_carry_the_joint_past_it(make_cell,
                 refused += 1
         cell.step()
     cell.step(500)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     assert refused > 0
     assert rows["arms"]["q"][:, 0, joint].max() < limit + 1e-3
 
@@ -104,14 +104,14 @@ def test_targets_that_jump_about_are_not_taken_for_a_stream(make_cell, rate):
     rng, cell = np.random.default_rng(5), one_arm(make_cell, "late")
     start = cell.state("arm").q.copy()
     low = high = start
-    first, _ = cell.rows()
+    first, _ = cell.records()
     for _ in range(int(1.5 * rate)):
         goal = start + rng.uniform(-0.35, 0.35, 7)
         low, high = np.minimum(low, goal), np.maximum(high, goal)
         cell.set_target("arm", q=goal)
         cell.step(int(1000 / rate))
     cell.step(1000)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     q = rows["arms"]["q"][:, 0]
     assert (q < high + 1e-3).all()
     assert (q > low - 1e-3).all()
@@ -124,9 +124,9 @@ def test_a_jump_within_a_stream_is_made_with_the_bounds_of_any_jump(make_cell):
     q, _ = strokes(np.random.default_rng(1), 3200)
     q[1200:] += 0.25 * np.array([1, -1, 1, 1, -1, 1, 1])
     cell = one_arm(make_cell, "ideal")
-    first, _ = cell.rows()
+    first, _ = cell.records()
     measured, _ = followed(cell, q, None, 100.0)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
     assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
     assert np.abs(measured[-300:] - q[-330:-30]).max() < 0.02

@@ -61,8 +61,10 @@ def test_law_against_dense_equation(feedforward):
             (s,) = maker.random(rng, speed=1.0)
             law.update([s], target, PERIOD)
             q, dq, ddq = evaluate(path, np.array([cycle * PERIOD]))[0]
-            k, d = impedance(s.mass, np.diag(params.stiffness), np.diag(params.damping_ratio))
-            expected = k @ (q - s.q) + d @ (dq - s.dq) + feedforward * (s.mass @ ddq)
+            k, d = impedance(
+                s.mass_matrix, np.diag(params.stiffness), np.diag(params.damping_ratio)
+            )
+            expected = k @ (q - s.q) + d @ (dq - s.dq) + feedforward * (s.mass_matrix @ ddq)
             assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-8)
 
 
@@ -76,7 +78,7 @@ def test_targets_leave_nothing_behind():
     rng = np.random.default_rng(2)
     maker = StateMaker()
     law, target = JointTrajectory(maker.context, JointTrajectoryParams()), TrajectoryTarget(1)
-    (s,) = maker.at([READY])
+    (s,) = maker.states_at([READY])
     law.on_activate([s], target)
     rows = complete(np.arange(128) * 0.1, np.cumsum(rng.normal(size=(128, 7)) * 0.01, axis=0))
     write(target, rows)
@@ -114,11 +116,11 @@ def running(make_cell, **params):
 @pytest.mark.parametrize("speed", [0.3, 0.7])
 def test_posture_is_reached_within_the_limits(make_cell, speed):
     cell, q = running(make_cell, velocity_scaling=speed)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.set_target("left", q=q + STEP)
     cell.step(1)
     cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 4.0, "end")
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert motion_state(cell) is MotionState.DONE
     assert cell.report("left/jt")["max error [rad]"] < 2e-3
     assert np.abs(cell.state("left").q - q - STEP).max() < 1e-3
@@ -147,11 +149,11 @@ def test_of_a_posture_and_a_trajectory_in_one_cycle_the_trajectory_was_followed(
     """Also where the posture was asked for last; and both were counted as motions."""
     cell, q = running(make_cell)
     cell.set_target("left", q=q - 0.2 * STEP)
-    cell.follow("left", complete([0.0, 0.5], [q, q + 0.1 * STEP]))
+    cell.follow_trajectory("left", complete([0.0, 0.5], [q, q + 0.1 * STEP]))
     cell.step(700)
     assert np.abs(cell.state("left").q - q - 0.1 * STEP).max() < 2e-3
     assert cell.report("left/jt").value(MOTIONS) == 1
-    cell.follow("left", complete([0.0, 0.5], [q + 0.1 * STEP, q]))
+    cell.follow_trajectory("left", complete([0.0, 0.5], [q + 0.1 * STEP, q]))
     cell.set_target("left", q=q - 0.2 * STEP)  # which is the newer one now
     cell.step(3000)
     assert np.abs(cell.state("left").q - q + 0.2 * STEP).max() < 2e-3
@@ -163,10 +165,10 @@ def test_trajectory_is_tracked_in_space_and_time(make_cell):
     times = np.linspace(0.0, 3.0, 31)
     swing = (1.0 - np.cos(2 * np.pi * times / 3.0))[:, None] / 2
     rows = complete(times, q + 0.5 * STEP * swing)
-    start, _ = cell.rows()
-    cell.follow("left", rows)
+    start, _ = cell.records()
+    cell.follow_trajectory("left", rows)
     cell.step(3100)
-    _, record = cell.rows(start)
+    _, record = cell.records(start)
     assert motion_state(cell) is MotionState.DONE
     report = cell.report("left/jt")
     assert report["duration [s]"] == 3.0
@@ -181,7 +183,7 @@ def test_without_feedforward_the_same_path_is_tracked_less_well(make_cell):
     errors = []
     for feedforward in (True, False):
         cell, q = running(make_cell, feedforward=feedforward)
-        cell.follow("left", complete([1.0], [q + 0.3 * STEP]))
+        cell.follow_trajectory("left", complete([1.0], [q + 0.3 * STEP]))
         cell.step(1200)
         errors.append(cell.report("left/jt")["max error [rad]"])
     assert errors[0] < 0.2 * errors[1]
@@ -192,12 +194,12 @@ def test_stop_on_the_way_is_smooth(make_cell):
     cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     moving = np.abs(cell.state("left").dq).max()
     assert moving > 0.5
-    cell.follow("left", [])
+    cell.follow_trajectory("left", [])
     cell.step(600)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     rates = rows["arms"]["dq"][:, 0]
     assert np.abs(rates[-1]).max() < 1e-2
     assert np.abs(rates).max() < 1.2 * moving
@@ -214,16 +216,16 @@ def push(cell, force):
 @pytest.mark.sim
 def test_arm_that_is_held_back_gives_way(make_cell):
     cell, q = running(make_cell, path_tolerance=[0.04] * 7, contact_torque=[0.0] * 7)
-    cell.follow("left", complete([2.0], [q + 0.5 * STEP]))
+    cell.follow_trajectory("left", complete([2.0], [q + 0.5 * STEP]))
     cell.step(400)
     push(cell, [0.0, -60.0, -60.0])
     cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 2.0, "end")
     assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
-    start, _ = cell.rows()
+    start, _ = cell.records()
     here = cell.state("left").q
     push(cell, [0.0, 0.0, 0.0])
     cell.step(1500)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
     assert np.abs(rows["arms"]["dq"][-1, 0]).max() < 1e-2
     assert np.abs(cell.state("left").q - here).max() < 0.1
@@ -242,7 +244,7 @@ def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
     cell = make_cell(ARM, laws, active=["left/jt"], objects={"table": table})
     cell.step(5)
     down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
-    cell.follow("left", complete([2.0], [cell.state("left").q + down]))
+    cell.follow_trajectory("left", complete([2.0], [cell.state("left").q + down]))
     pressed = 0.0
     for _ in range(30):
         cell.step(100)
@@ -268,8 +270,8 @@ def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, se
     cell.step(5)
     down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
     q = cell.state("left").q
-    cell.follow("left", complete([6.0], [q + down]))
-    start, _ = cell.rows()
+    cell.follow_trajectory("left", complete([6.0], [q + down]))
+    start, _ = cell.records()
     cell.step(5)
     cell.wait(lambda: motion_state(cell) is not MotionState.RUNNING, 7.0, "end")
     assert motion_state(cell) is MotionState.CONTACT
@@ -282,7 +284,7 @@ def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, se
         assert report["contact joint"] == 0.0
         assert report["contact [Nm, N]"] > 25.0
     cell.step(1500)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     felt = np.abs(rows["arms"]["tau_ext"][:, 0])
     assert felt.max() > 5.0
     assert (felt.max(axis=0) < np.array(LIBFRANKA)).all()
@@ -302,11 +304,11 @@ def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(mak
     q = cell.state("left").q
     assert np.abs(cell.state("left").tau_ext)[0] > 16.0
     around = np.array([0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    cell.follow("left", complete([1.0], [q + around]))
+    cell.follow_trajectory("left", complete([1.0], [q + around]))
     cell.step(900)
     assert motion_state(cell) is MotionState.RUNNING
     cell.step(400)
-    cell.follow("left", complete([1.0], [q]))
+    cell.follow_trajectory("left", complete([1.0], [q]))
     cell.step(600)
     assert motion_state(cell) is MotionState.CONTACT
     joint = int(cell.report("left/jt")["contact joint"])
@@ -324,7 +326,7 @@ def test_goal_that_is_not_met_in_time(make_cell):
         ({"goal_tolerance": 0.3}, MotionState.DONE),
         ({"goal_tolerance": -1.0}, MotionState.DONE),
     ):
-        cell.follow("left", complete([0.5], [q]), **asked)
+        cell.follow_trajectory("left", complete([0.5], [q]), **asked)
         cell.step(450)
         assert motion_state(cell) is MotionState.RUNNING
         cell.step(200)
@@ -336,10 +338,10 @@ def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
     cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.switch(["left/jt"], ["left/jt"])
     cell.step(600)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     rates = rows["arms"]["dq"][:, 0]
     assert np.abs(rates[-1]).max() < 1e-2
     assert (np.abs(np.diff(rates, axis=0)) / PERIOD < 1.3 * LIMIT.acceleration).all()
@@ -362,7 +364,7 @@ def test_stiffest_joints_report_the_share_that_the_posture_leaves(make_cell):
     cell = make_cell(LIGHT, laws, [])
     notices = cell.switch(["left/jt"]).notices
     cell.step(1)
-    mass = cell.loop.arms[0].state.mass
+    mass = cell.loop.arms[0].state.mass_matrix
     root = np.diag(np.sqrt(MOST))
     share = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
     assert share < 0.95

@@ -37,20 +37,22 @@ def test_law_against_dense_equation():
         )
         law, target = JointVelocity(maker.context, params), JointTarget(2)
         q = [s.q.copy() for s in maker.random(rng, margin=0.3)]
-        law.on_activate(maker.at(q), target)
+        law.on_activate(maker.states_at(q), target)
         wanted = rng.uniform(-1, 1, (2, 7))
         for arm in range(2):
             ask(law, target, wanted[arm], arm)
         reference, rate = np.array(q), np.zeros((2, 7))
         for _ in range(50):
-            states = maker.at(list(np.array(q) + rng.uniform(-0.01, 0.01, (2, 7))),
+            states = maker.states_at(list(np.array(q) + rng.uniform(-0.01, 0.01, (2, 7))),
                               list(rng.uniform(-0.5, 0.5, (2, 7))))  # fmt: skip
             law.update(states, target, PERIOD)
             step = 0.2 * LIMIT.acceleration * PERIOD
             rate = rate + np.clip(wanted - rate, -step, step)
             reference = reference + rate * PERIOD
         for arm, s in enumerate(states):
-            k, d = impedance(s.mass, np.diag(params.stiffness), np.diag(params.damping_ratio))
+            k, d = impedance(
+                s.mass_matrix, np.diag(params.stiffness), np.diag(params.damping_ratio)
+            )
             expected = k @ (reference[arm] - s.q) + d @ (rate[arm] - s.dq)
             assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-8)
 
@@ -70,7 +72,7 @@ def follow(law, target, state, cycles, wanted=None):
 
 def started(q=READY, **params):
     maker = StateMaker()
-    (state,) = maker.at([q])
+    (state,) = maker.states_at([q])
     law, target = JointVelocity(maker.context, JointVelocityParams(**params)), JointTarget(1)
     law.on_activate([state], target)
     return law, target, state
@@ -130,13 +132,13 @@ def test_reference_does_not_run_away_from_an_arm_that_is_held():
 @pytest.mark.sim
 def test_arm_tracks_and_stops(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
-    start, _ = cell.rows()
+    start, _ = cell.records()
     for _ in range(40):
         cell.set_target("left", dq=WANTED)
         cell.step(20)
     assert np.abs(cell.state("left").dq - WANTED).max() < 1e-2
     cell.step(500)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert np.abs(cell.state("left").dq).max() < 1e-2
     rates = rows["arms"]["dq"][:, 0]
     assert np.abs(np.diff(rates, axis=0)).max() / PERIOD < 1.3 * 0.3 * LIMIT.acceleration.max()
@@ -163,9 +165,9 @@ def test_taking_over_a_moving_arm_brakes_without_a_jerk(make_cell):
     for _ in range(25):
         cell.set_target("left", dq=WANTED)
         cell.step(20)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.switch(["left/jv"], ["left/jv"])
     cell.step(400)
-    _, rows = cell.rows(start - 1)
+    _, rows = cell.records(start - 1)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.5
     assert np.abs(cell.state("left").dq).max() < 1e-2

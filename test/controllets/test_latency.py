@@ -169,7 +169,7 @@ def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, mod
             cell.step(600)
             for _ in range(900):
                 cell.step(1)
-                found.append(cell.row()["arms"][0].copy())
+                found.append(cell.latest_record()["arms"][0].copy())
             found = np.array(found)
             assert [str(event) for event in cell.events() if event.event.is_fault] == []
             if law == "joint_position":

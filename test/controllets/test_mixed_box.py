@@ -71,8 +71,8 @@ def test_free_hands_of_two_kinds_do_not_swing_with_5_ms_of_delay(make_cell, late
     cell.step(30)
     cell.simulation.apply_wrench(hand)
     cell.step(970)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(200)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert not any(cell.state(arm).fault for arm in BOTH)
     assert np.abs(rows["arms"]["dq"]).max() < 0.02

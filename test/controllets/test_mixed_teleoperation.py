@@ -62,9 +62,9 @@ def test_a_leader_feels_the_table_that_a_follower_of_another_kind_presses_on(mak
     table = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [x, y - 0.4, z - 0.08]}
     cell, flange = running(make_cell, pair, {"table": table}, feedback=0.5)
     cell.simulation.apply_wrench(flange["left"], [0.0, 0.0, -6.0])
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(3000)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert cell.report("tele")["reflected force [N]"] == pytest.approx(6.0, rel=0.05)
     pressed = cell.simulation.contact_force("table")[2]
     assert pressed == pytest.approx(-(6.0 / 0.5 + 2.0), rel=0.05)  # the deadband is taken off

@@ -71,9 +71,9 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
         return None
     used, still = 0.0, 0
     for _ in range(round(seconds / 0.1)):
-        count = cell.rows()[0]
+        count = cell.records()[0]
         cell.step(100)
-        dq = cell.rows(count)[1]["arms"]["dq"][..., : limits.n_joints]
+        dq = cell.records(count)[1]["arms"]["dq"][..., : limits.n_joints]
         used = max(used, float((np.abs(dq) / limits.velocity).max()))
         still = still + 1 if np.abs(dq).max() < STILL else 0
         if still == STILL_FOR or any(cell.state(name).fault for name in arms):
@@ -137,7 +137,7 @@ def test_an_elbow_ran_away_from_a_posture_spring_of_another_robot(make_cell, q, 
 def test_default_posture_springs_bear_what_a_model_may_lack(model):
     """Half a radian of deflection exerts the maximum, which no joint takes for large."""
     robot = StateMaker(1, model).context.arms[0].robot
-    most, stiffness = np.array([robot.figure("lacking_torque"), robot.figure("posture_stiffness")])
+    most, stiffness = np.array([robot.value("lacking_torque"), robot.value("posture_stiffness")])
     torque = robot.limits.torque
     assert (most > 1.5 * SHARE * torque).all()
     assert (most <= 0.42 * torque).all()
@@ -167,9 +167,9 @@ def test_a_balanced_arm_moved_by_radians_after_a_switch_near_a_singular_posture(
     cell.step(2000)
     before = [cell.state(name).q.copy() for name in arms]
     cell.switch(["law"])
-    count = cell.rows()[0]
+    count = cell.records()[0]
     cell.step(2000)
-    q = cell.rows(count)[1]["arms"]["q"][..., :6]
+    q = cell.records(count)[1]["arms"]["q"][..., :6]
     assert len(q) == 2000
     assert np.abs(q - before).max() < farthest
     if law not in PAIRS:
@@ -183,7 +183,9 @@ def postures(model, rng, count):
     lower, upper = np.maximum(limits.lower, -np.pi) + 0.1, np.minimum(limits.upper, np.pi) - 0.1
     for place in range(count):
         many = rng.uniform(lower, upper, (rng.integers(5, 60) if place % 2 else 1, len(lower)))
-        least = [np.linalg.svd(maker.at([q])[0].jacobian, compute_uv=False)[-1] for q in many]
+        least = [
+            np.linalg.svd(maker.states_at([q])[0].jacobian, compute_uv=False)[-1] for q in many
+        ]
         yield many[np.argmin(least)], rng.choice([-1, 1], len(lower))
 
 

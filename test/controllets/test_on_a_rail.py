@@ -73,9 +73,9 @@ def test_a_pushed_joint_gives_way_by_force_over_its_stiffness(make_cell, model):
     cell.simulation.apply_wrench("arm_railed_ur5e_tool0", force)
     cell.step(3000)
     state = cell.state("arm")
-    (there,) = StateMaker(model=railed_ur5e()).at([state.q])
+    (there,) = StateMaker(model=railed_ur5e()).states_at([state.q])
     torque = there.jacobian[:3].T @ force
-    stiffness = railed_ur5e().figure("stiffness")
+    stiffness = railed_ur5e().value("stiffness")
     np.testing.assert_allclose(state.q - before, torque / stiffness, rtol=0.01, atol=1e-6)
     assert (state.q - before)[0] == pytest.approx(8.0 / 10800.0, rel=0.01)
 
@@ -94,14 +94,14 @@ def test_mujoco_has_the_mass_matrix_and_the_tool_of_pinocchio(make_cell, model):
     backend, n = cell.loop.backends[0], 7
     maker, mass = StateMaker(model=railed_ur5e()), np.zeros((n, n))
     for q in np.random.default_rng(2).uniform(-0.8, 0.8, (5, n)):
-        (state,) = maker.at([q])
+        (state,) = maker.states_at([q])
         backend.data.qpos[:n] = q
         mujoco.mj_forward(backend.model, backend.data)
         if hasattr(backend.data, "qM"):
             mujoco.mj_fullM(backend.model, mass, backend.data.qM)
         else:  # MuJoCo 4
             mujoco.mj_fullM(backend.model, backend.data, mass)
-        np.testing.assert_allclose(state.mass, mass, atol=1e-9)
+        np.testing.assert_allclose(state.mass_matrix, mass, atol=1e-9)
         site = backend.data.site("arm_railed_ur5e_tool0").xpos
         np.testing.assert_allclose(state.position_ee_in_base, site, atol=1e-9)
 
@@ -129,9 +129,9 @@ def test_a_position_law_runs_the_rail_within_its_limits(make_cell, model):
     cell.step(5)
     goal = cell.state("arm").q + [-0.7, 0.3, 0, 0, 0, 0, 0]
     cell.set_target("arm", q=goal)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(4500)
-    commanded = cell.rows(start)[1]["arms"]["joint_command"][:, 0]
+    commanded = cell.records(start)[1]["arms"]["joint_command"][:, 0]
     assert (np.abs(commanded[:, 1]).max(axis=0) <= limits.velocity * (1 + 1e-9)).all()
     np.testing.assert_allclose(cell.state("arm").q, goal, atol=1e-3)
 
@@ -146,10 +146,10 @@ def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
         with pytest.raises(SwitchRejected, match=r"\b0\.\d+ m/s.*joint 1\b.*\b0\.0\d m/s"):
             cell.switch(["arm/torques"], ["arm/rate"], rule, timeout=0.0)
     cell.hold()
-    request = cell.ask_tare("arm")
+    request = cell.request_tare("arm")
     cell.step(2)
     with pytest.raises(TareRejected, match=r"joint 1\b.*\b0\.\d+ m/s.*\bmm\b"):
-        cell.tare_answer(request)
+        cell.tare_result(request)
 
 
 def test_units_are_those_of_the_joint(model):

@@ -23,7 +23,7 @@ W_0, LAMBDA_MAX = 0.02, 0.01  # [1/kg], as the documentation says
 
 def damped_inertia(state):
     """The inertia at the tool, damped where its smallest manipulability axis is below W_0."""
-    inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
+    inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
     w, v = np.linalg.eigh(0.5 * (inverse + inverse.T))
     w = np.maximum(w, 0.0)
     damping = 0.0 if w[0] > W_0 else LAMBDA_MAX**2 * (1 - (w[0] / W_0) ** 2)
@@ -32,7 +32,7 @@ def damped_inertia(state):
 
 def speed_share(state, twist, braking, fastest):
     """How much of a twist joints stand and can stop from, by eigenvalues of the inertia."""
-    minv_jt = np.linalg.solve(state.mass, state.jacobian.T)
+    minv_jt = np.linalg.solve(state.mass_matrix, state.jacobian.T)
     w, v = np.linalg.eigh(state.jacobian @ minv_jt)
     w = np.maximum(w, 0.0)
     damping = 0.0 if w[0] > W_0 else LAMBDA_MAX**2 * (1 - (w[0] / W_0) ** 2) / 4
@@ -73,7 +73,7 @@ def test_the_equation_in_every_posture(frame):
         law.on_activate(states, target)
         postures = rng.normal(size=(2, 7))
         for arm in range(2):
-            target.posture[arm][:] = postures[arm]
+            target.nullspace_configuration[arm][:] = postures[arm]
             far = rng.choice([0.02, 1.0])
             target.position_ee_in_base[arm][:] += far * rng.uniform(-0.5, 0.5, 3)
             turn = turned(rng, 2.0 * far)
@@ -97,7 +97,7 @@ def test_the_equation_in_every_posture(frame):
             bearable = min(1.0, (0.9 * s.limits.torque / np.abs(spring)).min())
             least, hard = min(least, bearable), hard + (bearable < 1.0)
             expected = bearable * spring - s.jacobian.T @ inertia @ turn @ (d * rate)
-            exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass) @ s.jacobian.T)
+            exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T)
             most = 0.6 * s.limits.velocity
             pull = np.clip(
                 k.min() / 16 * (postures[arm] - s.q), -d.min() / 4 * most, d.min() / 4 * most
@@ -127,7 +127,7 @@ def test_the_same_motion_in_every_posture(make_cell, q, ratio, axis):
     goal = start.position + step * np.eye(3)[axis]
     cell.set_target("arm", Pose(goal, start.rotation))
     cell.step(600)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     moved = rows["arms"]["position_ee_in_base"][:, 0] - start.position
     omega, t = 20.0, PERIOD * np.maximum(np.arange(len(moved)) - 1.0, 0.0)  # a cycle's delay
     root = omega * np.sqrt(complex(ratio**2 - 1)) or 1e-9
@@ -142,7 +142,7 @@ def test_the_same_motion_in_every_posture(make_cell, q, ratio, axis):
 def test_gains_change_without_a_torque_step():
     maker = StateMaker()
     law, target = OperationalSpace(maker.context, OperationalSpaceParams()), CartesianTarget(1)
-    states = maker.at([READY], [np.full(7, 0.1)])
+    states = maker.states_at([READY], [np.full(7, 0.1)])
     law.on_activate(states, target)
     target.position_ee_in_base[0][0] += 0.05
     law.update(states, target, PERIOD)
@@ -200,7 +200,7 @@ def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, epis
             if start.distance(here)[1] < 0.55:
                 cell.set_target("arm", Pose(here.position + 0.14 * direction, start.rotation))
             cell.step(25)
-        _, rows = cell.rows()
+        _, rows = cell.records()
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
         fastest = np.abs(rows["arms"]["dq"][:, 0] / FR3_LIMITS.velocity).max()
         assert fastest < 0.85
@@ -231,4 +231,4 @@ def test_a_start_with_links_almost_touching_ends_at_rest(make_cell, q, late):
         cell.set_target("arm", Pose(here.position + step, here.rotation))
         cell.step(1500)
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
-        assert np.abs(cell.rows()[1]["arms"]["dq"][-200:, 0]).max() < 0.3
+        assert np.abs(cell.records()[1]["arms"]["dq"][-200:, 0]).max() < 0.3

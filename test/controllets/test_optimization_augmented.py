@@ -37,7 +37,7 @@ class Rig:
         self.values = {spec.name: spec.default for spec in self.set.specs} | values
         self.law = law_class(self.maker.context, self.params())
         self.target = law_class.Target(n, n_joints=self.maker.joints)
-        self.states = self.maker.at([READY] * n)
+        self.states = self.maker.states_at([READY] * n)
         self.law.on_activate(self.states, self.target)
 
     def params(self):
@@ -64,12 +64,12 @@ class Rig:
 
     @property
     def stiffness(self):
-        return np.diag(self.maker.context.arms[0].robot.figure("stiffness"))
+        return np.diag(self.maker.context.arms[0].robot.value("stiffness"))
 
 
 def parts(state, tau):
     """Split joint torques into what they do at the tool, (6,), and the rest, densely."""
-    minv = np.linalg.inv(state.mass)
+    minv = np.linalg.inv(state.mass_matrix)
     inertia = np.linalg.inv(state.jacobian @ minv @ state.jacobian.T)
     wrench = inertia @ state.jacobian @ minv @ tau
     return wrench, tau - state.jacobian.T @ wrench
@@ -92,7 +92,7 @@ def expected_modes(n):
 
 @pytest.mark.slow
 def test_contract_with_four_arms(episodes):
-    check_contract(LAW, n_arms=4, seed=4, postures=episodes(1, 2))
+    check_contract(LAW, n_arms=4, seed=4, configurations=episodes(1, 2))
 
 
 def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
@@ -105,7 +105,7 @@ def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
         q = [READY + rng.normal(size=7) * 0.01 for _ in range(2)]
         dq = rng.normal(size=(2, 7)) * 0.1
         for rig in (ours, theirs):
-            rig.maker.at(q, dq)
+            rig.maker.states_at(q, dq)
         for mine, other in zip(ours.step(), theirs.step()):
             assert np.array_equal(mine, other)
 
@@ -119,7 +119,7 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     rig.step()
     planned = [state.q.copy() for state in rig.states]
     off = np.linspace(-0.01, 0.012, 7)
-    rig.maker.at([q + (1 + i) * off for i, q in enumerate(planned)])
+    rig.maker.states_at([q + (1 + i) * off for i, q in enumerate(planned)])
     rig.feel(wrenches)
     found = rig.step(600)
     assert rig.law.report[11] == 1.0
@@ -149,7 +149,7 @@ def test_force_is_the_spring_of_the_pose_and_the_posture_of_the_plan(n):
     here = [state.position_ee_in_base.copy() for state in rig.states]
     turned = [state.rotation_ee_in_base.copy() for state in rig.states]
     off = np.linspace(-0.004, 0.005, 7)
-    rig.maker.at([q + off for q in planned])
+    rig.maker.states_at([q + off for q in planned])
     found = rig.step(700)
     for place, (state, tau) in enumerate(zip(rig.states, found)):
         turn = turned[place] @ state.rotation_ee_in_base.T
@@ -194,7 +194,7 @@ def test_torques_have_no_step_where_the_mode_changes(way):
     rig = Rig(2, mode=way[0])
     rig.press(outward(2, 20.0))
     rig.feel(outward(2, 20.0))
-    rig.maker.at([state.q + 0.004 for state in rig.states])
+    rig.maker.states_at([state.q + 0.004 for state in rig.states])
     rig.feel(outward(2, 20.0))
     last = rig.step(800)
     for mode in way[1:]:
@@ -251,13 +251,13 @@ class Carried(HeldBox):
 
     def shifted(self, arm, shift):
         """Move a planned hand by (3,) [m] as it is turned, by Newton's method."""
-        (state,) = self.maker.at([self.planned[arm]])
+        (state,) = self.maker.states_at([self.planned[arm]])
         goal, frame = state.position_ee_in_base + shift, state.rotation_ee_in_base.copy()
         for _ in range(20):
             turn = frame @ state.rotation_ee_in_base.T
             angle = [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
             error = np.concatenate([goal - state.position_ee_in_base, 0.5 * np.array(angle)])
-            (state,) = self.maker.at([state.q + np.linalg.pinv(state.jacobian) @ error])
+            (state,) = self.maker.states_at([state.q + np.linalg.pinv(state.jacobian) @ error])
         assert np.abs(error).max() < 1e-9
         return state.q.copy()
 
@@ -267,7 +267,7 @@ class Carried(HeldBox):
             for arm in BOTH:
                 self.planned[arm] = self.shifted(arm, np.array(shift) / waypoints)
                 point = np.concatenate([[time], self.planned[arm], np.zeros(14)])
-                self.cell.follow(arm, [point])
+                self.cell.follow_trajectory(arm, [point])
             for _ in range(round(time / 5e-3)):
                 self.cell.step(5)
                 self.forces.append([self.force(arm) for arm in BOTH])
@@ -341,7 +341,7 @@ def test_what_is_not_finite_is_refused_and_changes_nothing(make_cell):
         with pytest.raises(TargetRejected, match="finite"):
             box.cell.set_target("left", wrench=[wrong, 0, 0, 0, 0, 0])
         with pytest.raises(TargetRejected, match="finite"):
-            box.cell.follow("left", [np.full(22, wrong)])
+            box.cell.follow_trajectory("left", [np.full(22, wrong)])
     box.cell.step(20)
     assert max(np.abs(box.cell.state(arm).tau).max() for arm in BOTH) < 0.1
 
@@ -358,7 +358,7 @@ def test_a_hand_whose_wall_is_gone_stops_though_its_plan_goes_on_into_it(mode):
         rig.press(60.0)
         rig.step(1700)
         lower = rig.cell.state("arm").q + np.array([0.0, 0.08, 0.0, 0.0, 0.0, 0.0, 0.0])
-        rig.cell.follow("arm", [np.concatenate([[0.6], lower, np.zeros(14)])])
+        rig.cell.follow_trajectory("arm", [np.concatenate([[0.6], lower, np.zeros(14)])])
         before, _ = rig.step(400)
         assert before[-100:] == pytest.approx(60.0, abs=3.0)
         rig.floor -= 1.0
@@ -380,7 +380,7 @@ def test_a_force_that_ends_leaves_the_hands_where_they_are():
     rig.press(wrenches)
     rig.feel(wrenches)
     rig.step()
-    rig.maker.at([state.q + np.array([0.02, 0, 0, 0, 0, 0, 0]) for state in rig.states])
+    rig.maker.states_at([state.q + np.array([0.02, 0, 0, 0, 0, 0, 0]) for state in rig.states])
     rig.feel(wrenches)
     before = rig.step(600)
     rig.press(np.zeros((2, 6)))
@@ -432,9 +432,9 @@ def test_soft_joints_do_not_swing_up_by_the_integral():
     for _ in range(6):
         peak = 0.0
         for _ in range(1500):
-            rig.maker.at([q], np.array([dq]))
+            rig.maker.states_at([q], np.array([dq]))
             (tau,) = rig.step()
-            dq = dq + PERIOD * np.linalg.solve(state.mass, tau)
+            dq = dq + PERIOD * np.linalg.solve(state.mass_matrix, tau)
             q = q + PERIOD * dq
             peak = max(peak, np.abs(dq).max())
         largest.append(peak)
@@ -487,7 +487,7 @@ def test_a_motion_began_at_the_reference_that_a_force_of_before_had_displaced():
     rig = Rig(1)
     rig.step(10)
     displaced = READY + [0.0, 0.01, 0.0, -0.005, 0.0, 0.0, 0.0]
-    rig.states = rig.maker.at([displaced])
+    rig.states = rig.maker.states_at([displaced])
     before = rig.step()[0]
     assert np.abs(before).max() > 3.0
     rig.target.q[0][:] = displaced + [0.0, -0.2, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -58,7 +58,7 @@ def test_law_against_dense_equation():
                  for s in (leader, follower)]  # fmt: skip
         law.on_activate([leader, follower], target)
         law.update([leader, follower], target, PERIOD)
-        leader, follower = maker.at(
+        leader, follower = maker.states_at(
             [x + rng.uniform(-4e-4, 4e-4, 7) for x in q], list(rng.uniform(-0.3, 0.3, (2, 7)))
         )
         follower.wrench_ext_in_base[:] = rng.normal(size=6) * 10.0 + 5.0
@@ -99,7 +99,7 @@ def test_law_against_dense_equation():
         twist = double @ leader.twist_ee_in_base
         twist[:3] *= params.scale * (1 - (np.linalg.norm(e_p) / 0.5) ** 2)
         twist[3:] *= 1 - (np.linalg.norm(e_r) / 3.0) ** 2
-        j, minv = follower.jacobian, np.linalg.inv(follower.mass)
+        j, minv = follower.jacobian, np.linalg.inv(follower.mass_matrix)
         lam = np.linalg.inv(j @ minv @ j.T)
         k, d = impedance(lam, np.diag(params.stiffness), np.diag(params.damping_ratio))
         wrench = k @ np.concatenate([e_p, e_r]) + d @ (twist - j @ follower.dq)
@@ -112,8 +112,8 @@ def test_leader_that_jumps_does_not_make_the_follower_jump():
     maker = StateMaker(2)
     law, target = Teleoperation(maker.context, TeleoperationParams()), Target(2)
     ready = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-    law.on_activate(maker.at([ready, ready]), target)
-    states = maker.at([ready + 0.1, ready])
+    law.on_activate(maker.states_at([ready, ready]), target)
+    states = maker.states_at([ready + 0.1, ready])
     for cycle in range(1, 60):
         law.update(states, target, PERIOD)
         assert law.report[2] == pytest.approx(0.5 * PERIOD * cycle)
@@ -195,7 +195,7 @@ def test_leader_feels_what_pushes_the_follower(make_cell):
     cell.step(15)
     state, base = cell.state("left"), hands.bases["left"].rotation
     maker = StateMaker()
-    (model,) = maker.at([state.q])
+    (model,) = maker.states_at([state.q])
     brake = -TeleoperationParams().leader_damping * state.dq
     felt = np.linalg.lstsq(model.jacobian.T, state.tau - brake - model.coriolis, rcond=None)[0]
     size = 13.0
@@ -219,9 +219,9 @@ def test_pressing_through_the_follower_is_calm_and_balanced(make_cell):
     table = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.307, -0.3, 0.44]}
     cell, hands = running(make_cell, level, {"table": table}, feedback=0.5)
     hands.push("left", [0.0, 0.0, -6.0])
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(3000)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert cell.report("tele")["reflected force [N]"] == pytest.approx(6.0, rel=0.05)
     speeds = np.abs(rows["arms"]["twist_ee_in_base"][:, :, :3]).max(axis=(1, 2))
     assert speeds[-300:].max() < 5e-3
@@ -237,10 +237,10 @@ def test_follower_that_is_held_back_does_not_jump_when_let_go(make_cell):
     lead(cell, hands, [0.0, 0.0, 3.0], 500)
     assert hands.moved("left")[0][2] > hands.moved("right")[0][2] + 0.02
     assert cell.report("tele")["lag [m]"] == pytest.approx(0.02, abs=2e-3)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     hands.push("right", [0.0, 0.0, 0.0])
     cell.step(1500)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     speed = np.linalg.norm(rows["arms"]["twist_ee_in_base"][:, 1, :3], axis=1)
     assert speed.max() < 0.55
     assert hands.moved("right")[0][2] == pytest.approx(hands.moved("left")[0][2], abs=2e-3)
@@ -379,7 +379,7 @@ def test_leader_and_follower_ran_away_together_where_they_met():
     for _ in range(500):
         tau = probe.torque(q, dq)
         for part, state in zip(probe.parts, maker.states):
-            dq[part] += 1e-3 * np.linalg.solve(state.mass, tau[part] - state.coriolis)
+            dq[part] += 1e-3 * np.linalg.solve(state.mass_matrix, tau[part] - state.coriolis)
         q = q + 1e-3 * dq
     assert np.abs(dq).max() < 0.5 * first
 
@@ -442,8 +442,8 @@ def test_a_follower_led_beyond_its_reach_swung_for_seconds(make_cell):
     damping = cell.parameters("tele")["leader_damping"]
     cell.set_parameters("tele", {"leader_damping": 2.0 * damping})
     cell.step(1500)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(500)
-    speeds = np.abs(cell.rows(start)[1]["arms"]["dq"]).max(axis=(0, 2))
+    speeds = np.abs(cell.records(start)[1]["arms"]["dq"]).max(axis=(0, 2))
     assert cell.report("tele")["lag [m]"] > 0.04
     assert (speeds < [0.01, 0.05]).all()

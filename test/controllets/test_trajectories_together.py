@@ -64,10 +64,10 @@ def test_both_arms_are_where_one_clock_says(make_cell):
         "left": complete(times, [left + STEP, left - 0.5 * STEP, left]),
         "right": complete(times, [right, right - STEP, right + STEP]),
     }
-    start, _ = cell.rows()
-    cell.follow_together(BOTH, {arm: Trajectory(rows) for arm, rows in paths.items()})
+    start, _ = cell.records()
+    cell.follow_trajectories(BOTH, {arm: Trajectory(rows) for arm, rows in paths.items()})
     cell.step(1900)
-    _, record = cell.rows(start)
+    _, record = cell.records(start)
     assert state_of(cell) is MotionState.DONE
     assert cell.report(BOTH).value(MOTIONS) == 2.0
     at = PERIOD * np.arange(1, 1800)
@@ -86,7 +86,7 @@ def test_goals_with_one_start_began_tens_of_milliseconds_apart(make_cell):
     for arm, late in (("left", 0), ("right", 33)):
         cell.step(late)
         before[arm] = cell.state(arm).q
-        cell.follow(arm, complete([0.5], [before[arm] + STEP]), start=start)
+        cell.follow_trajectory(arm, complete([0.5], [before[arm] + STEP]), start=start)
     cell.step(160)
     for arm, q in before.items():
         assert np.abs(cell.state(arm).q - q).max() < 1e-4, "it moves before its start"
@@ -108,9 +108,9 @@ def test_a_newer_target_takes_the_place_of_what_waits(make_cell):
         arm: Trajectory(complete([0.5], [q + STEP]), start=ahead)
         for arm, q in (("left", left), ("right", right))
     }
-    cell.follow_together(BOTH, later)
+    cell.follow_trajectories(BOTH, later)
     cell.step(10)
-    cell.follow("left", [])  # what was to begin with it does not begin alone
+    cell.follow_trajectory("left", [])  # what was to begin with it does not begin alone
     cell.step(600)
     assert cell.report(BOTH).value(MOTIONS) == 1.0
     for arm, q in (("left", left), ("right", right)):
@@ -120,7 +120,9 @@ def test_a_newer_target_takes_the_place_of_what_waits(make_cell):
 def test_nothing_waits_over_an_activation(make_cell):
     cell = make_two(make_cell)
     q = cell.state("left").q
-    cell.follow("left", complete([0.5], [q + STEP]), start=cell.state("left").time + 0.1)
+    cell.follow_trajectory(
+        "left", complete([0.5], [q + STEP]), start=cell.state("left").time + 0.1
+    )
     cell.step(5)
     cell.switch(["left/jt"], ["left/jt"])
     cell.step(700)
@@ -133,17 +135,17 @@ def test_an_arm_that_is_held_back_stops_the_other_smoothly(make_cell):
         "left": Trajectory(complete([2.0], [left + 3 * STEP])),
         "right": Trajectory(complete([2.0], [right + 3 * STEP])),
     }
-    cell.follow_together(BOTH, paths)
+    cell.follow_trajectories(BOTH, paths)
     cell.step(600)
     sim = cell.simulation
     body = sim.model.body("left_fr3_hand").id
     sim.data.xfrc_applied[body][:3] = [0.0, -60.0, -60.0]
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.wait(lambda: state_of(cell) is not MotionState.RUNNING, 2.0, "end")
     sim.data.xfrc_applied[body][:3] = 0.0
     assert state_of(cell) is MotionState.PATH_TOLERANCE_VIOLATED
     cell.step(500)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     rates = rows["arms"]["dq"][:, 1]
     assert np.abs(rates[0]).max() > 0.1
     assert np.abs(rates[-1]).max() < 1e-2
@@ -165,7 +167,7 @@ def test_contact_names_joints_of_the_second_arm_after_those_of_the_first(make_ce
     cell.step(500)
     right = cell.state("right").q
     against = np.array([-0.3, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    cell.follow_together(
+    cell.follow_trajectories(
         BOTH,
         {
             "left": Trajectory(complete([1.0], [left])),
@@ -186,7 +188,7 @@ def test_one_bad_trajectory_moves_no_arm(make_cell):
         ({"left": Trajectory(good, start=1e9), "right": Trajectory(good)}, "start:"),
     ):
         with pytest.raises(TargetRejected, match=reason):
-            cell.follow_together(BOTH, paths)
+            cell.follow_trajectories(BOTH, paths)
         cell.step(50)
         assert not cell.report(BOTH).value(MOTIONS)
     assert np.abs(cell.state("left").q - left).max() < 1e-3
@@ -195,10 +197,10 @@ def test_one_bad_trajectory_moves_no_arm(make_cell):
 def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
     cell = make_two(make_cell)
     q = cell.state("left").q
-    cell.follow("left", complete([1.0], [q + 2 * STEP]))
+    cell.follow_trajectory("left", complete([1.0], [q + 2 * STEP]))
     cell.step(400)
     with pytest.raises(TargetRejected, match=r"^left: start: .*\d s\b"):
-        cell.follow("left", complete([1.0], [q]), start=cell.state("left").time + 1.0)
+        cell.follow_trajectory("left", complete([1.0], [q]), start=cell.state("left").time + 1.0)
     cell.step(700)
     assert np.abs(cell.state("left").q - q - 2 * STEP).max() < 2e-3
 
@@ -219,13 +221,13 @@ def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
             for arm, q, share in zip(("left", "right"), (left, right), shares)
         }
 
-    cell.follow_together(BOTH, both(2.0, -2.0))
+    cell.follow_trajectories(BOTH, both(2.0, -2.0))
     step(400)
-    cell.follow_together(BOTH, both(3.0, -1.0))
+    cell.follow_trajectories(BOTH, both(3.0, -1.0))
     step(400)
     turn = len(references)
     assert max(np.abs(motion.dq).max() for motion in law.motions) > 0.2
-    cell.follow_together(BOTH, both(0.0, 0.0))
+    cell.follow_trajectories(BOTH, both(0.0, 0.0))
     step(400)
     assert state_of(cell) is MotionState.IDLE
     q, dq, ddq = np.moveaxis(np.array(references), 2, 0)

@@ -52,11 +52,11 @@ def step_difference(cell, law, model, k):
         k: The stiffness that it was given, (6, 6).
     """
     pose, size = cell.pose("arm"), 0.005
-    (state,) = StateMaker(model=model).at([cell.state("arm").q])
-    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+    (state,) = StateMaker(model=model).states_at([cell.state("arm").q])
+    inertia = np.linalg.inv(state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T)
     _, damping = impedance(inertia, k, np.diag(cell.parameters(law)["damping_ratio"]))
     cell.set_target("arm", Pose(pose.position + [0.0, size, 0.0], pose.rotation))
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(800)
-    measured = cell.rows(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
+    measured = cell.records(start)[1]["arms"]["position_ee_in_base"][:, 0, 1] - pose.position[1]
     return np.abs(measured - step_response(inertia, k, damping, size, 800)).max() / size

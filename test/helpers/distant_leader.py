@@ -8,7 +8,7 @@ import collections
 import mujoco
 import numpy as np
 
-from multipanda_py.apps.teleoperation import HandCommand, Teleoperator
+from multipanda_py.apps.teleoperation import DeviceCommand, Teleoperator
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
 from multipanda_py.controllets.features.external_wrench import FeedbackWrench
 from multipanda_py.testing import simple_cell
@@ -85,7 +85,9 @@ class Rig:
         self.there, self.back = Line(rng, delay, loss), Line(rng, delay, loss)
         self.name, self.arms = "leader", ("follower",)
         self.feedback, self.said = WrenchFeedback(feedback), []
-        self.teleoperator = Teleoperator(self.cell, [self], self.RATE, scale, say=self.said.append)
+        self.teleoperator = Teleoperator(
+            self.cell, [self], self.RATE, scale, report=self.said.append
+        )
         self.is_engaged, self.hand, self.cut = True, hand, False
         self.cell.step(50)
         self._find_places()
@@ -111,10 +113,10 @@ class Rig:
         if self._pose is None or not self.is_engaged:
             return {}
         if self.now() - self._at > self.SILENCE:
-            return {"follower": HandCommand(problem="nothing heard of the leader")}
-        return {"follower": HandCommand(True, pose=self._pose)}
+            return {"follower": DeviceCommand(problem="nothing heard of the leader")}
+        return {"follower": DeviceCommand(True, pose=self._pose)}
 
-    def feel(self, arm, touch):
+    def apply_wrench(self, arm, touch):
         felt = self.feedback.compute(touch)
         if not self.cut:
             self.back.send(self.now(), felt)

@@ -11,7 +11,7 @@ def awaited(inference):
     answers = []
 
     def has_answered():
-        answers.append(inference.answer(0.0))
+        answers.append(inference.receive(0.0))
         return answers[-1] is not None
 
     wait_until(has_answered)

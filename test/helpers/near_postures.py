@@ -35,7 +35,7 @@ class Approach:
 
     def nearest(self, q):
         """Return the least distance that avoidance sees at joint positions, (7 n,); 1 if none."""
-        self._avoidance.add(self.maker.at(list(q.reshape(-1, 7))), None, self._tau, PERIOD)
+        self._avoidance.add(self.maker.states_at(list(q.reshape(-1, 7))), None, self._tau, PERIOD)
         return min((pair.distance for pair in self._avoidance.pairs), default=1.0)
 
     def posture(self, rng, distance):
@@ -77,20 +77,20 @@ def arrived(law_class, maker, values, features):
         features: Parameters of its features by name, as far as they are not the default.
     """
     n, parameters = len(maker.states), ParameterSet(law_class.Params)
-    context = replace(maker.context, led=law_class.led)
+    context = replace(maker.context, leader_arms=law_class.leader_arms)
     law = law_class(context, parameters.decode(parameters.encode(values)))
     target = law_class.Target(n)
     parts = [make_feature(name, context, **own) for name, own in features.items()]
-    parts.sort(key=lambda part: part.last)
+    parts.sort(key=lambda part: part.runs_last)
 
     def activate():
         here = [state.q.copy() for state in maker.states]
-        states = maker.at([READY] * n)
+        states = maker.states_at([READY] * n)
         for part in (law, *parts):
             part.on_activate(states, target)
         for part in parts:
             part.add(states, target, [np.zeros(7) for _ in range(n)], PERIOD)
-        law.on_activate(maker.at(here), target)
+        law.on_activate(maker.states_at(here), target)
 
     def update():
         for part in parts:

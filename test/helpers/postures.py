@@ -34,7 +34,7 @@ def _world():
 def stretched(maker, elbow, dq=None):
     """Return the state of an FR3 with the elbow at an angle [rad]; near 0 it is singular."""
     q = np.array([0.2, 0.3, 0.1, elbow, 0.2, 1.8, 0.3])
-    (state,) = maker.at([q], None if dq is None else [dq])
+    (state,) = maker.states_at([q], None if dq is None else [dq])
     return state
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.controllet import Controllet
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.parameters import NoParams, choice, number
 from multipanda_py.state import ArmState, Vector
-from multipanda_py.targets import AskedOfArm, Channel, Report, Target, finite_numbers
+from multipanda_py.targets import ArmTargetRequest, Channel, Report, Target, finite_numbers
 
 
 class Mute(RuntimeError):
@@ -55,10 +55,10 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
         if self.params.fault == "init":
             raise RuntimeError("this law cannot be made")
 
-    def on_handover(
-        self, states: Sequence[ArmState], target: Target, handovers: Sequence[Handover]
+    def on_transfer(
+        self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        words = super().on_handover(states, target, handovers)
+        words = super().on_transfer(states, target, transfers)
         return 5 if self.params.fault == "words" else words  # type: ignore[return-value]
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
@@ -150,10 +150,10 @@ class UnsteadyVelocity(UnsteadyPosition):
 TUG = Channel("tug", 3, "force along the axes of the base", unit="N", low=-20.0, high=20.0)
 
 
-def _turned(force: Sequence[float], asked: AskedOfArm) -> Vector:
-    force = finite_numbers(f"{asked.who}: tip_force", force, 3)
+def _turned(force: Sequence[float], asked: ArmTargetRequest) -> Vector:
+    force = finite_numbers(f"{asked.owner}: tip_force", force, 3)
     if np.linalg.norm(force) > 10.0:
-        raise TargetRejected(f"{asked.who}: tip_force: got {force.tolist()}, allowed 10 N")
+        raise TargetRejected(f"{asked.owner}: tip_force: got {force.tolist()}, allowed 10 N")
     return asked.frame.rotation @ force
 
 

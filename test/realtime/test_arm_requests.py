@@ -33,13 +33,13 @@ class Slow:
         self._configure = self.backend.configure
         self._told = []
         self.backend.configure = lambda arm, options: self._told.append((arm, options))
-        self.backend.settings_answers = lambda: ()
+        self.backend.settings_responses = lambda: ()
         self.backend.is_ready = lambda arm: arm not in [index for index, _ in self._told]
 
     def answer(self, reason=""):
         arm, options = self._told.pop()
         self._configure(arm, options)
-        self.backend.settings_answers = lambda: [(arm, reason)]
+        self.backend.settings_responses = lambda: [(arm, reason)]
 
 
 def ask(cell, **values):
@@ -89,7 +89,7 @@ def test_what_a_backend_raises_is_an_answer(make_cell):
     def fail(*_):
         raise RuntimeError("no way")
 
-    backend.settings_answers = fail
+    backend.settings_responses = fail
     with pytest.raises(SettingsRejected, match=r"RuntimeError: no way"):
         cell.set_robot_settings("left", load_mass=0.5)
     backend.configure = fail
@@ -111,13 +111,13 @@ def test_laws_compute_with_the_load(make_cell, backend):
     cell = make_cell(arms)
     cell.step(1)
     left, right = (arm.state for arm in cell.loop.arms)
-    assert np.abs(left.mass - right.mass).max() > 0.05
+    assert np.abs(left.mass_matrix - right.mass_matrix).max() > 0.05
     cell.set_robot_settings("left", **load)
     cell.step(2)
-    assert np.allclose(left.mass, right.mass, rtol=0.0, atol=1e-4)
+    assert np.allclose(left.mass_matrix, right.mass_matrix, rtol=0.0, atol=1e-4)
     cell.set_robot_settings("right", load_mass=0.0)
     cell.step(2)
-    assert np.abs(left.mass - right.mass).max() > 0.05
+    assert np.abs(left.mass_matrix - right.mass_matrix).max() > 0.05
 
 
 def test_only_what_was_asked_for_changes(make_cell):
@@ -171,9 +171,9 @@ def push(cell, torques, first=0):
 
 
 def mean_felt(cell, cycles=400):
-    count = cell.rows()[0]
+    count = cell.records()[0]
     cell.step(cycles)
-    rows = cell.rows(count)[1]["arms"][:, 0]
+    rows = cell.records(count)[1]["arms"][:, 0]
     return rows["tau_ext"].mean(axis=0), rows["wrench_ext_in_base"].mean(axis=0)
 
 
@@ -291,12 +291,12 @@ def test_a_moving_arm_is_not_tared(make_cell):
 def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
-    request = cell.ask_tare("left")
+    request = cell.request_tare("left")
     for cycle in range(600):
         push(cell, [0.0, 0.9 * np.sin(2.0 * np.pi * cycle / 500.0)])
         cell.step(1)
     with pytest.raises(TareRejected, match=r"\bleft\b.*\bjoint 2 .*\b0\.\d+ Nm"):
-        cell.tare_answer(request)
+        cell.tare_result(request)
 
 
 @pytest.mark.sim
@@ -306,13 +306,13 @@ def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_
     refused(cell, r"\bleft .*\bleft/cart\b")
     cell.hold()
     cell.step(50)
-    request = cell.ask_tare("left")
+    request = cell.request_tare("left")
     cell.step(100)
-    assert cell.tare_answer(request) is None
+    assert cell.tare_result(request) is None
     cell.switch(["left/joint"])
     cell.step(1)
     with pytest.raises(TareRejected, match=r"\bleft\b.*\bleft/joint\b"):
-        cell.tare_answer(request)
+        cell.tare_result(request)
     assert not cell.tare_offset("left").any()
 
 
@@ -348,11 +348,11 @@ def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
     assert not cell.tare_offset("left").any()
     assert any(re.search("tared.*load", e.text)
                for e in cell.events())  # fmt: skip
-    request = cell.ask_tare("left")
+    request = cell.request_tare("left")
     cell.step(100)
     cell.set_robot_settings("left", load_mass=0.4)
     with pytest.raises(TareRejected, match=r"\bload\b"):
-        cell.tare_answer(request)
+        cell.tare_result(request)
 
 
 @pytest.mark.sim

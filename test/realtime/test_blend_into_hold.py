@@ -23,13 +23,13 @@ def test_a_stopped_arm_was_pushed_on_for_as_long_as_laws_are_blended(make_cell, 
         cell.hold()
     else:
         cell.set_parameters("left/odd", {"fault": way})
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.step(600)
     after = cell.state("left")
     assert np.abs(after.dq).max() < 0.05
     assert np.abs(after.q - before.q).max() < 0.2
     assert after.fault in ("", "non_finite_torque", "controllet_error")  # not velocity_limit
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
 
 

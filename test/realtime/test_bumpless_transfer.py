@@ -11,7 +11,7 @@ import pytest
 from long_form import every_nth
 from postures import OVER_TABLE
 
-from multipanda_py.context import Handover
+from multipanda_py.context import BumplessTransfer
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.bumpless_transfer import project_to_measured
 from multipanda_py.realtime.events import Event
@@ -339,11 +339,11 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
     target = law_class.Target(2)
     ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
     for _ in range(10):
-        states = maker.at([ready + rng.normal(size=7) * 0.2 for _ in range(2)])
+        states = maker.states_at([ready + rng.normal(size=7) * 0.2 for _ in range(2)])
         wrenches = [rng.normal(size=6) * [8, 8, 8, 0.6, 0.6, 0.6] for _ in states]
-        handovers = [Handover(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
+        handovers = [BumplessTransfer(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
         law.on_activate(states, target)
-        words = law.on_handover(states, target, handovers)
+        words = law.on_transfer(states, target, handovers)
         for state, wrench in zip(states, wrenches):
             state.tau[:] = wrench @ state.jacobian
             state.tau_ext[:] = -state.tau

@@ -37,10 +37,10 @@ def switch(cell, name):
 
 def rows(cell, cycles, arm=0):
     """Run, and return what was commanded and measured, from now on, (cycles + 1, ...) each."""
-    found = [np.copy(cell.row()["arms"][arm])]
+    found = [np.copy(cell.latest_record()["arms"][arm])]
     for _ in range(cycles):
         cell.step(1)
-        found.append(np.copy(cell.row()["arms"][arm]))
+        found.append(np.copy(cell.latest_record()["arms"][arm]))
     return np.array(found)
 
 
@@ -361,7 +361,7 @@ def test_a_path_of_more_acceleration_than_an_arm_has_once_ended_in_a_jump(make_c
         (30 * s**2 - 60 * s**3 + 30 * s**4) * way / time,
         (60 * s - 180 * s**2 + 120 * s**3) * way / time**2,
     )
-    cell.follow("arm", np.hstack(parts))
+    cell.follow_trajectory("arm", np.hstack(parts))
     cell.step(round(1.2 * rate))
     assert not cell.state("arm").fault, [str(event) for event in cell.events()]
     assert np.abs(cell.state("arm").dq).max() < 1e-3

@@ -46,10 +46,10 @@ def test_a_law_that_breaks_puts_its_arm_on_hold_in_the_same_cycle(make_cell, fau
     cell.set_parameters("left/odd", {"torque": 0.5})
     cell.step(50)
     lift(cell, "right")
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.set_parameters("left/odd", {"fault": fault})
     cell.step(300)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert np.isfinite(rows["arms"]["tau"]).all()
     assert torque_steps(rows).max() <= 1.0 + 1e-9
     assert cell.state("left").owner == "left/hold"
@@ -91,7 +91,7 @@ def test_huge_torque_is_bounded_in_value_and_rate(make_cell):
     cell.step(5)
     cell.set_parameters("left/odd", {"fault": "huge"})
     cell.step(100)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     tau = rows["arms"]["tau"][:, 0]
     assert (np.abs(tau) <= FR3_LIMITS.torque).all()
     assert torque_steps(rows).max() <= 1.0 + 1e-9
@@ -150,12 +150,12 @@ def test_switch_under_load_moves_no_arm_and_keeps_the_torque_rate(make_cell):
     cell.simulation.apply_wrench("left_fr3_hand", [0.0, 0.0, -20.0])
     cell.step(3000)
     loaded = cell.pose("left")
-    start, _ = cell.rows()
+    start, _ = cell.records()
     result = cell.switch(["left/joint"], ["left/cart"])
     assert result.activated == ("left/joint",)
     assert result.deactivated == ("left/cart",)
     cell.step(100)
-    _, rows = cell.rows(start - 1)
+    _, rows = cell.records(start - 1)
     assert torque_steps(rows).max() <= 1.0 + 1e-9
     assert cell.pose("left").distance(loaded)[0] < 0.02
     assert np.allclose(rows["arms"]["owner"][:, 1], rows["arms"]["owner"][0, 1])
@@ -174,10 +174,10 @@ def test_only_what_changes_is_restarted(make_cell):
 def test_switch_of_a_pair_is_one_cycle(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/joint"])
     cell.step(5)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     cell.switch(["pair"], strictness="force_auto")
     cell.step(5)
-    owners = cell.rows(start)[1]["arms"]["owner"]
+    owners = cell.records(start)[1]["arms"]["owner"]
     index = cell.spec("pair").index
     assert (owners == index).all()
     assert cell.active == ("pair",)
@@ -293,7 +293,7 @@ def test_two_runs_are_equal_to_the_last_bit(make_cell):
         cell.switch(["pair"], strictness="force_auto")
         lift(cell, "right", -0.1)
         cell.step(700)
-        return cell.rows()[1]
+        return cell.records()[1]
 
     first, second = run(), run()
     for name in ("arms", "object_poses", "time", "cycle"):
@@ -303,7 +303,7 @@ def test_two_runs_are_equal_to_the_last_bit(make_cell):
 def test_rows_tell_the_whole_story(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(500)
-    total, rows = cell.rows()
+    total, rows = cell.records()
     assert total == 500
     assert (np.diff(rows["cycle"]) == 1).all()
     assert np.allclose(np.diff(rows["time"]), 1e-3)

@@ -10,7 +10,7 @@ import pytest
 
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.cycle_checks import START_TIMEOUT, BatchSafety, Watchdog
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.shared_memory import SharedFlag
 from multipanda_py.robots.franka import LIMITS
@@ -33,7 +33,7 @@ class Law:
 
 def arms_of():
     """Three arms of two models, one with a lower torque rate, in one row."""
-    row = np.zeros(1, row_dtype(3, 0, 1))
+    row = np.zeros(1, record_dtype(3, 0, 1))
     arms = []
     for i, model in enumerate(MODELS):
         record = row["arms"][0, i : i + 1].reshape(())

@@ -36,10 +36,10 @@ def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
     cell.set_target("left", q=bent)
     cell.step(200)
     for wanted in (False, True):
-        _, before = cell.rows()
+        _, before = cell.records()
         cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": wanted})
         cell.step(round(FADE_TIME * 1000) + 20)
-        _, rows = cell.rows(before["cycle"][-1])
+        _, rows = cell.records(before["cycle"][-1])
         steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
         assert steps < 0.1
     assert not features_of(cell).changing
@@ -69,11 +69,11 @@ def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
     cell.step()
     cell.set_target("left", q=cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0])
     cell.step(200)
-    start = cell.rows()[1]["cycle"][-1]
+    start = cell.records()[1]["cycle"][-1]
     for wanted in (False, True, False, True):
         cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": wanted})
         cell.step(37)
-    _, rows = cell.rows(start)
+    _, rows = cell.records(start)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.15
 
 
@@ -100,7 +100,7 @@ def rig():
     rng, target = np.random.default_rng(3), CartesianTarget(2)
     states = maker.random(rng, speed=0.5)
     features.activate(states, target)
-    for posture, state in zip(target.posture, states):
+    for posture, state in zip(target.nullspace_configuration, states):
         posture[:] = state.q + rng.uniform(-0.3, 0.3, 7)
     return features, params, states, target
 
@@ -125,7 +125,7 @@ def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
     for feature in features.adding:
         assert np.abs(torques([feature], states, target)).max(axis=1).min() > 0.01
     for state, tau in zip(states, together):
-        assert np.abs(state.jacobian @ np.linalg.solve(state.mass, tau)).max() < 1e-9
+        assert np.abs(state.jacobian @ np.linalg.solve(state.mass_matrix, tau)).max() < 1e-9
 
 
 def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
@@ -166,7 +166,7 @@ def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_term
             pose = cell.pose(arm)
             cell.set_target(arm, Pose(pose.position + [0.05, 0.02, 0.03], pose.rotation))
         cell.step(400)
-        runs.append(cell.rows()[1]["arms"])
+        runs.append(cell.records()[1]["arms"])
     plain, traced = runs
     assert (traced["torque_terms_recorded"][1:] > 4).all()
     np.testing.assert_array_equal(plain["tau"], traced["tau"])

@@ -64,14 +64,14 @@ def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, mov
             monkeypatch.setattr(ControlLoop, "is_follower_packet", lambda loop, fresh: False)
         cell = make_cell(ARMS, LAWS, ["pair"])
         cell.step(20)
-        start = cell.rows()[1]["arms"]["target_object"][-1, LEFT, :3]
+        start = cell.records()[1]["arms"]["target_object"][-1, LEFT, :3]
 
         def stream(k, cell=cell, start=start):
             if moves:
                 cell.set_object_target("pair", Pose(start + [0.0, 0.0, 1e-3 * k], np.eye(3)))
 
         answer(cell, 60, stream)
-        _, rows = cell.rows()
+        _, rows = cell.records()
         found.append({name: rows["arms"][name].copy() for name in rows["arms"].dtype.names})
         assert cell.events() == []
         cell.close()

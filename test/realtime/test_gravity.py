@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from long_form import every_nth
 
-from multipanda_py.exceptions import HoldingRejected
+from multipanda_py.exceptions import AttachmentRejected
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import Event
 from multipanda_py.robots import MODELS
@@ -172,7 +172,7 @@ def test_what_the_hand_holds_is_carried_too(make_cell, is_carried, sag):
         },
     )  # fmt: skip
     assert cell.gripper("arm").grasp(0.02, 0.2, 60.0).wait(2.0).succeeded
-    assert cell.held() == {"arm": "rod"}
+    assert cell.attached_objects() == {"arm": "rod"}
     goal = cell.pose("arm").position + [0.0, 0.0, 0.1]
     cell.set_target("arm", Pose(goal, cell.pose("arm").rotation))
     cell.step(3000)
@@ -198,14 +198,14 @@ def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
     cell.step()
     before = cell.state("arm").q.copy()
     allowed = r"0\.45 m\b.*\(compensates_gravity: false\)"
-    with pytest.raises(HoldingRejected, match=rf"^arm: block\b.*\b1\.\d+ m\b.*{allowed}"):
+    with pytest.raises(AttachmentRejected, match=rf"^arm: block\b.*\b1\.\d+ m\b.*{allowed}"):
         cell.attach("arm", "block")
     cell.step(300)
     assert np.abs(cell.state("arm").q - before).max() < 1e-3
     unmeasured = {"arm": {"backend": "mock", "compensates_gravity": False}}
     cell = make_cell(unmeasured, {}, objects={"block": block})
     cell.step()
-    with pytest.raises(HoldingRejected, match=r"^arm: block\b.*\b2\.00 m"):
+    with pytest.raises(AttachmentRejected, match=r"^arm: block\b.*\b2\.00 m"):
         cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 2.0]), np.eye(3)))
     assert cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 0.1]), np.eye(3))) == "block"
 
@@ -219,14 +219,19 @@ def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
     cell.step()
     cell.attach("arm", "box")
     cell.step(300)
-    saved, before = cell.simulation.save(), cell.row()["arms"]["tau_gravity"][0, :6].copy()
+    saved, before = (
+        cell.simulation.save(),
+        cell.latest_record()["arms"]["tau_gravity"][0, :6].copy(),
+    )
     cell.detach("arm")
     cell.step(10)
-    assert np.abs(cell.row()["arms"]["tau_gravity"][0, :6] - before).max() > 3.0
+    assert np.abs(cell.latest_record()["arms"]["tau_gravity"][0, :6] - before).max() > 3.0
     cell.simulation.reset(saved)
     for _ in range(3):
         cell.step(1)
-        np.testing.assert_allclose(cell.row()["arms"]["tau_gravity"][0, :6], before, atol=0.1)
+        np.testing.assert_allclose(
+            cell.latest_record()["arms"]["tau_gravity"][0, :6], before, atol=0.1
+        )
 
 
 @pytest.mark.parametrize("law", ["coupled_impedance", "teleoperation"])

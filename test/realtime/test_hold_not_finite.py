@@ -39,7 +39,7 @@ def test_a_hold_that_is_not_finite_filled_the_log(make_cell, active):
     assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]  # a law's, and hold's
     assert {event.arm for event in events} == {"left"}
     assert all(event.event.is_fault for event in events)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     assert np.isfinite(rows["arms"]["tau"]).all()
     assert np.abs(rows["arms"]["tau"][-1, 0]).max() < 1e-6  # decayed
     assert cell.state("right").fault == ""
@@ -82,7 +82,7 @@ def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_
     assert np.abs(cell.state("left").q - before).max() < 0.15
     assert cell.state("left").fault == "non_finite_torque"
     assert 1 <= len(cell.events()) <= 2
-    _, rows = cell.rows()
+    _, rows = cell.records()
     assert np.isfinite(rows["arms"]["tau"]).all()
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
     cell.recover(["left"])
@@ -99,7 +99,7 @@ def test_a_torque_that_decayed_was_not_bound_to_the_rate_limit(make_cell):
     assert np.abs(cell.state("left").tau).max() > 5.0
     break_measurements(cell)
     cell.step(300)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     tau = rows["arms"]["tau"][:, 0]
     assert np.abs(np.diff(tau, axis=0)).max() <= 0.1 + 1e-9
     assert np.abs(tau[-1]).max() < 0.1

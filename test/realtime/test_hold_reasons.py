@@ -38,7 +38,7 @@ class Watch:
     def __init__(self, cell):
         self.cell = cell
         self.seen, _ = cell.events_since(0)
-        self.cycle = cell.row()["cycle"]
+        self.cycle = cell.latest_record()["cycle"]
         self.owners = self.read()
         self.ended = []
 
@@ -52,9 +52,9 @@ class Watch:
 
     def look(self):
         """Check that every arm that holds since the last cycle has a report that says why."""
-        if self.cell.row()["cycle"] == self.cycle:
+        if self.cell.latest_record()["cycle"] == self.cycle:
             return
-        self.cycle = self.cell.row()["cycle"]
+        self.cycle = self.cell.latest_record()["cycle"]
         self.seen, events = self.cell.events_since(self.seen)
         before, self.owners = self.owners, self.read()
         for arm, owner in self.owners.items():
@@ -104,13 +104,13 @@ CAUSES = {
         lambda cell, _: cell.loop.hold_all(Event.CLIENT_GONE, "gone", 0),
         Event.CLIENT_GONE,
     ),
-    "switch": (request(lambda cell: cell.ask_switch((), ["both"], by=WHO)), Event.SWITCHED),
+    "switch": (request(lambda cell: cell.request_switch((), ["both"], by=WHO)), Event.SWITCHED),
     "other arm's law": (
-        request(lambda cell: cell.ask_switch(["right/impedance"], (), "force_auto", by=WHO)),
+        request(lambda cell: cell.request_switch(["right/impedance"], (), "force_auto", by=WHO)),
         Event.SWITCHED,
     ),
-    "stop": (request(lambda cell: cell.ask_hold(by=WHO)), Event.SWITCHED),
-    "inactive": (request(lambda cell: cell.ask_rest("right", by=WHO)), Event.SWITCHED),
+    "stop": (request(lambda cell: cell.request_hold(by=WHO)), Event.SWITCHED),
+    "inactive": (request(lambda cell: cell.request_inactive("right", by=WHO)), Event.SWITCHED),
     "set back": (set_back, Event.SWITCHED),
 }
 
@@ -145,7 +145,7 @@ def test_arms_that_come_to_rest_first_say_for_what(cell):
     cell.set_parameters("left/odd", {"torque": 3.0})
     cell.step(100)
     watch = Watch(cell)
-    pending = cell.ask_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
+    pending = cell.request_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
     while pending.poll() is None:
         watch.step()
     assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.SWITCHED)]
@@ -198,16 +198,16 @@ def _act(cell, rng, names, monkeypatch):
         causes = [cause for cause, _ in CAUSES.values()]
         causes[int(rng.integers(len(causes)))](cell, monkeypatch)
     elif kind == 1:
-        cell.wake("right")
+        cell.activate_arm("right")
         cell.recover()
     elif kind == 2:
         odd = ["both", "left/odd", "right/odd"][int(rng.integers(3))]
         fault = ["none", "none", "raise", "nan", "init", "activate", "deactivate"]
         cell.set_parameters(odd, {"fault": fault[int(rng.integers(len(fault)))]})
     elif kind == 3:
-        cell.ask_switch((), [names[int(rng.integers(len(names)))]], "best_effort").poll()
+        cell.request_switch((), [names[int(rng.integers(len(names)))]], "best_effort").poll()
     else:
-        cell.ask_switch([names[int(rng.integers(len(names)))]], (), "force_auto").poll()
+        cell.request_switch([names[int(rng.integers(len(names)))]], (), "force_auto").poll()
 
 
 def test_reasons_are_those_of_each_arm_and_go_on_after_a_recovery(cell):

@@ -30,9 +30,9 @@ def throw(cell):
 
 def motion(cell, cycles):
     """Return how far the tool gets from where it is now [m], and the largest joint speed."""
-    before, (start, _) = cell.pose("arm").position, cell.rows()
+    before, (start, _) = cell.pose("arm").position, cell.records()
     cell.step(cycles)
-    arm = cell.rows(start)[1]["arms"][:, 0]
+    arm = cell.records(start)[1]["arms"][:, 0]
     away = np.linalg.norm(arm["position_ee_in_base"] - before, axis=1)
     return float(away.max()), float(np.abs(arm["dq"]).max())
 
@@ -92,11 +92,11 @@ def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):
     cell.step(1500)
     cell.switch(["arm/trajectory"], strictness="force_auto")
     cell.step(100)
-    start, _ = cell.rows()
+    start, _ = cell.records()
     goal = np.array(cell.state("arm").q) + [0.2, 0.1, 0.0, 0.1, 0.0, -0.1, 0.0]
     cell.set_target("arm", q=goal)
     cell.step(4000)
-    tau = cell.rows(start)[1]["arms"]["tau"][:, 0]
+    tau = cell.records(start)[1]["arms"]["tau"][:, 0]
     assert np.abs(np.diff(tau, axis=0)).max() < 0.3
     assert cell.report("arm/trajectory")["state"] == 2.0  # done
     assert np.abs(np.array(cell.state("arm").q) - goal).max() < 0.05

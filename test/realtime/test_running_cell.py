@@ -15,7 +15,7 @@ import pytest
 
 from multipanda_py.exceptions import LoopError
 from multipanda_py.realtime.cycle_record import ARM_FIELDS, CAPACITY, TRACED_CHANNELS
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.targets import built_in_channels
 from multipanda_py.testing import simple_cell
 
@@ -24,12 +24,12 @@ REFERENCE = Path(__file__).parents[2] / "tools" / "record_reference.py"
 FOLLOW = """
 import json, sys, time
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.realtime.running_cell import RowFollower
-follower = RowFollower(CellConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])
-last, end = follower.seen + int(sys.argv[3]), time.monotonic() + 40.0
+from multipanda_py.realtime.running_cell import RecordFollower
+follower = RecordFollower(CellConfig.from_dict(json.loads(sys.argv[1])), sys.argv[2])
+last, end = follower.position + int(sys.argv[3]), time.monotonic() + 40.0
 print("ready", flush=True)
 cycles, torn = [], 0
-while follower.seen < last and time.monotonic() < end:
+while follower.position < last and time.monotonic() < end:
     rows = follower.wait(1.0)
     cycles += rows["cycle"].tolist()
     torn += int((rows["cycle"] != rows["cycle_end"]).sum())
@@ -48,8 +48,8 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
 )
 def test_another_process_reads_seconds(placement, cycles):
     with simple_cell(placement=placement) as cell:
-        cell.row()
-        arguments = [cell.config.model_dump_json(), cell.rows_path, str(cycles)]
+        cell.latest_record()
+        arguments = [cell.config.model_dump_json(), cell.records_path, str(cycles)]
         process = subprocess.Popen(
             [sys.executable, "-c", FOLLOW, *arguments], stdout=subprocess.PIPE, text=True
         )
@@ -70,7 +70,7 @@ def test_another_process_reads_seconds(placement, cycles):
 @pytest.mark.inline
 def test_rows_that_came_while_a_follower_slept_are_counted():
     with simple_cell({"arm": {"backend": "mock"}}) as cell:
-        follower = cell.follow_rows()
+        follower = cell.follow_records()
         cell.step(CAPACITY + 1000)
         rows = follower.take()
         assert follower.dropped > 1000
@@ -85,7 +85,7 @@ def test_rows_that_came_while_a_follower_slept_are_counted():
 def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
     with simple_cell() as cell:
         ring = cell.debug.mailbox.ring
-        follower, row = cell.follow_rows(), np.zeros(1, ring.rows.dtype)
+        follower, row = cell.follow_records(), np.zeros(1, ring.rows.dtype)
         flat, stop = row.view(np.float64).reshape(-1), threading.Event()
 
         def write():
@@ -104,19 +104,19 @@ def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
                 handed_out += len(rows)
         stop.set()
         thread.join()
-        assert follower.seen + follower.waiting == ring.count
+        assert follower.position + follower.waiting == ring.count
 
 
 @pytest.mark.inline
 def test_a_follower_can_only_read_and_only_its_own_cell():
     with simple_cell() as cell, simple_cell({"arm": {}}) as other:
-        follower = cell.follow_rows()
+        follower = cell.follow_records()
         with pytest.raises(ValueError, match="read-only"):
             follower.ring.flat[0, 0] = 1.0
         with pytest.raises(LoopError, match=r"\b\d{5,} .*'test'.* \d{5,}"):
-            RowFollower(cell.config, other.rows_path)
+            RecordFollower(cell.config, other.records_path)
         with pytest.raises(LoopError, match=r"\bCell\.rows_path"):
-            RowFollower(cell.config, "/proc/self/fd/987654")
+            RecordFollower(cell.config, "/proc/self/fd/987654")
 
 
 @pytest.mark.inline
@@ -127,9 +127,9 @@ def test_rows_have_where_a_planned_motion_is_and_not_its_end():
         start, way = cell.state("arm").q.copy(), np.full(7, 0.2)
         points = [np.concatenate([[k], start + k * way, way * (k == 1), np.zeros(7)])
                   for k in range(3)]  # fmt: skip
-        cell.follow("arm", np.array(points))
+        cell.follow_trajectory("arm", np.array(points))
         cell.step(1000)
-        record = cell.row()["arms"][0]
+        record = cell.latest_record()["arms"][0]
         assert int(record["target_channels"]) & 1 << TRACED_CHANNELS.index("joint")
         q, dq = record["target_joint"]
         np.testing.assert_allclose(q, start + way, atol=2e-3)
@@ -141,9 +141,9 @@ def test_rows_have_where_a_planned_motion_is_and_not_its_end():
 def test_rows_have_references_and_terms_that_add_up():
     law = "left/cartesian_impedance_controller"
     with simple_cell(active=[law]) as cell:
-        follower = cell.follow_rows()
+        follower = cell.follow_records()
         cell.step(10)
-        row = cell.row()
+        row = cell.latest_record()
         assert not follower.terms(row, "left")
         bits = int(row["arms"]["target_channels"][0])
         assert bits & 1 << TRACED_CHANNELS.index("pose")
@@ -152,7 +152,7 @@ def test_rows_have_references_and_terms_that_add_up():
         np.testing.assert_allclose(row["arms"]["target_pose"][0, :3], pose.position, atol=1e-2)
         cell.trace_torques()
         cell.step(10)
-        row = cell.row()
+        row = cell.latest_record()
         for arm, index in (("left", 0), ("right", 1)):
             terms = follower.terms(row, arm)
             assert terms["law"].any()
@@ -160,10 +160,10 @@ def test_rows_have_references_and_terms_that_add_up():
         assert set(cell.spec(law).features) < set(follower.terms(row, "left"))
         cell.hold()
         cell.step(2)
-        assert not int(cell.row()["arms"]["target_channels"][0]) & 1
+        assert not int(cell.latest_record()["arms"]["target_channels"][0]) & 1
         cell.trace_torques(False)
         cell.step(1)
-        assert not follower.terms(cell.row(), "left")
+        assert not follower.terms(cell.latest_record(), "left")
 
 
 @pytest.mark.inline

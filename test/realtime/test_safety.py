@@ -41,7 +41,7 @@ def test_one_bad_element_is_found(tau, at, bad):
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("side", [-1, 1])
 def test_states_outside_limits_are_named(joint, side):
-    (state,) = StateMaker().at([0.5 * (FR3_LIMITS.lower + FR3_LIMITS.upper)])
+    (state,) = StateMaker().states_at([0.5 * (FR3_LIMITS.lower + FR3_LIMITS.upper)])
     guard = StateGuard(FR3_LIMITS)
     assert guard.check(state) is Event.NONE
     state.dq[joint] = side * 1.2 * FR3_LIMITS.velocity[joint]

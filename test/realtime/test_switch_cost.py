@@ -38,7 +38,7 @@ def test_a_switch_of_two_arms_took_most_of_its_period(make_cell, law):
     cell = make_cell(controllets={"law": {"type": law}}, active=[])
     cell.step(60)  # enough rows for what is handed over
     usual = calls_in(lambda: cell.step(1))
-    switch = cell.ask_switch(["left/law", "right/law"])
+    switch = cell.request_switch(["left/law", "right/law"])
     assert switch.poll() is None
     started = calls_in(lambda: cell.step(1))
     assert switch.poll() is not None
@@ -49,13 +49,13 @@ def test_what_is_handed_over_was_met_for_the_first_time_in_the_cycle_of_a_switch
     make_cell, monkeypatch
 ):
     met = []
-    take_over = CartesianImpedance.on_handover
+    take_over = CartesianImpedance.on_transfer
 
     def noted(law, states, target, handovers):
-        met.extend(handover.matters for handover in handovers)
+        met.extend(handover.is_significant for handover in handovers)
         return take_over(law, states, target, handovers)
 
-    monkeypatch.setattr(CartesianImpedance, "on_handover", noted)
+    monkeypatch.setattr(CartesianImpedance, "on_transfer", noted)
     cell = make_cell(controllets={"law": {"type": "cartesian_impedance"}}, active=[])
     cell.step(1)
     assert met == [True, True]  # of two arms, in the warm-up
@@ -67,7 +67,7 @@ def test_how_a_trajectory_law_comes_to_rest_was_planned_twice(make_cell, monkeyp
     cell.step(60)
     plans, plan = [], JointMotion.stop
     monkeypatch.setattr(JointMotion, "stop", lambda motion: (plans.append(motion), plan(motion)))
-    switch = cell.ask_switch(["left/law"])
+    switch = cell.request_switch(["left/law"])
     assert switch.poll() is None
     cell.step(1)
     assert cell.state("left").owner == "left/law"

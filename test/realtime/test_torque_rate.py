@@ -23,7 +23,7 @@ def test_torque_changes_no_faster_than_the_cell_file_says(make_cell, rate):
     here = cell.pose("arm")
     cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
     cell.step(200)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     steepest = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() / 1e-3
     assert steepest == pytest.approx(rate or 1000.0, rel=1e-6)
 
@@ -38,7 +38,7 @@ def test_the_governor_knows_the_lower_rate_and_keeps_away_from_it(make_cell):
         goal = cell.state("arm").q + [0.39, 0.3, 0, -0.3, 0, 0, 0]
         cell.set_target("arm", q=goal)
         cell.step(3000)
-        _, rows = cell.rows()
+        _, rows = cell.records()
         steps = np.abs(np.diff(rows["arms"]["tau"][20:, 0], axis=0)).max(axis=1) / 1e-3
         assert (steps > 0.99 * rate).mean() < 0.005
         assert np.abs(cell.state("arm").q - goal).max() < 2e-3

@@ -14,7 +14,7 @@ from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
 from multipanda_py.controllet import Controllet
 from multipanda_py.feature import Feature
 from multipanda_py.parameters import NoParams
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.feature_set import FADE_TIME, FeatureSet
 from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
@@ -44,7 +44,7 @@ class One(Constant):
 class Two(Constant):
     """Comes after all others, wherever it stands."""
 
-    torque, last = 2.0, True
+    torque, runs_last = 2.0, True
 
 
 class Preparing(Feature):
@@ -70,7 +70,8 @@ def rig():
     features.activate(maker.states, Target(2))
     tau = [np.zeros(7), np.zeros(7)]
     records = [
-        np.zeros(1, row_dtype(2, 0, 1, terms=6))["arms"][0, i : i + 1].reshape(()) for i in (0, 1)
+        np.zeros(1, record_dtype(2, 0, 1, terms=6))["arms"][0, i : i + 1].reshape(())
+        for i in (0, 1)
     ]
     terms = TorqueTerms(tau, records, 5)
     terms.is_on = True
@@ -122,7 +123,7 @@ class Reporting(Controllet):
 def notices_of(shares):
     """Cycles and texts of the notices of a law that reports these shares, cycle by cycle."""
     law = Reporting(StateMaker(2).context, None)
-    law.softest, derating, found = 1, GainReductionNotice("reporting", law), []
+    law.min_scale_arm, derating, found = 1, GainReductionNotice("reporting", law), []
     for cycle, kept in enumerate(shares):
         law.report[0] = kept
         derating.check()
@@ -156,7 +157,7 @@ def test_what_began_within_the_second_is_told_when_it_is_over_and_so_is_what_got
 
 def share_kept(state, stiffness):
     """From mass and Jacobian alone: no mode of the spring may be faster than 60 rad/s."""
-    inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
+    inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
     return min(1.0, 60.0**2 / np.linalg.eigvals(inverse @ np.diag(stiffness)).real.max())
 
 

@@ -263,7 +263,7 @@ def test_five_lines_make_an_arm(tmp_path):
     for name, values in robot.figures.items():
         assert np.isfinite(values).all(), name
     for bound, most in itertools.pairwise(("leader_damping", "most_leader_damping")):
-        assert (np.array(robot.figure(bound)) <= robot.figure(most)).all()
-    assert (np.array(robot.figure("contact_torque")) <= limits.torque).all()
+        assert (np.array(robot.value(bound)) <= robot.value(most)).all()
+    assert (np.array(robot.value("contact_torque")) <= limits.torque).all()
     assert ((robot.ready >= limits.lower) & (robot.ready <= limits.upper)).all()
     assert sum(map(len, robot.sections)) == 7

@@ -128,5 +128,5 @@ def test_a_gripper_on_a_loop_that_stood_still_was_never_answered_and_stopped_lat
     assert "loop" in late.result.text
     assert "withdrawn" in late.result.text
     assert "pending" in begun.result.text
-    assert cell.withdrawn["gripper"] == 1
+    assert cell.cancelled["gripper"] == 1
     cell.wait(lambda: right.state().width < before - 1e-3, 5.0, "fingers that go on")

@@ -12,7 +12,7 @@ import pytest
 
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.models import DATA_FOLDER, FRANKA_HAND, MODELS
@@ -113,7 +113,7 @@ def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
     assert heavier[0] - heavier[1] == pytest.approx(own + 0.9)
     world = build_scene([arm]).compile()
     data = mujoco.MjData(world)
-    row = np.zeros(1, row_dtype(1, 0, 1, arm.n_joints))
+    row = np.zeros(1, record_dtype(1, 0, 1, arm.n_joints))
     state = ArmState("arm", arm.limits, row["arms"][0, :1].reshape(()))
     model = ArmModel(arm)
     model.attach(state)

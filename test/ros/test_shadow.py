@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MultipandaError
-from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
+from multipanda_py.identification.monitor.cell_monitor import CellMonitor, LiveRows
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
@@ -72,8 +72,8 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):
             assert state.position[first : first + 7] == pytest.approx(cell.state(arm).q, abs=0.02)
-        warned = cell.row()["cycle"]  # its text has a line per second
-        cell.wait(lambda: cell.row()["cycle"] > warned + 2500, 60.0, "a line of text")
+        warned = cell.latest_record()["cycle"]  # its text has a line per second
+        cell.wait(lambda: cell.latest_record()["cycle"] > warned + 2500, 60.0, "a line of text")
     finally:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
@@ -90,10 +90,10 @@ def test_a_follower_reads_what_the_cell_has(cell):
     """In this process: positions of the twin are those of the arm at rest."""
     rows = LiveRows(cell.config.cell.name)
     assert rows.config.arms.keys() == cell.config.arms.keys()
-    shadow = CellShadow(rows.config)
-    cell.wait(lambda: cell.row()["cycle"] > 2000, 60.0, "rows")
+    shadow = CellMonitor(rows.config)
+    cell.wait(lambda: cell.latest_record()["cycle"] > 2000, 60.0, "rows")
     shadow.follow(rows.pop())
-    cell.wait(lambda: cell.row()["cycle"] > 3500, 60.0, "rows")
+    cell.wait(lambda: cell.latest_record()["cycle"] > 3500, 60.0, "rows")
     shadow.follow(rows.pop())
     for name, found in shadow.last.items():
         assert found.evaluated[-1]

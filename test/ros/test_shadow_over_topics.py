@@ -19,8 +19,8 @@ from sensor_msgs.msg import JointState
 from multipanda_py.apps.commands import shadow_live as heard_over_ros
 from multipanda_py.apps.commands.shadow_live import RosInput
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ShadowRefused
-from multipanda_py.identification.monitor.cell_monitor import CellShadow
+from multipanda_py.exceptions import MonitorRejected
+from multipanda_py.identification.monitor.cell_monitor import CellMonitor
 
 pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 sys.path.append(str(ROOT / "benchmarks"))
@@ -43,7 +43,7 @@ def listen():
 @pytest.mark.long
 def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     config = CellConfig.from_yaml(DUAL_SIM)
-    heard, shadow, wrenches = listen("", config, ("left", "right")), CellShadow(config), []
+    heard, shadow, wrenches = listen("", config, ("left", "right")), CellMonitor(config), []
 
     def follow():
         logs = heard.pop()
@@ -64,7 +64,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
     monkeypatch.setattr(heard_over_ros, "FIRST_STATE_TIMEOUT", 0.2)
     heard = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
-    with pytest.raises(ShadowRefused, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
+    with pytest.raises(MonitorRejected, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
         wait_until(lambda: heard.pop(), 20.0, lambda: "a refusal")
 
 

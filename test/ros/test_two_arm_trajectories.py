@@ -116,7 +116,7 @@ def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
         start = np.concatenate([twin.state(arm).q for arm in NAMES])
         assert np.abs(start - ready).max() < 5e-3
         goals = dict(zip(NAMES, np.split(start + STEP, 2)))
-        plan = twin.plan(goals, speed=0.5)
+        plan = twin.plan(goals, velocity_scaling=0.5)
     status, result = planner.run(goal_of(plan))
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     assert np.abs(joints(client) - start - STEP).max() < 3e-3

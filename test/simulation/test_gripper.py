@@ -246,7 +246,7 @@ def test_a_box_of_300_g_is_grasped_lifted_held_and_let_go_of(make_cell):
         assert found[f"arm_ur5e_{side}finger"] == pytest.approx(40.0, rel=0.05)
     assert gripper.state().is_grasped
     assert gripper.state().width == pytest.approx(0.06, abs=1.5e-3)
-    assert cell.held() == {"arm": "box"}
+    assert cell.attached_objects() == {"arm": "box"}
     cell.set_target("arm", Pose(at + [0.0, 0.0, 0.1], start.rotation))
     cell.step(3000)
     held = cell.objects()["box"].position

@@ -221,7 +221,7 @@ def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell)
     cell.step(3)
     data.qfrc_applied[0] = 0.0
     cell.step(2)
-    cell.ask_recovery(["arm"])  # at once: sooner than commands take
+    cell.request_recovery(["arm"])  # at once: sooner than commands take
     executed = []
     for _ in range(25):
         cell.step()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.robots import READY_POSTURE, ArmDescription, SceneObject
+from multipanda_py.robots import READY_CONFIGURATION, ArmDescription, SceneObject
 from multipanda_py.robots.geometry import SolidOfRevolution
 from multipanda_py.simulation.mjcf_elements import revolve
 from multipanda_py.simulation.scene_mjcf import build_scene
@@ -191,4 +191,4 @@ def test_turned_solids_are_closed_and_turned_outward():
 def test_ready_posture_is_within_all_limits():
     for model in ("fr3", "fer"):
         limits = ArmDescription("a", model).limits
-        assert ((limits.lower < READY_POSTURE) & (limits.upper > READY_POSTURE)).all()
+        assert ((limits.lower < READY_CONFIGURATION) & (limits.upper > READY_CONFIGURATION)).all()

@@ -42,7 +42,7 @@ print(os.nice(0))
 
 
 def newest(cell: Cell) -> Any:
-    return cell.rows()[1][-1]
+    return cell.records()[1][-1]
 
 
 def check_tools(view: SceneView, cell: Cell) -> None:
@@ -141,7 +141,7 @@ def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     cell = make_cell()
-    process = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+    process = start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
     assert process.wait(20 * PATIENCE) == 1
     assert stop_viewer(process) == stop_viewer(process) == 1
     cell.step(10)
@@ -157,9 +157,9 @@ def test_the_word_that_there_is_no_display_waited_behind_everything_else(
     """The viewer made way for all others first: on a busy machine it was not heard for 20 s."""
     cell = make_cell()
     said = subprocess.run(
-        [sys.executable, "-c", ASK_NICENESS, str(cell.mailbox_fd)],
+        [sys.executable, "-c", ASK_NICENESS, str(cell.shared_memory_fd)],
         input=cell.config.model_dump_json() + "\n", env={**os.environ, "DISPLAY": ""},
-        capture_output=True, text=True, pass_fds=(cell.mailbox_fd,), timeout=80, check=True,
+        capture_output=True, text=True, pass_fds=(cell.shared_memory_fd,), timeout=80, check=True,
     )  # fmt: skip
     assert "no display" in said.stderr
     assert int(said.stdout) == os.nice(0)
@@ -168,7 +168,7 @@ def test_the_word_that_there_is_no_display_waited_behind_everything_else(
 def test_a_cell_that_is_not_started_cannot_be_viewed() -> None:
     cell = Cell(CellConfig.from_dict({"arms": {"arm": {}}}))
     with pytest.raises(LoopError, match="not started"):
-        start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+        start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
 
 
 def test_the_viewer_wants_a_cell_on_its_standard_input() -> None:

@@ -25,7 +25,7 @@ from multipanda_py.apps.bench.conditions import (
 from multipanda_py.apps.bench.processes import Child, module_of, process_tree
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import BenchError
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.realtime.system.child_process import Closeable, end_with_parent, module_command
 from multipanda_py.realtime.system.signals import time_left
 from multipanda_py.state import Matrix
@@ -94,7 +94,7 @@ class BenchNode(Closeable):
             self._wait()
             self.start_to_active = time.monotonic() - started
             self.loop = self._find_loop()
-            self.rows = RowFollower(self._config, self._find_mailbox())
+            self.rows = RecordFollower(self._config, self._find_mailbox())
         except BaseException:
             self.close()
             raise

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.apps.bench.node import SETTLE_TIME, BenchNode
 from multipanda_py.exceptions import BenchError
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.state import Matrix, Vector
 
 LATE_COMMAND_TIME = 300.0
@@ -61,7 +61,7 @@ class CycleTimes:
     dropped: int
 
 
-def collect_cycle_times(rows: RowFollower, seconds: float) -> CycleTimes:
+def collect_cycle_times(rows: RecordFollower, seconds: float) -> CycleTimes:
     """Collect the timing of all cycles that a loop runs from now on, for a duration.
 
     Args:
@@ -74,7 +74,9 @@ def collect_cycle_times(rows: RowFollower, seconds: float) -> CycleTimes:
     return collect_all_cycle_times([rows], seconds)[0]
 
 
-def collect_all_cycle_times(followers: Sequence[RowFollower], seconds: float) -> list[CycleTimes]:
+def collect_all_cycle_times(
+    followers: Sequence[RecordFollower], seconds: float
+) -> list[CycleTimes]:
     """Collect the timing of all cycles that several loops run from now on, for a duration.
 
     Args:
@@ -100,7 +102,7 @@ def collect_all_cycle_times(followers: Sequence[RowFollower], seconds: float) ->
     ]
 
 
-def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes:
+def _joined(rows: RecordFollower, parts: list[Columns], dropped: int) -> CycleTimes:
     if not parts:
         raise BenchError(
             f"{', '.join(rows.arms)}: the loop ran no cycle. Another program uses its core"
@@ -111,7 +113,7 @@ def _joined(rows: RowFollower, parts: list[Columns], dropped: int) -> CycleTimes
     return CycleTimes(wake, deadline, control, compute, missed, tau, sensed, x, held, dropped)
 
 
-def _columns_of(rows: RowFollower, records: NDArray[np.void]) -> Columns:
+def _columns_of(rows: RecordFollower, records: NDArray[np.void]) -> Columns:
     """Return the fields of :class:`CycleTimes` from cycle records, as copies and in its order."""
     arms = records["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]

@@ -20,7 +20,7 @@ from multipanda_py.apps.commands.command_line import (
     run_verb,
     write_whole,
 )
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.actuators.springs import SpringEstimate, identify_springs
 from multipanda_py.parameters import specs_of
 from multipanda_py.realtime.recording.log_reader import TABLE_SUFFIXES, table_of
@@ -103,16 +103,16 @@ def _parts(path: Path) -> dict[str, dict[str, Any]]:
     """Return the columns of every joint of a table, keyed by the joint's name for messages.
 
     Raises:
-        IdentificationRefused: The file is not a table, or the table has no rows.
+        IdentificationRejected: The file is not a table, or the table has no rows.
     """
     if path.suffix.lower() not in TABLE_SUFFIXES:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{path}: not a table. Use a {' or '.join(TABLE_SUFFIXES)} file."
         )
     table = table_of(path)
     table.columns = [str(column).strip() for column in table.columns]
     if not len(table):
-        raise IdentificationRefused(f"{path}: has no rows. Provide one row for each sample.")
+        raise IdentificationRejected(f"{path}: has no rows. Provide one row for each sample.")
     if "joint" not in table.columns:
         return {str(path): {name: table[name].to_numpy() for name in table.columns}}
     return {

@@ -87,7 +87,9 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
     )
     specs = instance_specs(unconnected)
     known = [spec.name for spec in specs]
-    torque = [s.name for s in specs if s.law.command_interface == COMMAND_INTERFACES[0]]
+    torque = [
+        s.name for s in specs if s.controllet_class.command_interface == COMMAND_INTERFACES[0]
+    ]
     desired = options.controllet or torque
     for name in desired:
         if name not in known:
@@ -116,7 +118,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
             ]
             _, min_value, worst = min(results, key=lambda row: (row[1], -row[0]))
             kinds = [list(config.arms.values())[arm].backend for arm in instance.spec.arms]
-            taken = max(find_backend(kind).answer_periods for kind in kinds)
+            taken = max(find_backend(kind).response_cycles for kind in kinds)
             yield {
                 "controllet": instance.spec.name,
                 "type": instance.spec.config.type,

@@ -208,7 +208,7 @@ REST_TIME = 0.2
 
 
 def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
-    """Read a motion file for :meth:`.Cell.follow`.
+    """Read a motion file for :meth:`.Cell.follow_trajectory`.
 
     Args:
         path: CSV file with columns time, q, dq and ddq.
@@ -311,7 +311,7 @@ def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
         LoopError: The arm faults during the motion, or does not reach its end.
     """
     start = cell.state(arm).time
-    cell.follow(arm, points)
+    cell.follow_trajectory(arm, points)
     while cell.state(arm).time < start + points[-1, 0] + REST_TIME:
         _check_motion(cell, arm, law)
         time.sleep(0.05)

@@ -23,7 +23,7 @@ from multipanda_py.apps.commands.command_line import (
 )
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError, IdentificationRefused, UnknownName
+from multipanda_py.exceptions import ConfigurationError, IdentificationRejected, UnknownName
 from multipanda_py.files import replacing
 from multipanda_py.identification.arm.identify import (
     FRICTION_MODELS,
@@ -32,7 +32,7 @@ from multipanda_py.identification.arm.identify import (
     Options,
     identify,
 )
-from multipanda_py.identification.arm.payload import find_load
+from multipanda_py.identification.arm.payload import identify_payload
 from multipanda_py.realtime.recording import Log
 from multipanda_py.realtime.recording.arm_log import motion_of
 from multipanda_py.realtime.recording.log import check_recording, known_robot
@@ -198,7 +198,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             complain(f"note: {sentence}")
         one = log.the_arm(_name_in(log, options))
         if known_robot(one) not in (None, arm.robot.name) and arm.robot.name in MODELS:
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{path}: {one.arm} is a {one.robot}, not a {arm.robot.name}. Name the right "
                 "model with --robot or --cell."
             )
@@ -218,14 +218,14 @@ def _name_in(log: Log, options: argparse.Namespace) -> str | None:
     """Return the name of the arm in a log; None if the log has one unnamed arm.
 
     Raises:
-        IdentificationRefused: The log is of another arm of the same cell.
+        IdentificationRejected: The log is of another arm of the same cell.
     """
     requested: str | None = options.arm
     if options.cell is None or requested in log.arms:
         return requested  # Without a cell, ``--arm`` is the name in the log.
     known = CellConfig.from_yaml(options.cell).arms
     if requested is not None and (others := [name for name in log.arms if name in known]):
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{log.source_description}: is a log of {', '.join(others)}, not of {requested}"
         )
     return None
@@ -275,7 +275,7 @@ def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
 
 def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
     """Print the payload at the flange, and write it if there is an output file."""
-    result = find_load(motions, arm, options.cutoff)
+    result = identify_payload(motions, arm, options.cutoff)
     body = result.load
     inertia = moments_of(body.inertia)
     print_line(f"mass {body.mass:.4g} kg (standard deviation {result.mass_deviation:.2g})")

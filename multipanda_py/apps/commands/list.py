@@ -81,7 +81,7 @@ def _targets() -> Iterator[str]:
 
 def _channel_row(channel: Channel) -> tuple[str, ...]:
     kind = channel.message.replace("/msg/", "/")
-    return (channel.name, channel.doc, f"`{channel.place}`, {kind}", f"`{channel.method}`")
+    return (channel.name, channel.doc, f"`{channel.topic_path}`, {kind}", f"`{channel.method}`")
 
 
 def _kind_section(kind: str, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[str]:
@@ -253,7 +253,7 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
         item["report_docs"] = [getattr(report, "doc", "") for report in part.report_names]
         item["own_targets"] = _own_channels(part.Target.channels)
     if kind == "features":
-        item["needs"] = list(part.needs)
+        item["needs"] = list(part.requires)
         item["targets"] = [str(channel) for channel in part.channels]
         item["own_targets"] = _own_channels(part.channels)
     if kind == "actuators":
@@ -314,7 +314,7 @@ def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
             "low": _finite(channel.low),
             "high": _finite(channel.high),
             "doc": channel.doc,
-            "topic": channel.place,
+            "topic": channel.topic_path,
             "message": channel.message,
             "method": channel.method,
         }

@@ -19,7 +19,7 @@ from multipanda_py.apps.commands.command_line import (
 )
 from multipanda_py.apps.commands.excite import read_motion
 from multipanda_py.config.cell_file import CellConfig, changed_text
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.calibration import (
     Calibration,
     CalibrationPlan,
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     pyplot()
     target: Path = options.output
     if target.exists() or not target.absolute().parent.is_dir():
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"--output: {target} must be a new folder in an existing folder. Choose another path."
         )
     parts = target.with_name(f".{target.name}.parts")
@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
         result = _refined(parts, options)
         _put(result, target, options)
     except OSError as error:
-        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
+        raise ValidationRejected(f"{target}: cannot be written: {error.strerror}") from None
     shutil.rmtree(parts, ignore_errors=True)
     for line in report.lines(result):
         print_line(line)
@@ -135,7 +135,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
     for text in options.motion:
         arm, _, path = text.partition("=")
         if arm not in plant.arms or not path:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"--motion: got {text!r}, allowed ARM=CSV with one of {', '.join(plant.arms)}"
             )
         motions[arm] = read_motion(Path(path), arm, plant.arms[arm])

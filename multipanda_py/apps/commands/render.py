@@ -233,8 +233,8 @@ def simulate_frames(
 def newest_row(cell: Cell) -> NDArray[np.void]:
     """Return a copy of the newest cycle record; an inline cell without one runs a cycle first."""
     cell.state(cell.arms[0])  # An inline cell without cycles runs one here.
-    total, _ = cell.rows(since=sys.maxsize)
-    row: NDArray[np.void] = cell.rows(total - 1)[1][-1]
+    total, _ = cell.records(since=sys.maxsize)
+    row: NDArray[np.void] = cell.records(total - 1)[1][-1]
     return row
 
 

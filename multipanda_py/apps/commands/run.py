@@ -60,7 +60,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
     started = time.monotonic()
     try:
         if options.viewer and not cell.config.cell.viewer:
-            viewer = start_viewer(cell.config, cell.realtime, cell.mailbox_fd)
+            viewer = start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
         _advance(cell, options.duration, started, viewer)
     except KeyboardInterrupt:
         print_line(f"stopped after {time.monotonic() - started:.1f} s")
@@ -120,7 +120,7 @@ def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int
         wall: Wall time since the last call [s].
         reported_cycles: Number of cycles at the last call.
     """
-    total, _ = cell.rows(since=sys.maxsize)
+    total, _ = cell.records(since=sys.maxsize)
     now = cell.statistics(max(2, total - reported_cycles))
     if cell.config.cell.placement == "inline":  # It has no clock, so its speed is of interest.
         timing = f"{(total - reported_cycles) / max(wall, 1e-9):6.0f} cycles/s"

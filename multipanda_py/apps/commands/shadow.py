@@ -14,10 +14,10 @@ from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follo
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.config.renamed_keys import with_current_keys
-from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.exceptions import ConfigurationError, MonitorRejected
 from multipanda_py.identification.monitor.arm_monitor import MonitoredLog
 from multipanda_py.identification.monitor.band import BAND_MARGIN, Band
-from multipanda_py.identification.monitor.cell_monitor import CellShadow
+from multipanda_py.identification.monitor.cell_monitor import CellMonitor
 from multipanda_py.realtime.recording import ArmLog, Log, read
 from multipanda_py.realtime.recording.log import check_columns, check_completeness, check_recording
 from multipanda_py.realtime.recording.plots import SUFFIXES
@@ -116,11 +116,11 @@ def _learn(options: argparse.Namespace) -> int:
     for path in options.logs:
         log = read(path, robot=None)
         config, named = _twin(options, log)
-        shadow = CellShadow(config, arms=tuple(named))
+        shadow = CellMonitor(config, arms=tuple(named))
         _check_log(shadow, log, named)
         shadow.follow(named)
         if strange := shadow.mismatches():
-            raise ShadowRefused(f"{path}: {strange[0]}")
+            raise MonitorRejected(f"{path}: {strange[0]}")
         arms.update(shadow.arms)
         for name, result in shadow.last.items():
             runs.setdefault(name, []).append(result)
@@ -130,7 +130,7 @@ def _learn(options: argparse.Namespace) -> int:
 def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
-    shadow = CellShadow(config, band, tuple(named), options.update)
+    shadow = CellMonitor(config, band, tuple(named), options.update)
     _check_log(shadow, log, named)
     for alarm in shadow.follow(named):
         print_line(f"{alarm.time:9.2f} s  {alarm}")
@@ -142,11 +142,12 @@ def _log(options: argparse.Namespace, band: Band | None) -> int:
     return end(shadow)
 
 
-def _check_log(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
+def _check_log(shadow: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
     """Check that a log fits the arms of the twin, and print notes on missing data.
 
     Raises:
-        ShadowRefused: The log has another robot, other units, swapped columns or no valid sample.
+        MonitorRejected: The log has another robot, other units, swapped columns or no valid
+            sample.
     """
     for sentence in check_recording(log):
         complain(f"note: {sentence}")
@@ -156,7 +157,7 @@ def _check_log(shadow: CellShadow, log: Log, named: dict[str, ArmLog]) -> None:
         if not np.isfinite(arm.q).all(axis=1).any():
             faults = [f"{arm.arm}: no sample has finite positions"]
         if faults:
-            raise ShadowRefused(faults[0])
+            raise MonitorRejected(faults[0])
         for sentence in check_completeness(arm):
             complain(f"note: {sentence}")
 
@@ -171,7 +172,7 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
             cell = {"arms": cell["arms"]}
         config = CellConfig.from_dict(cell, "cell of the log")
     else:
-        raise ShadowRefused(
+        raise MonitorRejected(
             f"{log.source_description}: does not describe its cell. Name a cell file that "
             f"describes the arm: "
             "--twin CELL"
@@ -180,7 +181,7 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
     if len(log.arms) == 1 and not set(log.arms) & set(config.arms):
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{log.source_description}: does not name its arm. Choose one of "
                 f"{', '.join(names)} with --arm."
             )

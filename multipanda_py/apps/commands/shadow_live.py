@@ -17,14 +17,14 @@ import numpy as np
 from multipanda_py.apps.commands.command_line import FAILED, OK, complain, print_line, write_whole
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
     MonitoredLog,
     residual_slices,
 )
 from multipanda_py.identification.monitor.band import Band, learn
-from multipanda_py.identification.monitor.cell_monitor import CellShadow, LiveRows
+from multipanda_py.identification.monitor.cell_monitor import CellMonitor, LiveRows
 from multipanda_py.identification.plots import draw_shadow
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.system.child_process import JsonLinesChild
@@ -41,11 +41,11 @@ def check_arms(config: CellConfig, names: tuple[str, ...]) -> None:
     """Check that the twin has these arms.
 
     Raises:
-        ShadowRefused: An arm is missing; the message lists the arms of the twin.
+        MonitorRejected: An arm is missing; the message lists the arms of the twin.
     """
     for name in names:
         if name not in config.arms:
-            raise ShadowRefused(f"the twin has no arm {name!r}; it has {', '.join(config.arms)}")
+            raise MonitorRejected(f"the twin has no arm {name!r}; it has {', '.join(config.arms)}")
 
 
 def write_band(
@@ -65,7 +65,7 @@ def write_band(
         description: Source of the data, for the first line of the file.
 
     Raises:
-        ShadowRefused: There is too little data.
+        MonitorRejected: There is too little data.
     """
     band = learn(runs, {name: arm.limits for name, arm in arms.items()}, margin)
     write_whole(path, f"# Band of {description}, margin {margin:g}.\n{band.to_yaml()}")
@@ -75,7 +75,7 @@ def write_band(
 
 
 def draw(
-    path: Path | None, shadow: CellShadow, parts: Mapping[str, Sequence[MonitoredLog]]
+    path: Path | None, shadow: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
 ) -> None:
     """Plot every arm that was followed, if there is an output path."""
     if path is None:
@@ -90,7 +90,7 @@ def draw(
         print_line(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
 
 
-def end(shadow: CellShadow) -> int:
+def end(shadow: CellMonitor) -> int:
     """Print estimates and deviations at the end, and return the exit code.
 
     It is 1 if an arm was outside its band, or if nothing was compared.
@@ -131,20 +131,20 @@ class RosOutput:
             "diagnostics",
             cell,
             namespace,
-            is_heard=False,
+            captures_output=False,
         )
 
-    def publish(self, shadow: CellShadow) -> None:
+    def publish(self, shadow: CellMonitor) -> None:
         """Publish the present deviations of all arms from their twins.
 
         Raises:
-            ShadowRefused: The node has ended.
+            MonitorRejected: The node has ended.
         """
         line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
         try:
             self._node.send(line)
         except OSError:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 "--ros: nothing is published, because the node has ended"
             ) from None
 
@@ -153,7 +153,7 @@ class RosOutput:
         self._node.close()
 
 
-def _arms(shadow: CellShadow) -> list[dict[str, object]]:
+def _arms(shadow: CellMonitor) -> list[dict[str, object]]:
     arms: list[dict[str, object]] = []
     for name, last in shadow.last.items():
         watch = shadow.watches.get(name)
@@ -227,7 +227,7 @@ class RosInput:
             Log of each arm; empty until every arm has sent a state.
 
         Raises:
-            ShadowRefused: An arm has sent nothing within 20 s, or is a different robot.
+            MonitorRejected: An arm has sent nothing within 20 s, or is a different robot.
         """
         for line in self._node.lines():
             state = json.loads(line)
@@ -239,7 +239,7 @@ class RosInput:
                 self.dropped += 1
         self._arms_without_state -= {name for name, response in self._reported.items() if response}
         if self._arms_without_state and time.monotonic() > self._start + FIRST_STATE_TIMEOUT:
-            raise ShadowRefused(self._missing_states_message())
+            raise MonitorRejected(self._missing_states_message())
         if not all(self._reported.values()):
             return {}
         logs = {name: self._log(name, response) for name, response in self._reported.items()}
@@ -266,7 +266,7 @@ class RosInput:
             for key in ("q", "dq", "tau", "wrench")
         )
         if not all(rows.shape[1] > max(order) for rows in (q, dq, tau)):
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{name}: its joint_states have no velocities or no efforts, which a twin needs"
             )
         q = q[:, order]
@@ -290,14 +290,14 @@ def _order(arm: ArmDescription, names: list[str]) -> list[int]:
     """Return the index of each joint of an arm in a list of names, with or without arm prefix.
 
     Raises:
-        ShadowRefused: A joint is missing.
+        MonitorRejected: A joint is missing.
     """
     result = []
     for joint in arm.joint_names:
         known = (joint, joint.removeprefix(f"{arm.name}_"))
         index = next((k for k, name in enumerate(names) if name in known), None)
         if index is None:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{arm.name}: got joints {', '.join(names)}, allowed those of the twin, "
                 f"{', '.join(arm.joint_names)}"
             )
@@ -347,7 +347,7 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
         try:
             name = f"{', '.join(names)} by the topics of /{options.topics.strip('/')}"
             cell = options.topics.strip("/") or config.cell.name
-            return _follow(options, received, CellShadow(config, band, names, options.update),
+            return _follow(options, received, CellMonitor(config, band, names, options.update),
                            name, cell)  # fmt: skip
         finally:
             received.close()
@@ -359,12 +359,12 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
         os.sched_setaffinity(0, other_cpus(rows.config.realtime))
     os.nice(NICENESS)
     name = f"{', '.join(names)} of cell {rows.plan.name!r}"
-    return _follow(options, rows, CellShadow(config, band, names, options.update), name,
+    return _follow(options, rows, CellMonitor(config, band, names, options.update), name,
                    rows.plan.name)  # fmt: skip
 
 
 def _follow(
-    options: argparse.Namespace, states: States, shadow: CellShadow, owner: str, cell: str
+    options: argparse.Namespace, states: States, shadow: CellMonitor, owner: str, cell: str
 ) -> int:
     selected: dict[str, list[MonitoredLog]] = {name: [] for name in shadow.arms}
     start = time.monotonic()
@@ -402,7 +402,7 @@ def _follow(
         complain(f"{states.dropped} cycle records were lost: this machine is too slow to follow")
     if options.learn:
         if strange := shadow.mismatches():
-            raise ShadowRefused(strange[0])
+            raise MonitorRejected(strange[0])
         description = f"{owner}, {time.monotonic() - start:.0f} s"
         return write_band(options.output, selected, shadow.arms, options.margin, description)
     draw(options.output, shadow, selected)

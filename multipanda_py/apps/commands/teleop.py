@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
             options.scale,
             options.rotation_scale,
             print_line,
-            laws=cell.config.active,
+            controllets=cell.config.active,
         )
         print_line(f"{source.name} moves {', '.join(arms)}")
         teleoperator.run(options.duration)

@@ -134,7 +134,7 @@ def _run_validate(options: argparse.Namespace) -> int:
     result = validate(
         plant, twin, sorted(set(chosen)), repeats=options.repeats, seconds=options.seconds,
         seed=options.seed, controllets=options.controllet or (), recover=options.recover,
-        say=complain,
+        report=complain,
     )  # fmt: skip
     about = {"repeats": options.repeats, "seconds of each": options.seconds, "seed": options.seed}
     beside = write_report(result, target, options.plant, options.twin, about)
@@ -188,7 +188,7 @@ def _run_sweep(options: argparse.Namespace) -> int:
     rows = sweep(
         config, spec, range(options.seed, options.seed + options.plants), target,
         sorted(set(tasks)), seconds=options.seconds, repeats=options.repeats,
-        jobs=options.jobs, say=complain,
+        jobs=options.jobs, report=complain,
     )  # fmt: skip
     print_line(f"{target}: {rows} rows of {options.plants} plants")
     return OK

@@ -300,11 +300,11 @@ class ArmTab:
         self._session.ask(("law", self._arm), viewer, act)
 
     def _switch(self, name: str, by: str) -> PendingResponse | None:
-        law, ask = self.owner(), self._session.cell.ask_switch
+        law, ask = self.owner(), self._session.cell.request_switch
         if name != HOLD:
             return ask(activate=[name], strictness="force_auto", timeout=SWITCH_TIMEOUT, by=by)
         return None if law.is_hold else ask(deactivate=[law.name], strictness="best_effort", by=by)
 
     def _ask_recovery(self, viewer: int, _: Any) -> None:
-        act = partial(self._session.cell.ask_recovery, [self._arm])
+        act = partial(self._session.cell.request_recovery, [self._arm])
         self._session.ask(("recover", self._arm), viewer, act)

@@ -51,7 +51,7 @@ class CellProtocol(Protocol):
     No method waits. A request with a later result returns an :class:`PendingResponse`. A request
     that is rejected at once raises an exception.
 
-    Thread: the panel's; :meth:`ask_hold` any.
+    Thread: the panel's; :meth:`request_hold` any.
     """
 
     @property
@@ -74,16 +74,16 @@ class CellProtocol(Protocol):
     def active(self) -> tuple[str, ...]:
         """Names of the active controllets."""
 
-    def beginnings(self, arm: str) -> int:
+    def activation_count(self, arm: str) -> int:
         """Return how many starts of controllets on an arm the known events contain."""
 
-    def silence_reason(self) -> str:
+    def stall_reason(self) -> str:
         """Return the reason why the known state of the cell is stale; empty if it is current."""
 
     def check(self) -> None:
         """Raise :class:`.LoopError` if the cell has ended."""
 
-    def row(self) -> NDArray[np.void]:
+    def latest_record(self) -> NDArray[np.void]:
         """Return the newest cycle record, for :meth:`.SceneView.show`."""
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -113,7 +113,7 @@ class CellProtocol(Protocol):
             frame: Name of the frame.
         """
 
-    def ask_switch(
+    def request_switch(
         self,
         activate: Sequence[str] = ...,
         deactivate: Sequence[str] = ...,
@@ -123,10 +123,10 @@ class CellProtocol(Protocol):
     ) -> PendingResponse:
         """Request a switch; strictness as in :class:`.Strictness`; ``by`` names the client."""
 
-    def ask_hold(self, *, by: str = ...) -> PendingResponse:
+    def request_hold(self, *, by: str = ...) -> PendingResponse:
         """Request that every arm brakes and holds."""
 
-    def ask_recovery(self, arms: Sequence[str] | None = ...) -> object:
+    def request_recovery(self, arms: Sequence[str] | None = ...) -> object:
         """Request to clear the latched faults of arms; None for all arms."""
 
     def gripper(self, arm: str) -> GripperProtocol:

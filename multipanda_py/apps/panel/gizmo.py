@@ -104,7 +104,7 @@ class Gizmo:
             law: Active controllet of the arm.
             now: Present time [s].
         """
-        known = law.name, self._session.cell.beginnings(self.arm)
+        known = law.name, self._session.cell.activation_count(self.arm)
         if known != self._law:
             if self.drag.viewer is not None:
                 self._session.note(f"{self.arm}: {_RESTARTED}")
@@ -143,7 +143,7 @@ class Gizmo:
         """Send a target to the arm; a gizmo with a rejected target returns to the tool."""
         if handle is not self.handle:  # The gizmo was replaced in the meantime.
             return
-        if self._law is None or self._session.cell.beginnings(self.arm) != self._law[1]:
+        if self._law is None or self._session.cell.activation_count(self.arm) != self._law[1]:
             self._reset()
             raise TargetRejected(f"{self.arm}: {_RESTARTED}")
         if phase == "start":

@@ -306,7 +306,7 @@ class CellPanel(Closeable):
             self._server.stop()
 
     def _move(self) -> None:
-        self.scene.show(self._cell.row())
+        self.scene.show(self._cell.latest_record())
         now = self._clock()
         for tab in self.tabs.values():
             tab.gizmo.tick(tab.owner(), now)
@@ -326,11 +326,11 @@ class CellPanel(Closeable):
         name = "no viewer is in command" if holder is None else f"viewer {holder} is in command"
         _set_text(self._viewer, f"{name}; viewers: {self.viewers}")
         _set_text(self._reported, "\n".join(f"- {line}" for line in self.session.notes))
-        if reason := self._cell.silence_reason():
+        if reason := self._cell.stall_reason():
             _set_text(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
-        if self._cell.silence_reason():  # _refresh() then shows this reason in the same text.
+        if self._cell.stall_reason():  # _refresh() then shows this reason in the same text.
             return
         statistics = self._cell.statistics(1000)
         _set_text(

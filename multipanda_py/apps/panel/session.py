@@ -215,7 +215,7 @@ class Session:
         self.command.release()
         self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
-        pending = self.cell.ask_hold(by=viewer_named(viewer))
+        pending = self.cell.request_hold(by=viewer_named(viewer))
         # viser's thread sends the request immediately, and the panel's thread waits for its
         # result.
         if self.try_to(pending.poll):
@@ -240,7 +240,7 @@ class Session:
                 # A viewer has pressed stop while this request was performed. The request may have
                 # started a motion after the stop, so the arms have to hold again.
                 if self._stops != stops:
-                    self._waiting.append(self.cell.ask_hold(by="an earlier stop"))
+                    self._waiting.append(self.cell.request_hold(by="an earlier stop"))
             else:
                 self.note(refusal)  # Another viewer has taken the command in the meantime.
         for _ in range(len(self._stopping)):

@@ -3,18 +3,18 @@
 
 from multipanda_py.apps.teleoperation.source import (
     Clutch,
+    DeviceCommand,
     ExternalWrench,
     ForceFeedbackSource,
-    HandCommand,
     Source,
 )
 from multipanda_py.apps.teleoperation.teleoperator import Teleoperator
 
 __all__ = [
     "Clutch",
+    "DeviceCommand",
     "ExternalWrench",
     "ForceFeedbackSource",
-    "HandCommand",
     "Source",
     "Teleoperator",
 ]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from multipanda_py.apps.teleoperation.source import HandCommand
+from multipanda_py.apps.teleoperation.source import DeviceCommand
 from multipanda_py.exceptions import ConfigurationError, SourceLost
 from multipanda_py.registry import needed
 from multipanda_py.state import Vector
@@ -47,7 +47,7 @@ class Keyboard:
 
     Args:
         arms: Arms to move; tab selects the next one.
-        frame: Frame of the axes, as in :class:`.HandCommand`.
+        frame: Frame of the axes, as in :class:`.DeviceCommand`.
         fd: File descriptor of the terminal.
         clock: Function that returns the time [s].
 
@@ -75,7 +75,7 @@ class Keyboard:
         self._signs: Vector = np.zeros(6)
         self._arm, self._is_engaged, self._is_closed = 0, False, False
 
-    def read(self) -> Mapping[str, HandCommand]:
+    def read(self) -> Mapping[str, DeviceCommand]:
         """Return the command of keys that are held or were pressed since the last call.
 
         Raises:
@@ -96,7 +96,7 @@ class Keyboard:
                 self._is_closed = not self._is_closed
                 grip = "close" if self._is_closed else "open"
         twist = np.repeat(KEYBOARD_SPEED, 3) * np.where(self._until > now, self._signs, 0.0)
-        command = HandCommand(self._is_engaged, twist, frame=self._frame, gripper=grip)
+        command = DeviceCommand(self._is_engaged, twist, frame=self._frame, gripper=grip)
         return {self.arms[self._arm]: command}
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class SpaceMouse:
 
     Args:
         arms: Arms, of which it moves the first.
-        frame: Frame of the axes, as in :class:`.HandCommand`; x points away from the user.
+        frame: Frame of the axes, as in :class:`.DeviceCommand`; x points away from the user.
         open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with ROS axes; by
             default the first device found.
         clock: Function that returns the time [s].
@@ -163,7 +163,7 @@ class SpaceMouse:
         self._is_engaged, self._is_closed = False, False
         self._buttons, self._time = [0, 0], -1.0
 
-    def read(self) -> Mapping[str, HandCommand]:
+    def read(self) -> Mapping[str, DeviceCommand]:
         """Return the command of the present deflection of the cap, and of the buttons.
 
         Raises:
@@ -184,7 +184,7 @@ class SpaceMouse:
                 break
         cap = [state.x, state.y, state.z, state.roll, state.pitch, state.yaw]
         twist = np.repeat(SPACE_MOUSE_SPEED, 3) * cap
-        return {self.arms[0]: HandCommand(self._is_engaged, twist, None, self._frame, grip)}
+        return {self.arms[0]: DeviceCommand(self._is_engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
         mouse, self._mouse = self._mouse, None
@@ -246,7 +246,7 @@ class Gamepad:
 
     Args:
         arms: Arms to move; Y selects the next one.
-        frame: Frame of the axes, as in :class:`.HandCommand`.
+        frame: Frame of the axes, as in :class:`.DeviceCommand`.
 
     Raises:
         MissingExtra: pygame is not installed.
@@ -272,7 +272,7 @@ class Gamepad:
         self._pad: Any = None
         self._id, self._was_open = -1, False
 
-    def read(self) -> Mapping[str, HandCommand]:
+    def read(self) -> Mapping[str, DeviceCommand]:
         """Return the command of the present position of the sticks, and of the buttons.
 
         Raises:
@@ -298,7 +298,7 @@ class Gamepad:
         is_down = self._is_down(pad, "RIGHTSHOULDER")
         self._was_open = self._was_open or not is_down
         engaged = is_down and self._was_open
-        return {self.arms[self._arm]: HandCommand(engaged, twist, None, self._frame, grip)}
+        return {self.arms[self._arm]: DeviceCommand(engaged, twist, None, self._frame, grip)}
 
     def close(self) -> None:
         self._pad = None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.apps.teleoperation.source import ExternalWrench, GripperRequest, HandCommand
+from multipanda_py.apps.teleoperation.source import DeviceCommand, ExternalWrench, GripperRequest
 from multipanda_py.control.teleoperation import ForceReflection
 from multipanda_py.exceptions import ConfigurationError, SourceLost, TargetRejected
 from multipanda_py.pose import Pose
@@ -46,7 +46,7 @@ class RosStreams:
     Args:
         arms: Arms to move.
         namespace: Namespace of the topics.
-        frame: Frame of the axes, as in :class:`.HandCommand`. Frames in message headers are
+        frame: Frame of the axes, as in :class:`.DeviceCommand`. Frames in message headers are
             ignored, because a cell does not know the frames of trackers.
 
     Attributes:
@@ -72,7 +72,7 @@ class RosStreams:
         self.inputs = {arm: _Stream() for arm in self.arms}
         self.listener = JsonLinesChild("multipanda_py.ros.client.teleoperation_link", *arguments)
 
-    def read(self) -> Mapping[str, HandCommand]:
+    def read(self) -> Mapping[str, DeviceCommand]:
         """Return the command of every arm from its newest messages.
 
         Raises:
@@ -107,23 +107,23 @@ class RosStreams:
                 message["time"],
             )
 
-    def _command(self, arm: str, received: _Stream) -> HandCommand:
+    def _command(self, arm: str, received: _Stream) -> DeviceCommand:
         grip, received.gripper = received.gripper, ""
         if not received.is_engaged:
-            return HandCommand(gripper=grip)
+            return DeviceCommand(gripper=grip)
         if received.conflict:
-            return HandCommand(problem=f"{received.conflict}, allowed 1")
+            return DeviceCommand(problem=f"{received.conflict}, allowed 1")
         if (age := time.monotonic() - received.time) > TIMEOUT:
             topic = self._topic(arm, received.kind or "pose")
             for_long = f"for {TIMEOUT:g} s" if age < 1e6 else "yet"
-            return HandCommand(problem=f"no message on {topic} {for_long}")
+            return DeviceCommand(problem=f"no message on {topic} {for_long}")
         if received.kind == "twist":
-            return HandCommand(True, received.value, frame=self._frame, gripper=grip)
+            return DeviceCommand(True, received.value, frame=self._frame, gripper=grip)
         try:
             pose = Pose.from_quaternion(received.value[:3], received.value[3:])
         except TargetRejected as error:
-            return HandCommand(problem=f"{self._topic(arm, 'pose')}: {error}")
-        return HandCommand(True, pose=pose, frame=self._frame, gripper=grip)
+            return DeviceCommand(problem=f"{self._topic(arm, 'pose')}: {error}")
+        return DeviceCommand(True, pose=pose, frame=self._frame, gripper=grip)
 
 
 DEADBAND = (2.0, 0.4)
@@ -208,8 +208,8 @@ class Leader(RosStreams):
         leaders: Topic prefix of the leader of each arm.
         feedback: Gain of the wrench feedback, 0 to 1.
         frame: Frame in which the follower repeats the leader's motion along the axes of the
-            leader's base, as in :class:`.HandCommand`.
-        say: Callback for messages to the user.
+            leader's base, as in :class:`.DeviceCommand`.
+        report: Callback for messages to the user.
 
     Raises:
         ConfigurationError: A prefix is not a valid ROS name, or the feedback is out of range.
@@ -225,7 +225,7 @@ class Leader(RosStreams):
         leaders: Mapping[str, str],
         feedback: float = 0.0,
         frame: str = "",
-        say: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._namespaces = {arm: f"/{namespace.strip('/')}" for arm, namespace in leaders.items()}
         for path in self._namespaces.values():
@@ -235,14 +235,14 @@ class Leader(RosStreams):
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
         self._log, self._subscriber_counts, self._reported = (
-            say,
+            report,
             dict.fromkeys(leaders, -1),
             set[str](),
         )
         pairs = [text for pair in self._namespaces.items() for text in pair]
         self._listen(tuple(leaders), frame, "leaders", *pairs)
 
-    def feel(self, arm: str, touch: ExternalWrench) -> None:
+    def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
         """Send the feedback for the external wrench of a follower to its leader, if enabled."""
         if arm not in self._feedback:
             return

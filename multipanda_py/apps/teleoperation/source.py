@@ -21,7 +21,7 @@ TOOL_FRAME = "tool"
 
 
 @dataclass(frozen=True, eq=False)
-class HandCommand:
+class DeviceCommand:
     """Command of an input device for one arm.
 
     Attributes:
@@ -55,7 +55,7 @@ class Source(Protocol):
     name: str
     arms: tuple[str, ...]
 
-    def read(self) -> Mapping[str, HandCommand]:
+    def read(self) -> Mapping[str, DeviceCommand]:
         """Return the present command for each arm, without waiting.
 
         Arms without a command keep their targets.
@@ -86,7 +86,7 @@ class ExternalWrench:
 class ForceFeedbackSource(Source, Protocol):
     """Input device with force feedback."""
 
-    def feel(self, arm: str, touch: ExternalWrench) -> None:
+    def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
         """Receive the external wrench of an arm after each :meth:`read`, without waiting."""
 
 
@@ -119,15 +119,15 @@ class Clutch:
 
     Args:
         scale: Scale s, target translation per device translation.
-        turn_scale: Scale r, target rotation per device rotation.
+        rotation_scale: Scale r, target rotation per device rotation.
 
     Attributes:
         target: Target pose, or None before the clutch is first closed.
         is_closed: True while the clutch is closed.
     """
 
-    def __init__(self, scale: float = 1.0, turn_scale: float = 1.0) -> None:
-        self.scale, self.rotation_scale = scale, turn_scale
+    def __init__(self, scale: float = 1.0, rotation_scale: float = 1.0) -> None:
+        self.scale, self.rotation_scale = scale, rotation_scale
         self.target: Pose | None = None
         self.is_closed = False
         self._target_then = Pose.identity()

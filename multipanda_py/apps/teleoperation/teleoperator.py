@@ -14,10 +14,10 @@ from multipanda_py.apps.teleoperation.source import (
     MAX_SPEED,
     TOOL_FRAME,
     Clutch,
+    DeviceCommand,
     ExternalWrench,
     ForceFeedbackSource,
     GripperRequest,
-    HandCommand,
     Source,
 )
 from multipanda_py.cell import Cell
@@ -47,7 +47,7 @@ class GuidedArm:
         cell: A started cell.
         arm: Name of the arm.
         clutch: Clutch of this arm only.
-        say: Callback for messages to the user.
+        report: Callback for messages to the user.
 
     Attributes:
         clutch: Clutch of the arm.
@@ -56,8 +56,10 @@ class GuidedArm:
     Thread: one.
     """
 
-    def __init__(self, cell: Cell, arm: str, clutch: Clutch, say: Callable[[str], None]) -> None:
-        self._cell, self._arm, self.clutch, self._log = cell, arm, clutch, say
+    def __init__(
+        self, cell: Cell, arm: str, clutch: Clutch, report: Callable[[str], None]
+    ) -> None:
+        self._cell, self._arm, self.clutch, self._log = cell, arm, clutch, report
         self.sent: Pose | None = None
         self._is_refused = False
         cell.frames.base_of(arm)
@@ -72,7 +74,7 @@ class GuidedArm:
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return ExternalWrench(along, clutch.is_closed, clutch.scale, seconds)
 
-    def apply_command(self, command: HandCommand, seconds: float, passed: float) -> None:
+    def apply_command(self, command: DeviceCommand, seconds: float, passed: float) -> None:
         """Move the target by a command of the device, or let the arm hold; then send the target.
 
         Args:
@@ -104,7 +106,7 @@ class GuidedArm:
             self._is_refused = True
             self._log(f"{self._arm} holds: {reason}; open and close the clutch to continue")
 
-    def _move(self, command: HandCommand, seconds: float, passed: float) -> None:
+    def _move(self, command: DeviceCommand, seconds: float, passed: float) -> None:
         clutch, tool = self.clutch, self._cell.pose(self._arm)
         if not clutch.is_closed:
             clutch.close(self._start(tool))
@@ -171,7 +173,7 @@ def _checked(twist: object) -> Vector:
     return numbers
 
 
-def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
+def checked(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
     """Return the commands of a source; an invalid command becomes a problem of its arm.
 
     Args:
@@ -188,9 +190,9 @@ def checked(answer: Any, arms: Sequence[str]) -> dict[str, HandCommand]:
     return {arm: _command(command) for arm, command in answer.items()}
 
 
-def _command(command: Any) -> HandCommand:
-    if not isinstance(command, HandCommand):
-        return HandCommand(problem=f"got {command!r:.80}, allowed a HandCommand")
+def _command(command: Any) -> DeviceCommand:
+    if not isinstance(command, DeviceCommand):
+        return DeviceCommand(problem=f"got {command!r:.80}, allowed a DeviceCommand")
     gripper_requests = get_args(GripperRequest)
     rules = (
         ("is_engaged", isinstance(command.is_engaged, bool | np.bool_), "True or False"),
@@ -202,7 +204,7 @@ def _command(command: Any) -> HandCommand:
     for name, is_right, allowed in rules:
         if not is_right:
             got = getattr(command, name)
-            return HandCommand(problem=f"{name}: got {got!r:.80}, allowed {allowed}")
+            return DeviceCommand(problem=f"{name}: got {got!r:.80}, allowed {allowed}")
     return command
 
 
@@ -210,7 +212,7 @@ ALLOWED_RATES = (20.0, 100.0)
 """Allowed rates [Hz]. Slower targets are noticeable; faster ones add nothing at 1 kHz control."""
 MAX_WAIT = 0.25
 """Maximum duration of reading a source [s]; a slower source counts as lost in that tick."""
-_AT_REST = HandCommand()
+_AT_REST = DeviceCommand()
 
 
 class Teleoperator:
@@ -221,13 +223,13 @@ class Teleoperator:
         sources: Input devices; their owner closes them.
         rate: Rate of targets [Hz].
         scale: Tool translation per device translation.
-        turn_scale: Tool rotation per device rotation.
-        say: Callback for messages to the user.
+        rotation_scale: Tool rotation per device rotation.
+        report: Callback for messages to the user.
         clock: Function that returns the time [s].
-        laws: Controllets to activate again after the loop let the arms hold, for example because
-            this program was blocked. This happens when all clutches are open and no arm has a
-            fault. Use it only for the sole client of a cell: another client may have stopped the
-            arms.
+        controllets: Controllets to activate again after the loop let the arms hold, for example
+            because this program was blocked. This happens when all clutches are open and no arm
+            has a fault. Use it only for the sole client of a cell: another client may have
+            stopped the arms.
 
     Attributes:
         arms: Arms with their clutches, by name.
@@ -246,16 +248,16 @@ class Teleoperator:
         sources: Sequence[Source],
         rate: float = 50.0,
         scale: float = 1.0,
-        turn_scale: float = 1.0,
-        say: Callable[[str], None] = lambda _: None,
+        rotation_scale: float = 1.0,
+        report: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
-        laws: Sequence[str] = (),
+        controllets: Sequence[str] = (),
     ) -> None:
         if not ALLOWED_RATES[0] <= rate <= ALLOWED_RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate:g}, allowed [{ALLOWED_RATES[0]:g}, {ALLOWED_RATES[1]:g}] Hz"
             )
-        for name, value in (("scale", scale), ("turn_scale", turn_scale)):
+        for name, value in (("scale", scale), ("rotation_scale", rotation_scale)):
             if not 0.0 < value <= 10.0:
                 raise ConfigurationError(f"{name}: got {value:g}, allowed (0, 10]")
         arms = [arm for source in sources for arm in source.arms]
@@ -266,10 +268,12 @@ class Teleoperator:
                 raise UnknownName("arm", arm, cell.arms)
             if arms.count(arm) > 1:
                 raise ConfigurationError(f"{arm}: has two sources, allowed one")
-        self._cell, self._sources, self._log, self._clock = cell, tuple(sources), say, clock
+        self._cell, self._sources, self._log, self._clock = cell, tuple(sources), report, clock
         self._period, self._command_times = 1.0 / rate, dict[str, float]()
-        self._laws, self._loss_reason = tuple(laws), ""
-        self.arms = {arm: GuidedArm(cell, arm, Clutch(scale, turn_scale), say) for arm in arms}
+        self._laws, self._loss_reason = tuple(controllets), ""
+        self.arms = {
+            arm: GuidedArm(cell, arm, Clutch(scale, rotation_scale), report) for arm in arms
+        }
 
     def tick(self) -> None:
         """Read every source once, and send the resulting targets to its arms.
@@ -279,7 +283,7 @@ class Teleoperator:
         is_open = True
         for source in self._sources:
             began = self._clock()
-            problem, commands = "", dict[str, HandCommand]()
+            problem, commands = "", dict[str, DeviceCommand]()
             try:
                 commands = checked(source.read(), source.arms)
             except Exception as error:  # A faulty source must not move arms.
@@ -287,7 +291,7 @@ class Teleoperator:
             if (took := self._clock() - began) > MAX_WAIT:
                 problem = problem or f"{source.name}: reading took {took:.2f} s"
             if problem:
-                commands = {arm: HandCommand(problem=problem) for arm in source.arms}
+                commands = {arm: DeviceCommand(problem=problem) for arm in source.arms}
             is_open = is_open and not any(one.is_engaged for one in commands.values())
             self._give(source, commands, began)
         if is_open and not set(self._cell.active).issuperset(self._laws):
@@ -325,7 +329,7 @@ class Teleoperator:
             deadline = max(deadline + self._period, self._clock())
             time.sleep(max(0.0, deadline - self._clock()))
 
-    def _give(self, source: Source, commands: Mapping[str, HandCommand], now: float) -> None:
+    def _give(self, source: Source, commands: Mapping[str, DeviceCommand], now: float) -> None:
         for arm in source.arms:
             guided = self.arms[arm]
             passed = max(self._period, now - self._command_times.get(arm, now))
@@ -333,6 +337,6 @@ class Teleoperator:
             guided.apply_command(commands.get(arm, _AT_REST), self._period, passed)
             if isinstance(source, ForceFeedbackSource):
                 try:
-                    source.feel(arm, guided.external_wrench(self._period))
+                    source.apply_wrench(arm, guided.external_wrench(self._period))
                 except Exception as error:  # A faulty source must not end teleoperation.
                     guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

@@ -120,7 +120,7 @@ class ControlletClient:
             TargetRejected: If the cell rejects it.
         """
         if plan.postures:
-            self._cell.follow_together(
+            self._cell.follow_trajectories(
                 self._name,
                 {arm: Trajectory(plan.points(arm, self._cell.state(arm).q)) for arm in self.arms},
             )
@@ -134,7 +134,7 @@ class ControlletClient:
         """
         for arm in self.arms:
             state = self._cell.state(arm)
-            contact = np.array(self._cell.descriptions[arm].robot.figure("contact_torque"))
+            contact = np.array(self._cell.descriptions[arm].robot.value("contact_torque"))
             if np.abs(state.dq).max() > REST_SPEED:
                 return False
             if not presses and (np.abs(state.tau_ext) > RELEASED_FRACTION * contact).any():
@@ -160,7 +160,7 @@ class ControlletClient:
             for arm in self.arms:
                 self._cell.set_target(arm, self._cell.pose(arm))
         else:
-            self._cell.follow_together(self._name, {arm: Trajectory([]) for arm in self.arms})
+            self._cell.follow_trajectories(self._name, {arm: Trajectory([]) for arm in self.arms})
 
     @property
     def motions(self) -> int:

@@ -44,7 +44,7 @@ class ControlletMonitor:
             return ""
         _, events = self._cell.events_since(self._event_count)
         texts = [event.text for event in events if event.event in CLIENT_LOSS_EVENTS]
-        reason = self._cell.ended_by(self._law, self._since) or (texts[-1] if texts else "")
+        reason = self._cell.abort_reason(self._law, self._since) or (texts[-1] if texts else "")
         return f"{self._law} is no longer active: {reason or 'see the events of the loop'}"
 
 
@@ -253,15 +253,15 @@ class TaskRunner:
         self.state = "running"
         self._log(self.subtask, "resumed")
 
-    def abort(self, why: str = "as requested") -> None:
+    def abort(self, reason: str = "as requested") -> None:
         """End the task. All arms hold."""
         if self.is_going:
-            self._end("aborted", why)
+            self._end("aborted", reason)
 
-    def call_off(self, why: str) -> None:
+    def call_off(self, reason: str) -> None:
         """Cancel the task before its start. No arm receives a command."""
         if self.state == "ready":
-            self.state, self.reason = "aborted", f"not started: {why}"
+            self.state, self.reason = "aborted", f"not started: {reason}"
             self._planner.close()
             self._log("", "aborted", self.reason)
 

@@ -74,7 +74,7 @@ class SpeedBrake:
         )
         subtract(state.dq, excess, excess)
         if excess.any():
-            multiply(dot(state.mass, excess, self._brake), self._rate, self._brake)
+            multiply(dot(state.mass_matrix, excess, self._brake), self._rate, self._brake)
             if self._torque is not None:
                 over = float((np.abs(self._brake) / self._torque).max())
                 multiply(self._brake, 1.0 / max(over, 1.0), self._brake)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy import add, negative, subtract
 
-from multipanda_py.context import bounded_error, share_of
+from multipanda_py.context import bounded_error, fraction_of
 from multipanda_py.control.impedance.free_motion import FreeMotion, is_soft
 from multipanda_py.control.impedance.gains import Ramp
 from multipanda_py.control.impedance.modal_damping import ModalDamping
@@ -315,7 +315,7 @@ class CartesianSpring:
         desired = wrench if axes is None else wrench.dot(axes)
         error: Vector = self._compliance(state, axes).dot(desired)
         bounded_error(error, self._pose_error.bounds)
-        fraction = share_of(self.stiffness.dot(error), desired)
+        fraction = fraction_of(self.stiffness.dot(error), desired)
         return error if axes is None else axes.dot(error), fraction
 
     def compliance(self, state: ArmState) -> Matrix:

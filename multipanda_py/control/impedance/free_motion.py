@@ -136,7 +136,7 @@ class ShiftedConfiguration:
         """
         shift, speed = self._shift, RETURN_SPEED
         if free is not None:
-            energy = 0.5 * float(free.dot(state.mass).dot(state.dq))
+            energy = 0.5 * float(free.dot(state.mass_matrix).dot(state.dq))
             resting = max(0.0, 1.0 - energy / RESTING_ENERGY)
             speed = SLOW_RETURN_SPEED + (RETURN_SPEED - SLOW_RETURN_SPEED) * resting
             add(shift, multiply(free, self._period, self._velocity), shift)

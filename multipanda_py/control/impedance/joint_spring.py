@@ -53,9 +53,7 @@ class JointSpring:
         self._mass, self._unit = eigenpy.LLT(np.eye(n)), np.eye(n)
         self.error, self._rate = np.zeros(n), np.zeros(n)
         self._leash: tuple[ArmLimits, Matrix] | None = None
-        self._usual, self._lag = (
-            np.array(arm.robot.figure(name)) for name in ("stiffness", "lag")
-        )
+        self._usual, self._lag = (np.array(arm.robot.value(name)) for name in ("stiffness", "lag"))
 
     def set_gains(self, stiffness: Vector, damping_ratio: Vector) -> None:
         """Set stiffness and damping ratios.
@@ -104,7 +102,7 @@ class JointSpring:
 
     def stiffness_at(self, state: ArmState) -> Matrix:
         """Return the stiffness K or, if the configuration requires it, the lower K', (n, n)."""
-        self._mass.compute(state.mass)
+        self._mass.compute(state.mass_matrix)
         self._modal.design(self._mass.solve(self._unit))
         return (
             self._desired_stiffness
@@ -137,7 +135,7 @@ class JointSpring:
             tau: Output torques, (n,) [Nm].
         """
         modal, error, rate = self._modal, self.error, self._rate
-        self._mass.compute(state.mass)
+        self._mass.compute(state.mass_matrix)
         subtract(q, state.q, error)
         subtract(dq, state.dq, rate)
         brake = modal.damp(self._mass.solve(self._unit), rate)

@@ -54,7 +54,7 @@ class TorqueHeadroom:
 
     def update(self, state: ArmState) -> Vector:
         """Update the headroom with the gravity torques of this cycle, and return it, (n,) [Nm]."""
-        headroom = np.absolute(state.weight, self.torque)
+        headroom = np.absolute(state.tau_weight, self.torque)
         np.minimum(np.subtract(self._whole, headroom, headroom), self._limit, out=headroom)
         return np.maximum(headroom, self._min, out=headroom)
 

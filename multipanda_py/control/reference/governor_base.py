@@ -15,7 +15,7 @@ from multipanda_py.control.force.contact_force import ToolContact
 from multipanda_py.control.reference.contact_speed import GOAL_MOTION_TIMEOUT, ReferenceCap
 from multipanda_py.control.reference.held_reference import HeldReferenceReporter
 from multipanda_py.control.reference.trajectory_generator import TrajectoryGenerator
-from multipanda_py.controllet import Pacer
+from multipanda_py.controllet import ReferenceLimiter
 from multipanda_py.parameters import choice, number
 from multipanda_py.state import ArmState, Vector
 
@@ -131,7 +131,7 @@ class ReferenceGovernor(ABC):
         self.smoothing = self._averaged = self._period = 0.0
         self.response = ""
         self._trackers: tuple[TrajectoryGenerator, ...] = ()
-        self.pacers: Sequence[Pacer] = ()
+        self.pacers: Sequence[ReferenceLimiter] = ()
         self.caps: tuple[ReferenceCap, ...] = ()
         self.contact: ToolContact | None = None
         self.is_limited = self._is_slowed = self._is_bounded = False
@@ -296,7 +296,7 @@ class ReferenceGovernor(ABC):
     @property
     def is_paced(self) -> bool:
         """True if an obstacle may slow the reference."""
-        return any(pacer.may_slow for pacer in self.pacers)
+        return any(pacer.can_slow_down for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
         """Let speed-limiting features (``pacers``) predict obstacles between tool and reference.
@@ -307,7 +307,7 @@ class ReferenceGovernor(ABC):
         """
         if ahead > PREDICTION_DISTANCE:
             for pacer in self.pacers:
-                pacer.foresee(ahead, speed)
+                pacer.announce_reference(ahead, speed)
 
     def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
         """Return the fraction of a velocity that all speed-limiting features allow, 0 to 1.
@@ -317,7 +317,7 @@ class ReferenceGovernor(ABC):
             dq: Joint velocity of the reference, (n,) [rad/s].
             ahead: Displacement from the arm to the reference, (n,) [rad].
         """
-        scale = min([pacer.pace(arm, dq, ahead) for pacer in self.pacers])
+        scale = min([pacer.velocity_scale(arm, dq, ahead) for pacer in self.pacers])
         if scale < 1.0:
             self._blocked = arm, dq, ahead
         return scale
@@ -351,7 +351,7 @@ class ReferenceGovernor(ABC):
         # Scale the velocity so that the fastest joint moves at 1 rad/s. At that speed every near
         # obstacle limits the motion and is named, however slow the reference is.
         faster = dq / max(float(np.abs(dq).max()), 1e-9)
-        result = [pacer.in_the_way(arm, faster, ahead) for pacer in self.pacers]
+        result = [pacer.blocked_by(arm, faster, ahead) for pacer in self.pacers]
         return "; ".join(filter(None, result))
 
     @abstractmethod

@@ -78,7 +78,7 @@ class JointGovernor(ReferenceGovernor):
     ) -> None:
         super().__init__(record)
         self._target, self._arm_index = target, place
-        self._leash = None if target is None else target.leash[place]
+        self._leash = None if target is None else target.max_reference_lead[place]
         self._n = n = len(record) // 2
         self._ahead = [0.0] * n
         self._seeded = np.zeros(n)
@@ -186,7 +186,7 @@ class JointGovernor(ReferenceGovernor):
         self.busy = True
 
     def update_bounds(self) -> None:
-        row = self._state.mass * self._max_acceleration
+        row = self._state.mass_matrix * self._max_acceleration
         tau = np.sqrt((row * row).sum(axis=1))
         p = self._params
         possible = feasible_fractions(tau, np.zeros(self._n), self._state, p.limit_scale)
@@ -365,7 +365,8 @@ class JointGovernor(ReferenceGovernor):
         used = float(np.abs(direction / self._stream_acceleration).max())
         bound = np.minimum(limits.torque, 0.5 * self._averaged * limits.torque_rate)
         used = max(
-            used, float(np.abs(dot(self._state.mass, direction) / bound).max()) / p.limit_scale
+            used,
+            float(np.abs(dot(self._state.mass_matrix, direction) / bound).max()) / p.limit_scale,
         )
         tracker.bound(1.0 / used if used > 0.0 else self._base_acceleration, fastest)
 

@@ -190,8 +190,8 @@ class TrajectoryMonitor:
         motion: Motion of the arm.
         context: Context of the controllet.
         place: Index of the arm in the controllet.
-        in_the_way: Function that returns the reason for which ``Controllet.pace`` limits a joint
-            velocity (n,) [rad/s].
+        blocked_by: Function that returns the reason for which ``Controllet.velocity_scale``
+            limits a joint velocity (n,) [rad/s].
 
     Attributes:
         state: State of the newest motion.
@@ -204,12 +204,12 @@ class TrajectoryMonitor:
         self,
         motion: JointMotion,
         context: Context,
-        in_the_way: Callable[[Vector], str],
+        blocked_by: Callable[[Vector], str],
         place: int = 0,
     ) -> None:
         self._motion, self._arm_index, n_joints = motion, place, context.joints[place]
         self._reported = AbortNotices(context, place)
-        self._blocked_by = in_the_way
+        self._blocked_by = blocked_by
         self._to_goal = np.zeros(n_joints)
         self._tau_ext, self._slack = np.zeros(n_joints), np.zeros(n_joints)
         self._contact = (0, 0.0)

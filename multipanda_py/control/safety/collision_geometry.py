@@ -187,7 +187,7 @@ class CollisionGeometry:
         self._lengths = np.stack([np.ones(moving), self._farthest], 1)
         self._pairs = CollisionPairs(
             arms, context.n_arms, self._arms, self._movable, fixed, ground,
-            touching=context.touching, hands_meet="hands" in context.touches,
+            touching=context.allowed_contacts, hands_meet="grippers" in context.contact_classes,
         )  # fmt: skip
         self.groups = list(self._pairs.groups())
         for group in self.groups:

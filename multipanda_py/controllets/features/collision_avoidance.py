@@ -89,7 +89,7 @@ def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
     """
     if fixed_objects != "by_law":
         return fixed_objects
-    return "without_gripper" if "things" in touches else "all"
+    return "without_gripper" if "objects" in touches else "all"
 
 
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
@@ -147,7 +147,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     """
 
     Params = CollisionAvoidanceParams
-    last = True
+    runs_last = True
 
     def __init__(self, context: Context, params: CollisionAvoidanceParams) -> None:
         self._barrier = CollisionVelocityDamper()
@@ -168,7 +168,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Select the groups of body pairs to keep apart, and check all in the next cycle."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.self_collision, "floor": p.floor}
-        fixed = avoided_bodies(p.fixed_objects, self.context.touches)
+        fixed = avoided_bodies(p.fixed_objects, self.context.contact_classes)
         kinds["floor_hand"] = p.floor and fixed != "without_gripper"
         for name, parts in (("fixed", fixed), ("movable", p.movable_objects)):
             kinds[name], kinds[f"{name}_hand"] = parts != "ignore", parts == "all"
@@ -183,17 +183,17 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.pairs, self._ahead = [], 0.0
 
     @property
-    def may_slow(self) -> bool:
+    def can_slow_down(self) -> bool:
         """True if a pair was near in the last cycle, at the arm or at its reference."""
         return bool(self.pairs)
 
-    def foresee(self, ahead: float, speed: float) -> None:
+    def announce_reference(self, ahead: float, speed: float) -> None:
         """Extend the search to the stopping distance of a reference that is ahead of its arm."""
         self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
     @property
     def stops_at(self) -> float:
-        """Distance at which ``pace`` stops a reference [m]; 0 if it stops none.
+        """Distance at which ``velocity_scale`` stops a reference [m]; 0 if it stops none.
 
         Pairs that were nearer at the activation stop nearer until they have separated.
         """
@@ -212,7 +212,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         }
 
     def measure(self, states: Sequence[ArmState], ahead: float = 0.0) -> Sequence[Pair]:
-        """Measure the near pairs for ``pace``, without torques.
+        """Measure the near pairs for ``velocity_scale``, without torques.
 
         Args:
             states: States of the controllet's arms.
@@ -224,7 +224,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.pairs = self.near.find(ahead)
         return self.pairs
 
-    def pace(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
+    def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a reference velocity before obstacles.
 
         A reference stops midway between the activation distance and ``stop_distance``, and keeps
@@ -247,10 +247,10 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 scale, self._slowest = allowed / speed, pair
         return scale
 
-    def in_the_way(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
+    def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return names and distance of the pair with the strongest effect on a reference."""
         self._slowest = None
-        self.pace(arm, dq, ahead)
+        self.velocity_scale(arm, dq, ahead)
         pair = self._slowest
         return f"{pair} are {max(pair.distance, 0.0):.3f} m apart" if pair else ""
 
@@ -276,7 +276,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self, pairs: Sequence[Pair], states: Sequence[ArmState], tau: Sequence[Vector]
     ) -> None:
         for mass, state in zip(self._masses, self._everyone):
-            mass.compute(state.mass)
+            mass.compute(state.mass_matrix)
         gradients = np.zeros((len(pairs), self._width))
         responses = np.zeros((len(pairs), self._width))
         for row, pair in enumerate(pairs):
@@ -298,7 +298,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
         """Return the arms that receive no force from a pair: leaders that meet a follower."""
-        led = self.context.led
+        led = self.context.leader_arms
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led
         return ()
@@ -360,7 +360,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             else -math.inf
             for pair in pairs
         ]
-        if self.context.led:
+        if self.context.leader_arms:
             rows, answers, braked = self._brake_led(pairs, states)
             if braked:
                 gradients = np.vstack([gradients, rows])

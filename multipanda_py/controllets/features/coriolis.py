@@ -44,8 +44,8 @@ class Coriolis(Feature[NoParams]):
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
         """Remove the power of the compensation from the start if a direction is free (s = 1)."""
-        if self.law is not None:
-            self._free = self.law.is_free
+        if self.controllet is not None:
+            self._free = self.controllet.is_free
         self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
 
     def add(
@@ -62,7 +62,7 @@ class Coriolis(Feature[NoParams]):
         """Subtract the term of s from the torques, which removes the power of the compensation."""
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
-        momentum = dot(state.mass, state.dq, self._momenta[arm])
+        momentum = dot(state.mass_matrix, state.dq, self._momenta[arm])
         power, twice_energy = float(state.dq.dot(state.coriolis)), float(state.dq.dot(momentum))
         if twice_energy > 2.0 * RESTING_ENERGY:
             scale *= power / twice_energy

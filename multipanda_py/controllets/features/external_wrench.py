@@ -121,10 +121,10 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
         for arm in self.arms:
             arm.reset()
 
-    def on_target(self, channel: str, place: int, target: Target) -> None:
+    def on_target(self, channel: str, arm_index: int, target: Target) -> None:
         """Restart the watchdog of an arm's stream."""
         if channel == "feedback_wrench":
-            self.arms[place].age = 0.0
+            self.arms[arm_index].age = 0.0
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float

@@ -161,7 +161,7 @@ class Friction(Feature[FrictionParams]):
         losses = list(per_arm(p.viscous))
         if p.model == "identified":
             robots = [arm.robot for arm in self.context.arms]
-            promised = zip(*([np.array(r.figure(name)) for r in robots] for name in FIGURES))
+            promised = zip(*([np.array(r.value(name)) for r in robots] for name in FIGURES))
             losses = [own + r.damping for own, r in zip(losses, robots)]
         zones = per_arm(p.dead_zone)
         for own, phi, viscous, zone in zip(self._arms, promised, losses, zones):

@@ -50,8 +50,8 @@ class Governor(Feature[GovernorParams]):
     stiff spring into a limit cycle.
 
     *Obstacles.* Before an obstacle known to another feature, the reference slows down and stops,
-    as ``pace`` of that feature requires. The direction of its motion does not change, and a new
-    goal is followed immediately.
+    as ``velocity_scale`` of that feature requires. The direction of its motion does not change,
+    and a new goal is followed immediately.
 
     *Contact.* While the tool is in contact, the reference is limited to ``contact_linear_speed``
     and ``contact_angular_speed``. The limit is 1.1 times the speed of the target in the last
@@ -96,10 +96,12 @@ class Governor(Feature[GovernorParams]):
         super().__init__(context, params)
 
     @classmethod
-    def stands_before(cls, law: type[Controllet[Any, Any]]) -> bool:
+    def is_implicit_for(cls, controllet_class: type[Controllet[Any, Any]]) -> bool:
         """Return True if the targets of a controllet class are governed."""
         governed = {"pose", "joint", "object"}
-        return not law.plans_motion and not governed.isdisjoint(law.Target.channels)
+        return not controllet_class.plans_motion and not governed.isdisjoint(
+            controllet_class.Target.channels
+        )
 
     def on_parameters(self) -> None:
         """Set the bounds, also of a current motion."""
@@ -152,7 +154,7 @@ class Governor(Feature[GovernorParams]):
         self._all = list(channels.values())
         self._attach(target)
         for channel in self._all:
-            channel.pacers = self.pacers
+            channel.pacers = self.reference_limiters
 
     def _attach(self, target: Any) -> None:
         """Create the reporter and the contact detection of every channel."""
@@ -191,17 +193,19 @@ class Governor(Feature[GovernorParams]):
                 reactions += rotation.dot(state.wrench_ext_in_base[:3])
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
-    def on_target(self, channel: str, place: int, target: Any) -> None:
+    def on_target(self, channel: str, arm_index: int, target: Any) -> None:
         """Pass a target to its governor, and a target velocity for up to ``rate_timeout``."""
         if self._is_idle:
             self._wake()
-        if (governor := self.governed.get((channel, place))) is not None:
+        if (governor := self.governed.get((channel, arm_index))) is not None:
             governor.record_target()
         if channel == "joint":
-            rate = target.data["joint"][place][target.joints[place] :]
-            self.governed["joint", place].renew(rate.copy(), self._rate_cycles)
+            rate = target.data["joint"][arm_index][target.joints[arm_index] :]
+            self.governed["joint", arm_index].renew(rate.copy(), self._rate_cycles)
         elif channel == "twist":
-            self.governed["pose", place].renew(target.data["twist"][place], self._rate_cycles)
+            self.governed["pose", arm_index].renew(
+                target.data["twist"][arm_index], self._rate_cycles
+            )
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Advance every reference towards its target, and write it to the target."""

@@ -199,7 +199,7 @@ class _Barriers:
         if self._is_new:
             self._is_new = False
             start.start(state.tau - tau)
-        inverse = self._mass.compute(state.mass).solve(self._unit)
+        inverse = self._mass.compute(state.mass_matrix).solve(self._unit)
         mobility = inverse.diagonal()
         soft = minimum(depth, self._softest / mobility, out=self._soft)
         stiffness = soft * self._stiffness

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import add
 
-from multipanda_py.context import MAX_JOINT_ERROR, Context, Handover
+from multipanda_py.context import MAX_JOINT_ERROR, BumplessTransfer, Context
 from multipanda_py.control.impedance.free_motion import ShiftedConfiguration
 from multipanda_py.control.impedance.joint_spring import (
     PROJECTORS,
@@ -77,7 +77,7 @@ class Nullspace(Feature[NullspaceParams]):
     """
 
     Params = NullspaceParams
-    needs = ("posture",)
+    requires = ("nullspace_configuration",)
     reads = ("joint",)
 
     def __init__(self, context: Context, params: NullspaceParams) -> None:
@@ -103,24 +103,24 @@ class Nullspace(Feature[NullspaceParams]):
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
         """Clear target velocities, and schedule the notices about arms without a nullspace."""
         self._left = [0] * len(states)
-        if self.law is not None:
-            self._free = self.law.is_free
+        if self.controllet is not None:
+            self._free = self.controllet.is_free
         for guided in self._guided:
             guided.reset()
         self._unsaid = list(self._idle_arms)
 
-    def on_handover(
+    def on_transfer(
         self,
         states: Sequence[ArmState],
         target: CartesianTarget,
-        handovers: Sequence[Handover],
+        transfers: Sequence[BumplessTransfer],
     ) -> None:
         """Move the desired configuration so that its springs continue the transferred torques.
 
         Only their nullspace part is continued, without which the elbow would sink.
         """
         for configuration, state, handover, presses in zip(
-            target.posture, states, handovers, self._presses
+            target.nullspace_configuration, states, transfers, self._presses
         ):
             step = handover.tau - handover.wrench_in_base.dot(state.jacobian)
             step /= presses
@@ -129,13 +129,15 @@ class Nullspace(Feature[NullspaceParams]):
                 step /= farthest / MAX_JOINT_ERROR
             configuration += step
 
-    def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: CartesianTarget) -> None:
         """Store the velocity of a target, and restart its timeout."""
         if channel == "joint":
-            self._velocities[place] = target.data["joint"][place][target.joints[place] :]
-            moves = bool(self._velocities[place].any())
+            self._velocities[arm_index] = target.data["joint"][arm_index][
+                target.joints[arm_index] :
+            ]
+            moves = bool(self._velocities[arm_index].any())
             timeout = self.params.velocity_timeout
-            self._left[place] = round(timeout / self.context.period) if moves else 0
+            self._left[arm_index] = round(timeout / self.context.period) if moves else 0
 
     def add(
         self,
@@ -170,7 +172,7 @@ class Nullspace(Feature[NullspaceParams]):
     def _spring_torque(self, arm: int, state: ArmState, target: CartesianTarget) -> Vector:
         """Return the torques of an arm before the projection, (n,) [Nm]."""
         velocity = self._velocity(arm) if self._left[arm] else None
-        configuration, spring = target.posture[arm], self._springs[arm]
+        configuration, spring = target.nullspace_configuration[arm], self._springs[arm]
         if self._free[arm] or self._guided[arm].is_shifted:
             configuration, velocity = self._guide(arm, state, configuration, velocity)
         return spring.apply(state, configuration, velocity)
@@ -187,8 +189,8 @@ class Nullspace(Feature[NullspaceParams]):
             velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
         """
         free, spring = None, self._springs[arm]
-        if self.law is not None and self._free[arm] and spring.project is not None:
-            free = spring.orthogonal_motion(state, self.law.free_velocity(arm, state))
+        if self.controllet is not None and self._free[arm] and spring.project is not None:
+            free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
         return self._guided[arm].step(state, free, configuration, velocity)
 
     def _velocity(self, arm: int) -> Vector:

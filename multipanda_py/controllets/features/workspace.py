@@ -64,7 +64,7 @@ class Workspace(Feature[WorkspaceParams]):
     """
 
     Params = WorkspaceParams
-    needs = ("position_ee_in_base", "rotation_ee_in_base")
+    requires = ("position_ee_in_base", "rotation_ee_in_base")
     order = -1
 
     def __init__(self, context: Context, params: WorkspaceParams) -> None:
@@ -103,15 +103,15 @@ class Workspace(Feature[WorkspaceParams]):
             self._outside[arm] = 0.0
             self._held[arm].reset()
 
-    def on_target(self, channel: str, place: int, target: CartesianTarget) -> None:
+    def on_target(self, channel: str, arm_index: int, target: CartesianTarget) -> None:
         """Store a target pose, or scale a target twist."""
         if channel == "pose":
-            self._commanded_positions[place][:] = target.position_ee_in_base[place]
-            self._goal_rotation[place][:] = target.rotation_ee_in_base[place]
-            self._is_requested[place] = self._turning[place] = True
-            self._clamp(place)
+            self._commanded_positions[arm_index][:] = target.position_ee_in_base[arm_index]
+            self._goal_rotation[arm_index][:] = target.rotation_ee_in_base[arm_index]
+            self._is_requested[arm_index] = self._turning[arm_index] = True
+            self._clamp(arm_index)
         elif channel == "twist":
-            twist = target.data["twist"][place]
+            twist = target.data["twist"][arm_index]
             for part, bound in (
                 (twist[:3], self.params.linear_speed),
                 (twist[3:], self.params.angular_speed),

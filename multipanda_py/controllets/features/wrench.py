@@ -69,7 +69,7 @@ class Wrench(Feature[WrenchParams]):
             wrench[:] = 0.0
         self._is_commanded = False
 
-    def on_target(self, channel: str, place: int, target: Target) -> None:
+    def on_target(self, channel: str, arm_index: int, target: Target) -> None:
         """Enable the feature with the first target wrench."""
         self._is_commanded = self._is_commanded or channel == "wrench"
 

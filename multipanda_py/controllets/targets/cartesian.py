@@ -23,12 +23,12 @@ from multipanda_py.state import (
 )
 from multipanda_py.targets import (
     IDENTITY_POSE,
-    Asked,
-    AskedOfArm,
+    ArmTargetRequest,
     Channel,
     Check,
     Report,
     Stream,
+    TargetRequest,
     finite_numbers,
 )
 
@@ -51,7 +51,7 @@ def check_pose(
         state.position_ee_in_base, state.rotation_ee_in_base
     )
     is_far = distance > gate.position or angle > gate.rotation
-    if is_far and stream and stream.goes_on(partial(_is_near, pose_ee_in_base, gate)):
+    if is_far and stream and stream.continues(partial(_is_near, pose_ee_in_base, gate)):
         stream.accept(pose_ee_in_base)
         pose_ee_in_base = pose_ee_in_base.clipped(
             state.position_ee_in_base, state.rotation_ee_in_base, gate.position, gate.rotation
@@ -77,11 +77,11 @@ def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
     return distance <= gate.position and angle <= gate.rotation
 
 
-def _pose_record(pose: Pose, asked: AskedOfArm) -> Vector:
+def _pose_record(pose: Pose, request: ArmTargetRequest) -> Vector:
     if not isinstance(pose, Pose):
-        raise TargetRejected(f"{asked.state.name}: pose: got {pose!r:.60}, allowed a Pose")
-    placed = pose if asked.frame is IDENTITY_POSE else asked.frame @ pose
-    return check_pose(placed, asked.state, asked.gate, asked.stream("pose"))
+        raise TargetRejected(f"{request.state.name}: pose: got {pose!r:.60}, allowed a Pose")
+    placed = pose if request.frame is IDENTITY_POSE else request.frame @ pose
+    return check_pose(placed, request.state, request.gate, request.stream("pose"))
 
 
 POSE = Channel(
@@ -89,7 +89,7 @@ POSE = Channel(
     12,
     "pose of the tool in the arm's base, or in the given frame",
     check=_pose_record,
-    reshaped=True,
+    modified_by_features=True,
     message="geometry_msgs/msg/PoseStamped",
     method="set_target(arm, pose, frame=...)",
 )
@@ -102,34 +102,34 @@ OBJECT_POSITION = tuple(
 """Required reports of a controllet with channel ``object``: position of the object."""
 
 
-def check_object(pose_in_world: Pose, asked: Asked) -> Vector:
+def check_object(pose_in_world: Pose, request: TargetRequest) -> Vector:
     """Return the record of channel ``object`` for a target near the reported object position.
 
     Args:
         pose_in_world: Target pose of the object in the world.
-        asked: Context of the target, with the reports of the controllet.
+        request: Context of the target, with the reports of the controllet.
 
     Raises:
         TargetRejected: If the target is outside the gate, or the position is not reported.
     """
     try:
-        reports = asked.reports()
+        reports = request.reports()
         here = np.array([reports.value(report) for report in OBJECT_POSITION])
     except ReportMissing as error:
         raise TargetRejected(
-            f"{asked.who}: the distance of the target from the object is unknown: {error}"
+            f"{request.owner}: the distance of the target from the object is unknown: {error}"
         ) from error
     distance = float(np.linalg.norm(here - pose_in_world.position))
-    if distance > asked.gate.position:
+    if distance > request.gate.position:
         raise TargetRejected(
-            f"{asked.who}: target is {in_decimals(distance, 3)} m from the object, allowed "
-            f"{asked.gate.position:g} m (gate.position)"
+            f"{request.owner}: target is {in_decimals(distance, 3)} m from the object, allowed "
+            f"{request.gate.position:g} m (gate.position)"
         )
     return np.concatenate([pose_in_world.position, pose_in_world.rotation.reshape(-1)])
 
 
-def _object_record(pose: Pose, asked: Asked) -> Vector:
-    return check_object(asked.frame @ pose, asked)
+def _object_record(pose: Pose, request: TargetRequest) -> Vector:
+    return check_object(request.frame @ pose, request)
 
 
 OBJECT = Channel(
@@ -138,7 +138,7 @@ OBJECT = Channel(
     "pose of the object that several arms hold, in the world or in the given frame",
     shared=True,
     check=_object_record,
-    reshaped=True,
+    modified_by_features=True,
     message="geometry_msgs/msg/PoseStamped",
     topic="target_pose",
     method="set_object_target(name, pose)",
@@ -164,8 +164,8 @@ def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
     return np.array([float(force)])
 
 
-def _internal_force_record(force: float, asked: Asked) -> Vector:
-    return check_internal_force(force, asked.who, asked.gate)
+def _internal_force_record(force: float, request: TargetRequest) -> Vector:
+    return check_internal_force(force, request.owner, request.gate)
 
 
 INTERNAL_FORCE = Channel(
@@ -230,8 +230,8 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
     return matrix.reshape(-1)
 
 
-def _stiffness_record(stiffness: ArrayLike, asked: AskedOfArm) -> Vector:
-    return check_stiffness(stiffness, asked.state)
+def _stiffness_record(stiffness: ArrayLike, request: ArmTargetRequest) -> Vector:
+    return check_stiffness(stiffness, request.state)
 
 
 STIFFNESS = Channel(
@@ -260,7 +260,7 @@ def two_vectors(description: str, first: str, second: str) -> Check:
         Check that raises TargetRejected if the numbers are not finite or too large.
     """
 
-    def check(values: ArrayLike, asked: AskedOfArm) -> Vector:
+    def check(values: ArrayLike, asked: ArmTargetRequest) -> Vector:
         path, rotation = f"{asked.state.name}: {description}", asked.frame.rotation
         array = finite_numbers(path, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
@@ -318,9 +318,9 @@ def check_exertable(
         )
 
 
-def _wrench_record(values: ArrayLike, asked: AskedOfArm) -> Vector:
-    wrench = _within_gate(values, asked)
-    check_exertable(wrench, asked.jacobian(), asked.limits, asked.who)
+def _wrench_record(values: ArrayLike, request: ArmTargetRequest) -> Vector:
+    wrench = _within_gate(values, request)
+    check_exertable(wrench, request.jacobian(), request.limits, request.owner)
     return wrench
 
 

@@ -20,7 +20,13 @@ from multipanda_py.robots.actuated_joints import (
     OperationMode,
 )
 from multipanda_py.state import ArmLimits, ArmSnapshot, GateLimits, Vector
-from multipanda_py.targets import TRAJECTORY_POINTS, AskedOfArm, Channel, Stream, finite_numbers
+from multipanda_py.targets import (
+    TRAJECTORY_POINTS,
+    ArmTargetRequest,
+    Channel,
+    Stream,
+    finite_numbers,
+)
 
 
 def check_joint(
@@ -52,7 +58,7 @@ def check_joint(
     step, clipped = target - state.q, None
     furthest = float(np.abs(step).max())
     is_near = lambda last: bool(np.abs(target - last).max() <= gate.joint)  # noqa: E731
-    if stream and furthest > gate.joint and not far and stream.goes_on(is_near):
+    if stream and furthest > gate.joint and not far and stream.continues(is_near):
         clipped = state.q + step * (gate.joint / furthest)
     for joint in range(n):
         path = f"joint {joint + 1} of {state.name}"
@@ -78,12 +84,14 @@ def check_joint(
     return np.concatenate([target if clipped is None else clipped, rate])
 
 
-def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: AskedOfArm) -> Vector:
+def _joint_record(
+    value: tuple[ArrayLike | None, ArrayLike | None], request: ArmTargetRequest
+) -> Vector:
     """Return the record of a target with positions, velocities, or both."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
-        raise TargetRejected(f"{asked.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
+        raise TargetRejected(f"{request.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
     q, dq = value
-    state, limits, parts = asked.state, asked.limits, asked.joint_parts
+    state, limits, parts = request.state, request.limits, request.joint_fields
     path = f"{state.name}: joint: got"
     if q is not None and "q" not in parts:
         raise TargetRejected(
@@ -95,9 +103,9 @@ def _joint_record(value: tuple[ArrayLike | None, ArrayLike | None], asked: Asked
         )
     if q is None:
         here = np.clip(state.q, limits.lower, limits.upper)
-        return check_joint(here, dq, state, limits, asked.gate)
-    far, stream = "joint" in asked.far, asked.stream("joint")
-    record = check_joint(q, dq, state, limits, asked.gate, far, stream)
+        return check_joint(here, dq, state, limits, request.gate)
+    far, stream = "joint" in request.ungated_channels, request.stream("joint")
+    record = check_joint(q, dq, state, limits, request.gate, far, stream)
     rates = record[limits.n_joints :]
     if "dq" not in parts and rates.any():
         raise TargetRejected(
@@ -112,7 +120,7 @@ JOINT = Channel(
     0,
     "joint positions and velocities; the nullspace configuration of a Cartesian controllet",
     check=_joint_record,
-    reshaped=True,
+    modified_by_features=True,
     message="sensor_msgs/msg/JointState",
     method="set_target(arm, q=..., dq=...)",
     per_joint=2,
@@ -137,7 +145,7 @@ MAX_GOAL_TIME = 3600.0
 
 
 class Trajectory(NamedTuple):
-    """Requested trajectory; see ``TargetWriter.follow``.
+    """Requested trajectory; see ``TargetWriter.follow_trajectory``.
 
     Attributes:
         points: Times from now [s], positions, velocities and accelerations, (p, 1 + 3 n).
@@ -306,11 +314,11 @@ def check_tolerances(
     return record
 
 
-def _trajectory_record(requested: Trajectory, asked: AskedOfArm) -> Vector:
+def _trajectory_record(requested: Trajectory, request: ArmTargetRequest) -> Vector:
     points, path, goal, goal_time, start, together = requested
-    record = check_trajectory(points, asked.state, asked.limits, asked.gate)
-    record[1:3] = check_start(start, asked.state), together
-    tolerances = check_tolerances(path, goal, goal_time, asked.who, asked.limits.n_joints)
+    record = check_trajectory(points, request.state, request.limits, request.gate)
+    record[1:3] = check_start(start, request.state), together
+    tolerances = check_tolerances(path, goal, goal_time, request.owner, request.limits.n_joints)
     record[-len(tolerances) :] = tolerances
     return record
 
@@ -324,7 +332,7 @@ TRAJECTORY = Channel(
     topic="follow_joint_trajectory",
     method="follow(arm, points)",
     per_joint=3 * TRAJECTORY_POINTS + 2,
-    later=True,
+    is_scheduled=True,
 )
 """Record: number of points (0 to stop), start time (0 for now), number of arms that start
 together; t, q, dq and ddq of each point; path (n) and goal tolerances (n) [rad], and goal time
@@ -358,9 +366,9 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
     return tuple(map(OperationMode.from_value, names))
 
 
-def _check(name: str, values: object, context: AskedOfArm) -> Vector:
+def _check(name: str, values: object, context: ArmTargetRequest) -> Vector:
     """Return the record of a command: a value per joint, then 1 per joint with a value, else 0."""
-    path, joints = f"{context.who}: {name}", context.actuated
+    path, joints = f"{context.owner}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(
             f"{path}: the command needs compliant actuators, which the arm does not have"
@@ -369,7 +377,7 @@ def _check(name: str, values: object, context: AskedOfArm) -> Vector:
     modes = modes_of(joints, context.parameters().get("mode", CONFIGURED_MODE))
     for index, number in zip(at.tolist(), numbers.tolist()):
         _refuse(f"{path}: {joints.names[index]}", name, number, index, modes[index], context)
-    last, n = context.given(name), context.limits.n_joints
+    last, n = context.last_record(name), context.limits.n_joints
     record: Vector = np.zeros((2, n)) if last is None else last.reshape(2, n).copy()
     record[:, joints.joint_indices[at]] = numbers, np.ones(len(at))
     return record.reshape(-1)
@@ -395,7 +403,7 @@ def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.i
 
 
 def _refuse(
-    path: str, name: str, number: float, index: int, mode: OperationMode, context: AskedOfArm
+    path: str, name: str, number: float, index: int, mode: OperationMode, context: ArmTargetRequest
 ) -> None:
     """Reject a command that is unsupported in the mode of a joint, or out of range.
 
@@ -426,7 +434,7 @@ def _refuse(
 
 
 def _refuse_jump(
-    path: str, number: float, index: int, joints: ActuatedJoints, context: AskedOfArm
+    path: str, number: float, index: int, joints: ActuatedJoints, context: ArmTargetRequest
 ) -> None:
     """Reject an equilibrium far from the joint and from its present and last equilibrium.
 
@@ -434,8 +442,8 @@ def _refuse_jump(
     from the link.
     """
     gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.joint_indices[index])
-    near = [float(context.state.q[joint]), float(context.at_rest()[index])]
-    last = context.given("equilibrium_position")
+    near = [float(context.state.q[joint]), float(context.spring_equilibrium()[index])]
+    last = context.last_record("equilibrium_position")
     if last is not None and last[n + joint]:
         near.append(float(last[joint]))
     step = min(abs(number - one) for one in near)

@@ -242,13 +242,13 @@ class DrivenBackend(Backend[SettingsT]):
         note = f" (start given up after {attempts} attempts)" if attempts > 1 else ""
         return f"{fault.kind}: {fault.text}{note}"
 
-    def begin(self) -> None:
+    def enable_commands(self) -> None:
         """Let all arms execute commands, and monitor the heartbeats of their drivers."""
         for real in self.real_arms.values():
             real.link.enable_commands()
 
     @property
-    def has_begun(self) -> bool:
+    def commands_enabled(self) -> bool:
         """True if the start of every arm is over."""
         return self._start.is_over
 
@@ -312,7 +312,7 @@ class DrivenBackend(Backend[SettingsT]):
     def configure(self, arm: int, settings: SettingsT) -> None:
         self.real_arms[arm].configure(settings)
 
-    def settings_answers(self) -> list[tuple[int, str]]:
+    def settings_responses(self) -> list[tuple[int, str]]:
         """Continue the changes that :meth:`configure` has started; return the completed ones.
 
         Returns:

@@ -303,7 +303,7 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     Settings = FrankaSettings
     interfaces = COMMAND_INTERFACES
-    rotors_in_torques = False
+    torques_include_rotors = False
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
@@ -330,7 +330,7 @@ class Franka(DrivenBackend[FrankaSettings]):
         return FrankaGripper(arm, config.robot_ip, publish, check)
 
     @classmethod
-    def describe_silence(cls, arms: Sequence[str]) -> str:
+    def describe_stall(cls, arms: Sequence[str]) -> str:
         """Return a sentence on what the drivers did while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
@@ -351,7 +351,7 @@ class Franka(DrivenBackend[FrankaSettings]):
         address = self.config.arms[description.name].robot_ip
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
-    def engage(self, arm: int, interface: str) -> None:
+    def switch_interface(self, arm: int, interface: str) -> None:
         """Let the driver of an arm end its motion and start one for another command interface.
 
         Args:

@@ -146,7 +146,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     Settings = Ros2ControlSettings
     interfaces = COMMAND_INTERFACES
-    answer_periods = 1
+    response_cycles = 1
 
     @classmethod
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
@@ -167,7 +167,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
         return check_arms(config, arms)
 
     @classmethod
-    def describe_silence(cls, arms: Sequence[str]) -> str:
+    def describe_stall(cls, arms: Sequence[str]) -> str:
         """Return a sentence on what the drivers did while the loop was stopped."""
         return (
             f"the drivers of {', '.join(arms)} brake the arms and compensate gravity where "
@@ -180,7 +180,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
         """Create the arm with its driver."""
         return TopicArm(state, description, self.settings[index], cpus)
 
-    def engage(self, arm: int, interface: str) -> None:
+    def switch_interface(self, arm: int, interface: str) -> None:
         """Switch a driver between efforts and positions.
 
         For velocity commands, the loop sends the integrated positions.

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.identification.actuators.report import Check, Curve, ExperimentResult, Panel
 from multipanda_py.identification.actuators.robots import (
     SOFT_PRESET,
@@ -58,12 +58,12 @@ class Learned:
 
 def learn(
     run: Callable[[Matrix], Matrix],
-    wanted: Matrix,
+    desired_path: Matrix,
     *,
     gain: float = 0.5,
     fading: float = 10.0,
     tolerance: float = TOLERANCE,
-    most: int = MAX_ITERATIONS,
+    max_iterations: int = MAX_ITERATIONS,
 ) -> Learned:
     r"""Improve references iteratively by the errors of repeated runs.
 
@@ -80,14 +80,14 @@ def learn(
     Args:
         run: Function that executes references from the same initial state each time and returns
             the motion, (k, n) both.
-        wanted: Desired motion :math:`q^*`, (k, n).
+        desired_path: Desired motion :math:`q^*`, (k, n).
         gain: Gain K.
         fading: Fading constant N, in iterations.
         tolerance: Maximum error at which learning ends.
-        most: Maximum number of iterations.
+        max_iterations: Maximum number of iterations.
 
     Raises:
-        ActuatorRefused: If a setting is out of range, or a run returns an array of another shape
+        ActuatorRejected: If a setting is out of range, or a run returns an array of another shape
             or with values that are not finite.
 
     Source: Angelini et al., Decentralized trajectory tracking control for soft robots interacting
@@ -95,23 +95,23 @@ def learn(
     """
     for name, value in (("gain", gain), ("fading", fading), ("tolerance", tolerance)):
         if not 0.0 < value < math.inf:
-            raise ActuatorRefused(f"learning: {name}: got {value!r:.40}, allowed more than 0")
-    if most < 1:
-        raise ActuatorRefused(f"learning: most: got {most}, allowed 1 or more")
-    references = np.array(wanted, dtype=np.float64)
+            raise ActuatorRejected(f"learning: {name}: got {value!r:.40}, allowed more than 0")
+    if max_iterations < 1:
+        raise ActuatorRejected(f"learning: most: got {max_iterations}, allowed 1 or more")
+    references = np.array(desired_path, dtype=np.float64)
     errors, norms, runs = [], [], []
-    for n in range(1, most + 2):
+    for n in range(1, max_iterations + 2):
         result = np.asarray(run(references.copy()))
-        if result.shape != wanted.shape or not np.isfinite(result).all():
-            raise ActuatorRefused(
+        if result.shape != desired_path.shape or not np.isfinite(result).all():
+            raise ActuatorRejected(
                 f"learning: run {n}: got an array of shape {result.shape}, allowed finite numbers "
-                f"of shape {wanted.shape}"
+                f"of shape {desired_path.shape}"
             )
-        error = wanted - result
+        error = desired_path - result
         errors.append(float(np.abs(error).max()))
         norms.append(float(np.linalg.norm(error, axis=1).max()))
         runs.append(result)
-        if errors[-1] < tolerance or n > most:
+        if errors[-1] < tolerance or n > max_iterations:
             break
         references += gain * math.exp(-n / fading) * error
     return Learned(references, tuple(errors), tuple(norms), tuple(runs))

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py import registry
 from multipanda_py.actuator import Actuator
-from multipanda_py.exceptions import ActuatorRefused, IdentificationRefused
+from multipanda_py.exceptions import ActuatorRejected, IdentificationRejected
 from multipanda_py.parameters import Spec, specs_of
 from multipanda_py.registry import needed
 from multipanda_py.state import Matrix, Vector
@@ -58,12 +58,12 @@ class SpringData:
             path: Prefix of error messages.
 
         Raises:
-            IdentificationRefused: If columns are missing, have different lengths or are not
+            IdentificationRejected: If columns are missing, have different lengths or are not
                 finite.
         """
         names = tuple(name for name in TORQUE_COLUMNS if name in columns)
         if not names:
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{path}: torques: missing, allowed {', '.join(TORQUE_COLUMNS)}; got "
                 f"{_list(columns)}"
             )
@@ -114,7 +114,7 @@ def _positions(
             return (zero, *springs.references(positions["deflection"], preset))
         if {"q", "equilibrium"} <= set(positions):
             return (positions["q"], *springs.references(positions["equilibrium"], preset))
-    raise IdentificationRefused(f"{path}: positions: got {source}, allowed {_ALLOWED_POSITIONS}")
+    raise IdentificationRejected(f"{path}: positions: got {source}, allowed {_ALLOWED_POSITIONS}")
 
 
 def _numbers(
@@ -125,22 +125,22 @@ def _numbers(
         try:
             values = np.asarray(columns[name], dtype=np.float64)
         except (TypeError, ValueError):
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{path}: {name}: contains values that are not numbers"
             ) from None
         if values.ndim != 1:
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{path}: {name}: got an array of shape {values.shape}, allowed a column"
             )
         for row in np.flatnonzero(~np.isfinite(values)):
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{path}: {name}: got {values[row]:g} in row {row + 1}, allowed finite numbers"
             )
         numbers[name] = values
     lengths = {name: len(values) for name, values in numbers.items()}
     if len(set(lengths.values())) > 1:
         text = ", ".join(f"{count} of {name}" for name, count in lengths.items())
-        raise IdentificationRefused(f"{path}: got {text} values, allowed equal numbers of each")
+        raise IdentificationRejected(f"{path}: got {text} values, allowed equal numbers of each")
     return numbers
 
 
@@ -291,8 +291,8 @@ def identify_springs(
 
     Raises:
         UnknownName: If the actuator type does not exist.
-        ActuatorRefused: If a parameter does not exist or is out of range.
-        IdentificationRefused: If the data are invalid or do not determine the parameters.
+        ActuatorRejected: If a parameter does not exist or is out of range.
+        IdentificationRejected: If the data are invalid or do not determine the parameters.
         MissingExtra: If SciPy is not installed.
     """
     fit = _Fit(kind, names, dict(fixed or {}), offset, path)
@@ -322,7 +322,7 @@ class _Fit:
         for name in names:
             if name not in specs:
                 known = ", ".join(specs)
-                raise self._class.refused(f"parameter {name!r} does not exist; known: {known}")
+                raise self._class.rejected(f"parameter {name!r} does not exist; known: {known}")
             if name in fixed:
                 raise self._refused(f"{name}: is both fixed and fitted. Choose one of them.")
         names = names or [name for name in self._class.identified if name not in fixed]
@@ -412,7 +412,7 @@ class _Fit:
         def residual(x: Vector) -> Vector:
             try:
                 results = self._predicted_torques(data, x[None])[:, 0] - data.torques
-            except ActuatorRefused:  # An infinite residual makes the solver try a shorter step.
+            except ActuatorRejected:  # An infinite residual makes the solver try a shorter step.
                 return np.full(data.torques.size, np.inf)
             return results.ravel()
 
@@ -436,7 +436,7 @@ class _Fit:
                     residual, start, jacobian, bounds, x_scale="jac",
                     ftol=tolerance, xtol=tolerance, gtol=tolerance, max_nfev=200,
                 )  # fmt: skip
-            except (ActuatorRefused, ValueError, np.linalg.LinAlgError):
+            except (ActuatorRejected, ValueError, np.linalg.LinAlgError):
                 return None  # The torques are not finite at the initial guess or next to it.
         return result if np.isfinite(result.jac).all() else None
 
@@ -458,7 +458,7 @@ class _Fit:
             alike: Number of correlated neighbouring samples that count as one independent sample.
 
         Raises:
-            IdentificationRefused: If parameters cannot be separated or one is undetermined.
+            IdentificationRejected: If parameters cannot be separated or one is undetermined.
         """
         names = [*self._fitted.names, *["the offset"] * self._offset]
         length = np.linalg.norm(jacobian, axis=0)
@@ -483,8 +483,8 @@ class _Fit:
             )
         return spread
 
-    def _refused(self, description: str) -> IdentificationRefused:
-        return IdentificationRefused(f"{self._path}: {description}")
+    def _refused(self, description: str) -> IdentificationRejected:
+        return IdentificationRejected(f"{self._path}: {description}")
 
 
 def _percent(fraction: float) -> str:

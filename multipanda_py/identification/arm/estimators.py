@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.regressor import (
     body_of,
     congruence,
@@ -164,7 +164,7 @@ def fit_consistent(
         masses: Minimum and maximum total mass [kg], or None.
 
     Raises:
-        IdentificationRefused: If the solver finds no solution, or ``cvxpy`` is missing.
+        IdentificationRejected: If the solver finds no solution, or ``cvxpy`` is missing.
 
     Source: constant pull-back of the affine-invariant metric: Lee, Wensing and Park, Geometric
     robot dynamic identification, IEEE T-RO 2020; LMI: Sousa and Cortesão, IJRR 2014.
@@ -205,12 +205,12 @@ def fit_consistent(
     try:
         problem.solve(solver=cp.CLARABEL)
     except cp.SolverError as error:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"found no physically consistent parameters: {error}. Check masses and units of the "
             "robot model."
         ) from None
     if problem.status not in ("optimal", "optimal_inaccurate"):
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"found no physically consistent parameters (solver status: {problem.status}). Check "
             "the bounds of the total mass."
         )

@@ -12,7 +12,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_objects
 from multipanda_py.context import Context
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.fourier import FourierMotion
 from multipanda_py.identification.arm.regressor import ArmRegressor, base_parameters
 from multipanda_py.robots import ArmDescription, SceneObject
@@ -159,7 +159,7 @@ class Excitation:
             informative.
 
     Raises:
-        IdentificationRefused: If no motion satisfies the limits.
+        IdentificationRejected: If no motion satisfies the limits.
 
     Source: Swevers et al. 1997; step rule: Rechenberg 1973.
     """
@@ -275,11 +275,11 @@ class Excitation:
         """Return the search vector of a random motion that satisfies all limits.
 
         Raises:
-            IdentificationRefused: If none is found near the ready configuration.
+            IdentificationRejected: If none is found near the ready configuration.
         """
         n, size = self._arm.n_joints, 2 * self._options.harmonics
         if self._clearance is not None and self._clearance.violation(self._ready[None]) > 0.0:
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{self._arm.name}: the ready configuration {np.round(self._ready, 3).tolist()} "
                 "is too close to an obstacle. Move the obstacle or reduce the minimum distance."
             )
@@ -291,7 +291,7 @@ class Excitation:
                     return x
                 x[n * size : n * size + n] -= 0.7
                 x[n * size + n :] *= 0.7
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{self._arm.name}: no motion about {np.round(self._ready, 3).tolist()} keeps the "
             f"minimum distances and stays within {self._options.limit_scale:g} of the torque "
             f"limits"
@@ -307,7 +307,7 @@ class Excitation:
                 condition number.
 
         Raises:
-            IdentificationRefused: If no motion satisfies the limits.
+            IdentificationRejected: If no motion satisfies the limits.
         """
         desired, rng = self._options, np.random.default_rng(self._options.seed)
         starts = [self.random(rng) for _ in range(RANDOM_MOTIONS)]
@@ -337,7 +337,7 @@ class Excitation:
         """Return the motion, scaled down until it keeps the minimum distances at all times.
 
         Raises:
-            IdentificationRefused: If the motion violates a distance after 20 reductions.
+            IdentificationRejected: If the motion violates a distance after 20 reductions.
         """
         for _ in range(20):
             if self.is_collision_free(motion, FINAL_CHECK_RATE / 4.0):
@@ -345,7 +345,7 @@ class Excitation:
             self.scale *= SHRINK_FACTOR
             q0 = self._ready + SHRINK_FACTOR * (motion.q0 - self._ready)
             motion = replace(motion, a=SHRINK_FACTOR * motion.a, b=SHRINK_FACTOR * motion.b, q0=q0)
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{self._arm.name}: no motion found that keeps the minimum distances. Remove "
             "obstacles or reduce the minimum distance."
         )

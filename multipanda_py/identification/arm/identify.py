@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.estimators import (
     Estimate,
     FrictionEstimate,
@@ -274,7 +274,7 @@ def identify(
         progress: Callback that receives a text per step.
 
     Raises:
-        IdentificationRefused: If a log is implausible or does not determine the parameters.
+        IdentificationRejected: If a log is implausible or does not determine the parameters.
     """
     options = options or Options()
     n = arm.n_joints
@@ -282,7 +282,7 @@ def identify(
     for motion in motions:
         check_motion(motion, regressor)
     if not motions:
-        raise IdentificationRefused("no log")
+        raise IdentificationRejected("no log")
     options = _with_rotors_of(motions, options)
     moving_parts = [motion.without_rest() for motion in motions]
     for motion, part in zip(motions, moving_parts):
@@ -298,7 +298,7 @@ def identify(
     train = stack(regressor, [pair[0] for pair in pairs], shape, options.cutoff)
     test = stack(regressor, [pair[1] for pair in pairs], shape, options.cutoff)
     if min(len(train), len(test)) < 10:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{motions[0].name}: too short: {motions[0].time[-1] - motions[0].time[0]:.3g} s. "
             "Record several seconds without gaps for the training part and the held-out part."
         )
@@ -386,7 +386,7 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
         return options
     kinds = {motion.rotors_in_tau for motion in motions}
     if len(kinds) > 1:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             "logs: some torques include rotor inertia and some do not. Use logs of one kind of "
             "torque sensor."
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.estimators import (
     FrictionShape,
     ParameterPrior,
@@ -55,7 +55,7 @@ class PayloadEstimate:
     rmse: Vector
 
 
-def find_load(
+def identify_payload(
     motions: Sequence[MeasuredMotion], arm: ArmDescription, cutoff: float = 5.0
 ) -> PayloadEstimate:
     r"""Identify the payload at the flange of an arm.
@@ -73,7 +73,7 @@ def find_load(
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
 
     Raises:
-        IdentificationRefused: If a log does not belong to this arm or does not determine the
+        IdentificationRejected: If a log does not belong to this arm or does not determine the
             payload.
     """
     regressor = ArmRegressor(arm)
@@ -82,7 +82,7 @@ def find_load(
     n, robot = arm.n_joints, arm.robot
     part = stack(regressor, motions, FrictionShape.sharp(n), cutoff)
     if len(part) < 5:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{motions[0].name}: too short. Record several seconds without gaps."
         )
     rows = regressor.flange_rows(part.rows[..., : 10 * n])
@@ -118,12 +118,12 @@ def _check_several_configurations(rows: Matrix, name: str) -> None:
     """Refuse logs in which the direction of gravity hardly changes in the flange frame.
 
     Raises:
-        IdentificationRefused: If mass and centre of mass cannot be separated.
+        IdentificationRejected: If mass and centre of mass cannot be separated.
     """
     heavy = rows[..., :4].reshape(-1, 4) * (1.0, 0.1, 0.1, 0.1)
     sizes = np.linalg.svd(heavy / np.sqrt(len(heavy)), compute_uv=False)
     if sizes[-1] < MIN_SINGULAR_RATIO * 0.1 * sizes[0]:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{name}: mass and centre of mass of the payload cannot be separated because the "
             "orientation of the flange hardly changes. Record three or more configurations with "
             "differently tilted flange."

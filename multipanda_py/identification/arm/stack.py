@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.estimators import Estimate, FrictionShape
 from multipanda_py.identification.arm.regressor import ArmRegressor, with_rotors
 from multipanda_py.realtime.recording.measured_motion import (
@@ -127,11 +127,11 @@ def check_motion(motion: MeasuredMotion, regressor: ArmRegressor, *, moves: bool
         moves: True if every joint has to move.
 
     Raises:
-        IdentificationRefused: If a check fails. The message names the log and the first failed
+        IdentificationRejected: If a check fails. The message names the log and the first failed
             check.
     """
     for sentence in _warnings(motion, regressor, moves):
-        raise IdentificationRefused(f"{motion.name}: {sentence}")
+        raise IdentificationRejected(f"{motion.name}: {sentence}")
 
 
 def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> Iterator[str]:
@@ -324,10 +324,10 @@ def stack(
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
 
     Raises:
-        IdentificationRefused: If the cutoff is too low, or too high for the sample rate of a log.
+        IdentificationRejected: If the cutoff is too low, or too high for the sample rate of a log.
     """
     if cutoff < MIN_CUTOFF:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"cutoff: {cutoff:g} Hz is below the minimum of {MIN_CUTOFF:g} Hz"
         )
     n = regressor.arm.n_joints
@@ -335,7 +335,7 @@ def stack(
     for motion in motions:
         for part in smoothed(motion, POSITION_CUTOFF_RATIO * cutoff):
             if 1.01 * part.rate < SAMPLES_PER_PERIOD * cutoff:
-                raise IdentificationRefused(
+                raise IdentificationRejected(
                     f"{motion.name}: a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples per "
                     f"second is above the maximum of {part.rate / SAMPLES_PER_PERIOD:.3g} Hz. "
                     f"Lower it, "
@@ -384,7 +384,7 @@ def check_excitation(
         max_condition: Maximum condition number.
 
     Raises:
-        IdentificationRefused: If the condition number is too large. The message names the
+        IdentificationRejected: If the condition number is too large. The message names the
             parameters.
     """
     if estimate.condition <= max_condition:
@@ -396,7 +396,7 @@ def check_excitation(
         description = f"{', '.join(mixed[:-1])} and {mixed[-1]} cannot be separated"
     else:
         description = f"{mixed[0]} cannot be determined"
-    raise IdentificationRefused(
+    raise IdentificationRejected(
         f"the motion does not determine all parameters: {description}; condition number "
         f"{estimate.condition:.3g}, allowed {max_condition:g}. Move all joints at once and in "
         f"both "

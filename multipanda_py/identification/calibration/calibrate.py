@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig, fingerprint
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
+from multipanda_py.exceptions import IdentificationRejected, ValidationRejected
 from multipanda_py.files import replacing
 from multipanda_py.identification.arm.identify import Identified, identify
 from multipanda_py.identification.calibration.contact_parameters import (
@@ -89,9 +89,9 @@ class CalibrationRun:
         """Run rounds until the score stops improving.
 
         Raises:
-            ValidationRefused: If the plant completes none of the tasks, or no arm its first
+            ValidationRejected: If the plant completes none of the tasks, or no arm its first
                 motion.
-            IdentificationRefused: If no arm can be identified in the first round.
+            IdentificationRejected: If no arm can be identified in the first round.
         """
         plan, log = self.plan, self.log
         self._of_plant = self._plant_runs()
@@ -130,7 +130,7 @@ class CalibrationRun:
         """Run the tasks on the plant, and return the completed tasks with their runs.
 
         Raises:
-            ValidationRefused: If the plant completes no task.
+            ValidationRejected: If the plant completes no task.
         """
         done = []
         for task in self.tasks:
@@ -140,7 +140,7 @@ class CalibrationRun:
             else:
                 self._note(f"task {task.number}: skipped, the plant fails: {runs[0].fault}")
         if not done:
-            raise ValidationRefused(self.notes[0])
+            raise ValidationRejected(self.notes[0])
         return done
 
     def _runs(self, side: str, task: Task, cell: CellConfig) -> list[Run]:
@@ -166,7 +166,7 @@ class CalibrationRun:
             return None
         try:
             fit = ContactFit(self.plant, self._of_plant, self.plan.seed)
-        except ValidationRefused as error:
+        except ValidationRejected as error:
             self._note(f"table parameters are not estimated: {error}")
             return None
         for reason in fit.left_out:
@@ -194,16 +194,16 @@ class CalibrationRun:
             Identification result and parameter file by arm. Failed arms are omitted and noted.
 
         Raises:
-            ValidationRefused: If no arm completed its motion in the first round.
-            IdentificationRefused: If no arm could be identified in the first round.
+            ValidationRejected: If no arm completed its motion in the first round.
+            IdentificationRejected: If no arm could be identified in the first round.
         """
         bodies: dict[str, tuple[Identified, Path]] = {}
-        failed: list[ValidationRefused | IdentificationRefused] = []
+        failed: list[ValidationRejected | IdentificationRejected] = []
         for name, before in measured.items():
             try:
                 motion = self._run_motion(name, number)
                 bodies[name] = self._body(name, [*before, motion], number)
-            except (ValidationRefused, IdentificationRefused) as error:
+            except (ValidationRejected, IdentificationRejected) as error:
                 failed.append(error)
             else:
                 before.append(motion)
@@ -306,14 +306,14 @@ def calibrate(
         log: Callback that receives progress messages.
 
     Raises:
-        ValidationRefused: If no task can run on these cells, the folder belongs to another
+        ValidationRejected: If no task can run on these cells, the folder belongs to another
             calibration, or no arm completes its first motion.
-        IdentificationRefused: If the data of the first round identify no arm.
+        IdentificationRejected: If the data of the first round identify no arm.
     """
     plan, motions = plan or CalibrationPlan(), motions or {}
     twin = with_tools_of(plant, twin)
     if plan.rounds < 1 or plan.repeats < 1:
-        raise ValidationRefused("rounds and repeats have to be 1 or more")
+        raise ValidationRejected("rounds and repeats have to be 1 or more")
     tasks = [
         make_task(number, controllet, plan.seconds)
         for number in plan.tasks
@@ -323,7 +323,7 @@ def calibrate(
         check_sides(task, plant, twin)
     names = list(dict.fromkeys(name for task in tasks for name in task.names(plant)))
     if missing := [name for name in names if name not in twin.arms]:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"arms: {', '.join(missing)} exists only in the plant. Use the same names in the twin."
         )
     for sentence in setup_instructions(tasks, plant):

@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.calibration.improvement import with_surface
 from multipanda_py.identification.validation.record import Run
 from multipanda_py.identification.validation.task import Task
@@ -36,7 +36,7 @@ def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
         up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
-        ValidationRefused: If no wrench was recorded.
+        ValidationRejected: If no wrench was recorded.
     """
     (log,) = run.logs.values()
     force = _forces(log)
@@ -53,7 +53,7 @@ def height_signal(run: Run, up_in_base: Vector) -> Matrix:
         up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
-        ValidationRefused: If wrench, pose or the approach before the task were not recorded.
+        ValidationRejected: If wrench, pose or the approach before the task were not recorded.
     """
     (log,), before = run.logs.values(), list(run.settling.values())
     parts = [*before, log]
@@ -71,7 +71,7 @@ def _forces(log: ArmLog) -> Matrix:
 
 def _column(log: ArmLog, name: str) -> Matrix:
     if name not in log.names:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{log.arm}: {name} was not recorded, but the table fit needs it; recorded: "
             f"{', '.join(log.names)}"
         )
@@ -169,7 +169,7 @@ class ContactFit:
         left_out: Messages about tasks that yield no parameters.
 
     Raises:
-        ValidationRefused: If a required signal was not recorded.
+        ValidationRejected: If a required signal was not recorded.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.arm.excitation import (
     Excitation,
     ExcitationOptions,
@@ -105,7 +105,7 @@ def find_motion(
         log: Callback that receives progress messages.
 
     Raises:
-        IdentificationRefused: If no motion satisfies the limits.
+        IdentificationRejected: If no motion satisfies the limits.
     """
     described = describe_arm(arm, cell.arms[arm])
     clearance = clearance_in(cell, arm, MIN_DISTANCE)
@@ -136,11 +136,11 @@ def measure(
         recover: True to recover a real arm that has stopped on a fault before.
 
     Raises:
-        ValidationRefused: If the arm does not complete the motion.
+        ValidationRejected: If the arm does not complete the motion.
     """
     run = keep(f"motion_{arm}_{seed}", lambda: _run_motion(plant, arm, points, seed, recover))
     if run.fault:
-        raise ValidationRefused(f"{arm}: {run.fault}")
+        raise ValidationRejected(f"{arm}: {run.fault}")
     (log,) = run.logs.values()
     return motion_of(log, f"{arm}, motion of seed {seed}")
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.exceptions import LogError, ValidationRejected
 from multipanda_py.files import (
     MAX_DESCRIPTION_SIZE,
     MAX_RECORDING_SIZE,
@@ -138,7 +138,7 @@ class RunCache:
         arguments: Arguments that determine the results, by name.
 
     Raises:
-        ValidationRefused: If the folder belongs to other arguments.
+        ValidationRejected: If the folder belongs to other arguments.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
@@ -148,9 +148,9 @@ class RunCache:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            raise ValidationRefused(f"{folder}: cannot be resumed: {error}") from None
+            raise ValidationRejected(f"{folder}: cannot be resumed: {error}") from None
         if other := [name for name in self._request if there.get(name) != self._request[name]]:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"{folder}: contains results of another {', another '.join(other)}. Use the same "
                 "values to resume, or --restart to start over."
             )

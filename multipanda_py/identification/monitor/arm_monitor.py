@@ -10,7 +10,7 @@ import numpy as np
 import pinocchio as pin
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.recording.measured_motion import GAP_PERIODS
 from multipanda_py.robots import ArmDescription
@@ -315,7 +315,7 @@ class ArmMonitor:
             Log with the twin, or None if the log contains no new samples.
 
         Raises:
-            ShadowRefused: If the log does not match the arm or lacks torques.
+            MonitorRejected: If the log does not match the arm or lacks torques.
         """
         self._check(log)
         if self._follows and log.time[0] <= self._time:
@@ -336,17 +336,17 @@ class ArmMonitor:
     def _check(self, log: ArmLog) -> None:
         n = self._arm.n_joints
         if len(log.joints) != n:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{log.arm}: got {len(log.joints)} joints, allowed {n} as in its twin "
                 f"({self._arm.robot.name})"
             )
         if log.tau is None and log.tau_commanded is None:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{log.arm}: neither commanded nor measured torques in the log. The twin needs "
                 "one of them."
             )
         if len(log) > 1 and log.period > _MAX_SAMPLE_PERIOD:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{log.arm}: {log.rate:.1f} samples per second are below the minimum of "
                 f"{1.0 / _MAX_SAMPLE_PERIOD:g}"
             )

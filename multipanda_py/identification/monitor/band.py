@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from multipanda_py.exceptions import ConfigurationError, ShadowRefused
+from multipanda_py.exceptions import ConfigurationError, MonitorRejected
 from multipanda_py.files import read_plain
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
@@ -66,15 +66,15 @@ class Band:
             joints: Names of its joints.
 
         Raises:
-            ShadowRefused: If there is no band for the arm, or its joints differ.
+            MonitorRejected: If there is no band for the arm, or its joints differ.
         """
         if arm not in self.arms:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{self.source}: no band for arm {arm!r}; known: {', '.join(self.arms)}"
             )
         result = self.arms[arm]
         if result.joints != tuple(joints):
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{self.source}: {arm}: learnt from joints {', '.join(result.joints)}; "
                 f"this arm has {', '.join(joints)}. Use the band of this arm."
             )
@@ -92,15 +92,15 @@ class Band:
         """Read a file written by :meth:`to_yaml`.
 
         Raises:
-            ShadowRefused: If the file is not a valid band. The message names the first error.
+            MonitorRejected: If the file is not a valid band. The message names the first error.
         """
         try:
             data = read_plain(path)
         except ConfigurationError as error:
-            raise ShadowRefused(f"cannot be read as a band: {error}") from error
+            raise MonitorRejected(f"cannot be read as a band: {error}") from error
         arms = data.get("arms") if isinstance(data, dict) else None
         if not isinstance(arms, dict) or not arms:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{path}: no arms in it. Use a file written by `multipanda shadow --learn`."
             )
         return cls(
@@ -127,14 +127,14 @@ def learn(
         margin: Margin :math:`\mu`, relative to the width :math:`b - a`.
 
     Raises:
-        ShadowRefused: If the evaluated samples of an arm cover too little time.
+        MonitorRejected: If the evaluated samples of an arm cover too little time.
     """
     arms = {}
     for name, shadowed in runs.items():
         rows = np.vstack([run.residuals[run.evaluated] for run in shadowed])
         seconds = sum(run.evaluated_duration for run in shadowed)
         if seconds < MIN_DURATION:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"{name}: {seconds:.1f} s of good runs (without the first second, in which the "
                 f"twin settles) are too short to learn from, allowed from {MIN_DURATION:g} s"
             )
@@ -164,14 +164,14 @@ def _plain(band: ArmBand) -> dict[str, Any]:
 def _read(data: Any, path: str) -> ArmBand:
     joints = data.get("joints") if isinstance(data, dict) else None
     if not isinstance(joints, list) or not joints:
-        raise ShadowRefused(f"{path}: joints: got {joints!r:.60}, allowed a list of joint names")
+        raise MonitorRejected(f"{path}: joints: got {joints!r:.60}, allowed a list of joint names")
     at = residual_slices(len(joints))
     width = max(columns.stop for columns in at.values())
     low, high = np.full((2, width), np.nan)
     known = {"joints", *at}
     for key, value in data.items():
         if key not in known:
-            raise ShadowRefused(f"{path}: {key}: unknown key; known: {', '.join(sorted(known))}")
+            raise MonitorRejected(f"{path}: {key}: unknown key; known: {', '.join(sorted(known))}")
         if key == "joints":
             continue
         ends = []
@@ -183,10 +183,10 @@ def _read(data: Any, path: str) -> ArmBand:
                 ends.append(np.zeros(0))
             count = at[key].stop - at[key].start
             if ends[-1].shape != (count,) or not np.isfinite(ends[-1]).all():
-                raise ShadowRefused(
+                raise MonitorRejected(
                     f"{path}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
                 )
         if (ends[0] >= ends[1]).any():
-            raise ShadowRefused(f"{path}: {key}: low has to be below high on every axis")
+            raise MonitorRejected(f"{path}: {key}: low has to be below high on every axis")
         low[at[key]], high[at[key]] = ends
     return ArmBand(tuple(map(str, joints)), low, high)

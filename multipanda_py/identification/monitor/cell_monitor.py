@@ -13,7 +13,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm, describe_identified
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.identification.monitor.arm_monitor import (
     QUANTITIES,
     ArmMonitor,
@@ -171,7 +171,7 @@ class BandMonitor:
         return raised
 
 
-class CellShadow:
+class CellMonitor:
     """Digital-twin monitor of the arms of a cell. With a band, it raises alarms.
 
     Args:
@@ -188,7 +188,7 @@ class CellShadow:
         last: Last evaluated chunk by arm.
 
     Raises:
-        ShadowRefused: If the band does not belong to these arms.
+        MonitorRejected: If the band does not belong to these arms.
 
     Thread: used by one thread at a time.
     """
@@ -236,10 +236,10 @@ class CellShadow:
             logs: Logs by arm name. Each continues the log of the last call.
 
         Raises:
-            ShadowRefused: If a log is missing or does not match its arm.
+            MonitorRejected: If a log is missing or does not match its arm.
         """
         if lacking := [name for name in self._shadows if name not in logs]:
-            raise ShadowRefused(
+            raise MonitorRejected(
                 f"got a log of {', '.join(logs)}. Use one that contains {', '.join(lacking)}."
             )
         raised: list[Alarm] = []

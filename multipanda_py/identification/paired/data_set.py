@@ -12,7 +12,7 @@ from multipanda_py.exceptions import (
     ConfigurationError,
     MultipandaError,
     PlanRejected,
-    ValidationRefused,
+    ValidationRejected,
 )
 from multipanda_py.identification.arm.excitation import clearance_in
 from multipanda_py.identification.paired.folder import (
@@ -149,7 +149,7 @@ def record_pairs(
 
     Raises:
         ConfigurationError: If the folder contains motions of other cells or cannot be written.
-        ValidationRefused: If the twin is real, the arms differ, a real arm stopped, or no motion
+        ValidationRejected: If the twin is real, the arms differ, a real arm stopped, or no motion
             was recorded.
         MissingExtra: If joblib or pyarrow is missing.
     """
@@ -202,7 +202,7 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
     A motion is skipped if the twin does not complete it or the plant finds no path to its start.
 
     Raises:
-        ValidationRefused: If the arm of the plant stopped. It holds. Recorded motions are kept.
+        ValidationRejected: If the arm of the plant stopped. It holds. Recorded motions are kept.
     """
     arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
@@ -217,17 +217,17 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
                     of_plant = plant.record(motion)
                 # Without a path to the start, the arm has not moved: only this motion is skipped.
                 except PlanRejected as error:
-                    raise ValidationRefused(str(error)) from None
+                    raise ValidationRejected(str(error)) from None
                 except MultipandaError as error:
                     words = " ".join(str(error).split())
                     raise _Stopped(f"{motion.name}: {words}") from None
                 pair = align_sides(of_twin, of_plant)
             except _Stopped as stopped:
-                raise ValidationRefused(
+                raise ValidationRejected(
                     f"{stopped}; {arm} holds, {number - 1} of {len(folder)} motions are stored in "
                     f"{folder.path}. Run the same command to resume."
                 ) from None
-            except (ConfigurationError, ValidationRefused) as error:
+            except (ConfigurationError, ValidationRejected) as error:
                 note = SKIPPED_PREFIX + " ".join(str(error).split())
             folder.put(name, packed(pair, joints, note))
             log(f"{number} of {len(folder)} motions: {note}")
@@ -292,24 +292,24 @@ def _check(sides: Sides) -> None:
     """Check that the twin is simulated, and that twin and plant have matching arms.
 
     Raises:
-        ValidationRefused: If a check fails.
+        ValidationRejected: If a check fails.
     """
     arm = sides.arm
     for side_name, cell in zip(SIDES, (sides.twin, sides.plant)):
         if arm not in cell.arms:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"{side_name}: has no arm {arm!r}, allowed {', '.join(cell.arms)}"
             )
         if side_name == "plant" and sides.is_real:
             continue
         if any(other.backend != SIMULATED_BACKEND for other in cell.arms.values()):
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"{side_name}: got arms that are not simulated. Use the backend "
                 f"{SIMULATED_BACKEND}."
             )
     robots = [describe_arm(arm, cell.arms[arm]).robot for cell in (sides.twin, sides.plant)]
     if [j.name for j in robots[0].joints] != [j.name for j in robots[1].joints]:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{arm}: got {robots[0].name} as the twin and {robots[1].name} as the plant. Use arms "
             "with the same joints."
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRejected
 from multipanda_py.files import open_regular, read_text, replacing
 from multipanda_py.identification.paired.recording import RATE, AlignedPair
 from multipanda_py.registry import VERSION, needed
@@ -335,7 +335,7 @@ def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
     pair, note = None, f"{name[0]} {name[1]}"
     try:
         pair = make()
-    except (ConfigurationError, ValidationRefused) as error:
+    except (ConfigurationError, ValidationRejected) as error:
         note = SKIPPED_PREFIX + " ".join(str(error).split())
     return packed(pair, joints, note)
 
@@ -344,7 +344,7 @@ def check_any_recorded(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:
-        ValidationRefused: If all were skipped. The message contains the first reason.
+        ValidationRejected: If all were skipped. The message contains the first reason.
     """
     if not folder.motions():
-        raise ValidationRefused(f"{folder.path}: no motion was recorded: {folder.first_note()}")
+        raise ValidationRejected(f"{folder.path}: no motion was recorded: {folder.first_note()}")

@@ -13,7 +13,7 @@ import numpy as np
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRejected
 from multipanda_py.identification.validation.task import (
     MotionTask,
     configuration_at,
@@ -186,7 +186,7 @@ def linear_motion(
             ahead = position + described.rotation_base_in_world @ step
             try:
                 leg = _leg(described, q, position, ahead, tool.rotation)
-            except ValidationRefused:
+            except ValidationRejected:
                 clear = False
                 break
             legs.append(leg)
@@ -210,7 +210,7 @@ def _leg(
         pose = Pose(start + fraction * (end - start), rotation)
         q = configuration_at(described, pose, result[-1], "a line")
         if np.abs(q - result[-1]).max() > _MAX_JOINT_STEP:
-            raise ValidationRefused("straight line: the joint configuration jumps on it")
+            raise ValidationRejected("straight line: the joint configuration jumps on it")
         result.append(q)
     return np.array(result)
 
@@ -277,10 +277,10 @@ def known_law(controllet: str, option: str) -> str:
         option: Option named in the error message.
 
     Raises:
-        ValidationRefused: If the controllet is not one of :data:`CONTROLLETS`.
+        ValidationRejected: If the controllet is not one of :data:`CONTROLLETS`.
     """
     if controllet not in CONTROLLETS:
-        raise ValidationRefused(f"{option}: got {controllet!r}, allowed {', '.join(CONTROLLETS)}")
+        raise ValidationRejected(f"{option}: got {controllet!r}, allowed {', '.join(CONTROLLETS)}")
     return controllet
 
 

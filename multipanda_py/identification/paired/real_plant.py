@@ -23,7 +23,7 @@ from multipanda_py.exceptions import (
     MultipandaError,
     PlanRejected,
     TargetRejected,
-    ValidationRefused,
+    ValidationRejected,
 )
 from multipanda_py.identification.paired.motions import (
     MAX_SPEED_FRACTION,
@@ -109,7 +109,7 @@ class RealPlant:
         """Warn that arms will move, and connect them.
 
         Raises:
-            ValidationRefused: If a stationary arm is not in the configuration used in collision
+            ValidationRejected: If a stationary arm is not in the configuration used in collision
                 checks.
         """
         arm, cell = self._arm, Cell(self._config)
@@ -190,10 +190,10 @@ class RealPlant:
         try:
             if np.abs(cell.state(self._arm).q - start).max() > END_TOLERANCE:
                 plan = cell.plan({self._arm: start})
-                ends = self._send(cell, lambda: cell.begin_move(plan))
+                ends = self._send(cell, lambda: cell.start_motion(plan))
                 self._wait_for(
                     cell,
-                    lambda: cell.time > ends and cell.has_ended(plan),
+                    lambda: cell.time > ends and cell.is_finished(plan),
                     "the arm is at the start of the motion",
                     plan.duration,
                 )
@@ -220,7 +220,7 @@ class RealPlant:
         Raises:
             LoopError: If the arm has a fault.
         """
-        position, _ = cell.rows(10**15)
+        position, _ = cell.records(10**15)
         parts = list[NDArray[np.void]]()
         start = self._send(cell, lambda: self._send_first_target(cell, task))
         taken = now = 0.0
@@ -235,7 +235,7 @@ class RealPlant:
             if self._controllet == STREAMED_CONTROLLET:
                 task.set_targets(cell, now)
             if now - taken >= _READ_PERIOD or now >= task.seconds:
-                position, rows = cell.rows(position)
+                position, rows = cell.records(position)
                 parts.append(rows)
                 taken = now
             if fault := fault_of(cell):
@@ -340,12 +340,12 @@ def check_standing(config: CellConfig, arm: str, configurations: Mapping[str, Ve
         configurations: Measured joint positions of all arms by name, (n,) each [rad, m].
 
     Raises:
-        ValidationRefused: If an arm is too far from its start configuration.
+        ValidationRejected: If an arm is too far from its start configuration.
     """
     for name in (other for other in config.arms if other != arm):
         away = float(np.abs(configurations[name] - config.arms[name].q_start).max())
         if away > MAX_START_DISTANCE:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"{name} is {away:.2f} rad from its q_start, which the collision checks of {arm} "
                 f"assume; allowed {MAX_START_DISTANCE:g} rad. Move the arm to its q_start."
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, LogError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, LogError, ValidationRejected
 from multipanda_py.identification.paired.motions import CONTROLLETS, LawMotion, PairMotion
 from multipanda_py.identification.validation.record import run_task
 from multipanda_py.realtime.recording import ArmLog
@@ -175,7 +175,7 @@ def record_pair(
         controllets: Controllets of the twin and of the plant.
 
     Raises:
-        ValidationRefused: If twin or plant does not complete the motion or does not move.
+        ValidationRejected: If twin or plant does not complete the motion or does not move.
     """
     sides = [side(motion, arm, *one, seed) for one in zip((twin, plant), controllets)]
     return align_sides(*sides)
@@ -192,13 +192,13 @@ def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: 
         seed: Seed of the simulated noise.
 
     Raises:
-        ValidationRefused: If the arm does not complete the motion.
+        ValidationRejected: If the arm does not complete the motion.
     """
     task = LawMotion(arm, motion.points, controllet)
     run = run_task(task, cell, seed)
     if run.fault or run.seconds < motion.points[-1, 0]:
         reason = run.fault or f"ended after {run.seconds:.2f} of {motion.points[-1, 0]:.2f} s"
-        raise ValidationRefused(f"{motion.name}: {reason}")
+        raise ValidationRejected(f"{motion.name}: {reason}")
     return side_of(run.logs[arm], motion.name)
 
 
@@ -210,14 +210,14 @@ def side_of(log: ArmLog, name: str) -> Side:
         name: Name of the motion, for messages.
 
     Raises:
-        ValidationRefused: If velocities, torques or finite values are missing.
+        ValidationRejected: If velocities, torques or finite values are missing.
     """
     if log.dq is None or log.tau is None:
-        raise ValidationRefused(f"{name}: velocities or torques were not recorded")
+        raise ValidationRejected(f"{name}: velocities or torques were not recorded")
     begins = int(np.searchsorted(log.time, REST_INTERVAL[0]))
     rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
-        raise ValidationRefused(f"{name}: the recording contains a value that is not finite")
+        raise ValidationRejected(f"{name}: the recording contains a value that is not finite")
     return Side(rows, command_start_of(log.part(slice(begins, None))) if begins < len(log) else 0)
 
 
@@ -243,7 +243,7 @@ def align_sides(twin: Side, plant: Side) -> AlignedPair:
         plant: Recording of the plant.
 
     Raises:
-        ValidationRefused: If the arm does not move in one of the recordings.
+        ValidationRejected: If the arm does not move in one of the recordings.
     """
     result = align(twin.rows, plant.rows)
     return replace(
@@ -259,14 +259,14 @@ def align(twin: Matrix, plant: Matrix) -> AlignedPair:
         plant: Positions, velocities and torques of the plant, starting at rest, (p, 3 n).
 
     Raises:
-        ValidationRefused: If the arm does not move in one of the recordings.
+        ValidationRejected: If the arm does not move in one of the recordings.
     """
     n = twin.shape[1] // 3
     rest = round((REST_INTERVAL[1] - REST_INTERVAL[0]) * RATE)
     try:
         starts = [leaving_rest(rows[:, :n], rest) for rows in (twin, plant)]
     except LogError as error:
-        raise ValidationRefused(str(error)) from None
+        raise ValidationRejected(str(error)) from None
     shift = shift_by_correlation(
         twin[:, n : 2 * n], plant[:, n : 2 * n], min(_MAX_LAG, len(twin) - 1, len(plant) - 1)
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.config.cell_file import CellConfig, fingerprint
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import LogError, ValidationRefused
+from multipanda_py.exceptions import LogError, ValidationRejected
 from multipanda_py.files import parts_of
 from multipanda_py.identification.arm.stack import low_pass
 from multipanda_py.identification.paired.data_set import checked_alignment
@@ -113,7 +113,7 @@ def logged_motions(
         Motions, the followed signal, and messages about skipped motions.
 
     Raises:
-        ValidationRefused: If a recording is of another robot, has gaps or invalid values, lacks
+        ValidationRejected: If a recording is of another robot, has gaps or invalid values, lacks
             velocities or torques, has less than 100 samples per second, or contains no motion.
     """
     parts = [part for log in recordings for part in _parts(log)]
@@ -125,7 +125,7 @@ def logged_motions(
         for start, end in _from_rest_to_rest(part):
             try:
                 points = _points(part, start, end, follow, controllet)
-            except ValidationRefused as error:
+            except ValidationRejected as error:
                 left_out.append(f"{part.arm}, {start:.2f} to {end:.2f} s: {error}")
                 continue
             motion = PairMotion(MOTION_KIND, len(result), (), points)
@@ -137,7 +137,7 @@ def logged_motions(
             f"rest and ends with {TIME_AFTER:g} s of rest (no joint faster than {MOTION_SPEED:g} "
             f"rad/s)"
         )  # fmt: skip
-        raise ValidationRefused(reason)
+        raise ValidationRejected(reason)
     return result, follow, left_out
 
 
@@ -154,36 +154,36 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
         arm: Description of the arm in the twin.
 
     Raises:
-        ValidationRefused: If a check fails.
+        ValidationRejected: If a check fails.
     """
     n, name = arm.n_joints, arm.robot.name
     if len(log.joints) != n:
-        raise ValidationRefused(f"{log.arm}: got {len(log.joints)} joints, allowed {n} of {name}")
+        raise ValidationRejected(f"{log.arm}: got {len(log.joints)} joints, allowed {n} of {name}")
     if log.robot is not None and log.robot != name:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{log.arm}: recorded on {log.robot}, allowed {name} as in the twin"
         )
     if log.dq is None or log.tau is None or not log.gravity_in_tau:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and tau of each joint, "
             "with gravity in the torques as measured by sensors"
         )
     if log.rate < 0.99 * MIN_RATE:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{log.arm}: got {log.rate:.1f} samples per second, allowed {MIN_RATE:g} or more"
         )
     gaps = log.gaps()
     if len(gaps):
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
             f"{gaps[0, 1]:.3f} s. Cut the log there."
         )
     if warnings := check_completeness(log) + check_columns(log, name if name in MODELS else None):
-        raise ValidationRefused(warnings[0])
+        raise ValidationRejected(warnings[0])
     if log.gravity_in_base is not None:
         here = arm.rotation_base_in_world.T @ np.array([0.0, 0.0, -9.81])
         if np.abs(log.gravity_in_base - here).max() > MAX_GRAVITY_DIFFERENCE:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"{log.arm}: gravity in its base was {np.round(log.gravity_in_base, 2).tolist()}, "
                 f"but {np.round(here, 2).tolist()} m/s^2 in the twin. Correct the mounting."
             )
@@ -191,14 +191,16 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
 
 def _followed(logs: Sequence[ArmLog], follow: str) -> str:
     if follow not in ("", *FOLLOWED_SIGNALS):
-        raise ValidationRefused(f"--follow: got {follow!r}, allowed {', '.join(FOLLOWED_SIGNALS)}")
+        raise ValidationRejected(
+            f"--follow: got {follow!r}, allowed {', '.join(FOLLOWED_SIGNALS)}"
+        )
     lacking = [
         log.arm
         for log in logs
         if "target_joint" not in log.columns or not np.isfinite(log["target_joint"]).all()
     ]
     if follow == FOLLOWED_SIGNALS[0] and lacking:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{lacking[0]}: commanded joint positions are missing in the log or in parts of it. "
             "Use --follow measured."
         )
@@ -256,7 +258,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
         return np.vstack([stands, rows])
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
     if missed.max() > MAX_DEVIATION:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"{end - start:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
             f"from the path, allowed {MAX_DEVIATION:g} rad. Use --controllet "
             f"{STREAMED_CONTROLLET} for any length."
@@ -329,7 +331,7 @@ def replay_logs(
         Number of motions in the table.
 
     Raises:
-        ValidationRefused: If the twin is real, a log is unsuitable (see :func:`.logged_motions`),
+        ValidationRejected: If the twin is real, a log is unsuitable (see :func:`.logged_motions`),
             or no motion was completed.
         ConfigurationError: If the folder belongs to another data set or cannot be written.
         MissingExtra: If a library is missing.
@@ -339,14 +341,14 @@ def replay_logs(
     known_law(controllet, "--controllet")
     align = checked_alignment(align, ALIGNMENTS[0])
     if any(other.backend != SIMULATED_BACKEND for other in twin.arms.values()):
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"twin: got arms that are not simulated. Use the backend {SIMULATED_BACKEND}."
         )
     described = describe_arm(arm, twin.arms[arm])
     try:
         recordings = [_arm_of(logs.read(path, robot), of_log, arm) for path in files]
     except LogError as error:
-        raise ValidationRefused(str(error)) from None
+        raise ValidationRejected(str(error)) from None
     motions, follow, left_out = logged_motions(recordings, described, follow, controllet)
     for sentence in left_out:
         report(SKIPPED_PREFIX + sentence)

@@ -152,7 +152,7 @@ class PressingTask(Task):
         left = self.settling_cycles
         if self.controllet == PLAIN_CONTROLLER:
             left -= self._touch(cell, advance)
-            self._last_press_time = float(cell.row()["time"])
+            self._last_press_time = float(cell.latest_record()["time"])
         for _ in range(left // step):
             self._press(cell, FIRST_FORCE)
             advance(step)
@@ -245,7 +245,7 @@ class ForceCircle(PressingTask):
     def set_targets(self, cell: Cell, time: float) -> None:
         phase = self._start_angle - 2.0 * math.pi * time / CIRCLE_PERIOD
         displacement = self._on_circle(phase) - self._on_circle(self._start_angle)
-        goal = self._start.at(self._start.position + self._to_base @ displacement)
+        goal = self._start.with_position(self._start.position + self._to_base @ displacement)
         self._press(cell, self.force, goal)
 
     def _on_circle(self, phase: float) -> Vector:

@@ -92,7 +92,7 @@ class TaskCell:
         cell: Running cell, or None before the first start.
 
     Raises:
-        ValidationRefused: If the task cannot run on this cell.
+        ValidationRejected: If the task cannot run on this cell.
     """
 
     def __init__(self, task: Task, config: CellConfig, *, recover: bool = False) -> None:
@@ -205,12 +205,12 @@ class TaskCell:
         if not self.task.keeps_settling:
             self.task.settle(cell, advance)
             return parts
-        position, _ = cell.rows(10**15)
+        position, _ = cell.records(10**15)
 
         def check_settled(cycles: int) -> None:
             nonlocal position
             advance(cycles)
-            position, rows = cell.rows(position)
+            position, rows = cell.records(position)
             parts.append(rows)
 
         self.task.settle(cell, check_settled)
@@ -220,7 +220,7 @@ class TaskCell:
         task, taken = self.task, TARGET_CYCLES
         if task.needs_every_cycle:
             taken = 1 if self._inline else FAST_TARGET_CYCLES
-        position, _ = cell.rows(10**15)
+        position, _ = cell.records(10**15)
         start, last = cell.time, 0.0
         parts: list[NDArray[np.void]] = []
         force: list[Vector] = []
@@ -238,7 +238,7 @@ class TaskCell:
             last = cell.time - start
             steps += 1
             if steps % (_STEPS_PER_READ * each) == 0 or last >= task.seconds or fault:
-                position, rows = cell.rows(position)
+                position, rows = cell.records(position)
                 parts.append(rows)
             if steps % each == 0:
                 fault = fault or fault_of(cell)
@@ -251,7 +251,7 @@ class TaskCell:
                     force.append(task.force_component(exerted))
                     force_error.append(np.array(measured) - exerted)
                     force_time.append(last)
-        position, rows = cell.rows(position)
+        position, rows = cell.records(position)
         rows = np.concatenate([*parts, rows])
         if (faults := rows["arms"]["fault"]).any():
             rows = rows[faults.max(axis=1) == 0]
@@ -282,7 +282,7 @@ class TaskCell:
         spec = next(spec for spec in instance_specs(self.config) if spec.name == CONTROLLET_NAME)
         return {
             str(name): rows["reports"][:, spec.index, column].copy()
-            for column, name in enumerate(spec.law.report_names)
+            for column, name in enumerate(spec.controllet_class.report_names)
             if "tank" in str(name)
         }
 

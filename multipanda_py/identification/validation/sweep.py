@@ -12,7 +12,7 @@ from typing import Any
 
 from multipanda_py.config.cell_file import CellConfig, fingerprint
 from multipanda_py.config.perturbation import PerturbationSpec
-from multipanda_py.exceptions import MultipandaError, ValidationRefused
+from multipanda_py.exceptions import MultipandaError, ValidationRejected
 from multipanda_py.files import replacing
 from multipanda_py.identification.validation.compare import QUANTITIES
 from multipanda_py.identification.validation.tasks import make_task
@@ -33,7 +33,7 @@ def sweep(
     repeats: int = 1,
     controllets: Sequence[str] = (),
     jobs: int = 1,
-    say: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Compare a cell with one perturbed plant per seed and write a table of the errors.
 
@@ -52,13 +52,13 @@ def sweep(
         repeats: Repeats of each task.
         controllets: Names of force controllets. If empty, all are used.
         jobs: Number of processes.
-        say: Callback that receives progress messages.
+        report: Callback that receives progress messages.
 
     Returns:
         Number of rows of the table.
 
     Raises:
-        ValidationRefused: If the twin cannot run a task or has real arms, if the folder of the
+        ValidationRejected: If the twin cannot run a task or has real arms, if the folder of the
             table does not exist, or if no plant could be compared. In the last case the table is
             written and states the reasons.
         ConfigurationError: If the perturbations are invalid or a file cannot be written.
@@ -77,11 +77,11 @@ def sweep(
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise ValidationRefused(f"{target}: cannot be written: {error.strerror}") from None
+        raise ValidationRejected(f"{target}: cannot be written: {error.strerror}") from None
     parts = {seed: folder / f"{seed}.json" for seed in seeds}
     left = [seed for seed, part in parts.items() if not part.is_file()]
     if len(left) < len(parts):
-        say(f"{len(parts) - len(left)} of {len(parts)} plants are already done")
+        report(f"{len(parts) - len(left)} of {len(parts)} plants are already done")
     done = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(
         joblib.delayed(plant_rows)(config, spec, seed, tasks, seconds, repeats, controllets)
         for seed in left
@@ -89,10 +89,10 @@ def sweep(
     for number, (seed, rows) in enumerate(done, start=len(parts) - len(left) + 1):
         with replacing(parts[seed]) as partial:
             partial.write_text(json.dumps(rows), encoding="utf-8")
-        say(f"{number} of {len(parts)} plants: seed {seed}")
+        report(f"{number} of {len(parts)} plants: seed {seed}")
         for row in rows:
             if not row["law"]:
-                say(f"seed {seed}: {row['faults']}")
+                report(f"seed {seed}: {row['faults']}")
     rows = [row for part in parts.values() for row in json.loads(part.read_text("utf-8"))]
     with replacing(target) as partial:
         table.DataFrame(rows).to_parquet(partial)
@@ -100,7 +100,7 @@ def sweep(
         part.unlink()
     folder.rmdir()
     if all(math.isnan(row.get("worst q", math.nan)) for row in rows):
-        raise ValidationRefused(f"{target}: no plant was compared: {rows[0]['faults']}")
+        raise ValidationRejected(f"{target}: no plant was compared: {rows[0]['faults']}")
     return len(rows)
 
 

@@ -17,7 +17,7 @@ from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.rules import Faults, check_cell
 from multipanda_py.config.sections import CollisionsConfig, ControlletConfig, ObjectConfig
 from multipanda_py.control.reference.differential_ik import PositionIK
-from multipanda_py.exceptions import ConfigurationError, LoopError, UnknownName, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, LoopError, UnknownName, ValidationRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
@@ -70,12 +70,12 @@ class Task(ABC):
     def __init__(self, controllet: str = "", seconds: float = 10.0) -> None:
         self.controllet = controllet or self.controllets[0]
         if self.controllet not in self.controllets:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {self.number}: law: got {controllet!r}, allowed "
                 f"{', '.join(self.controllets)}"
             )
         if not 0.5 <= seconds <= 600.0:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {self.number}: duration: got {seconds:g} s, allowed 0.5 to 600 s"
             )
         self.seconds = seconds
@@ -95,7 +95,7 @@ class Task(ABC):
             config: Cell with the arms, which is not changed.
 
         Raises:
-            ValidationRefused: If the cell has too few arms or they cannot reach the start.
+            ValidationRejected: If the cell has too few arms or they cannot reach the start.
         """
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
@@ -132,20 +132,20 @@ class Task(ABC):
 
     def contact_forces(self, cell: Cell) -> Matrix:
         """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
-        raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
+        raise ValidationRejected(f"task {self.number}: requests a force but does not measure it")
 
     def force_component(self, contact_forces: Matrix) -> Vector:
         """Return the component of contact forces in the requested direction, (arms,) [N]."""
-        raise ValidationRefused(f"task {self.number}: requests a force but does not measure it")
+        raise ValidationRejected(f"task {self.number}: requests a force but does not measure it")
 
     def names(self, config: CellConfig) -> list[str]:
         """Return the names of the first arms of a cell, which take part in the task.
 
         Raises:
-            ValidationRefused: If the cell has too few arms.
+            ValidationRejected: If the cell has too few arms.
         """
         if len(config.arms) < self.arms:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {self.number} ({self.title}): got a cell with {len(config.arms)} arm, "
                 f"allowed {self.arms} or more arms"
             )
@@ -247,7 +247,7 @@ REST_TIME = 0.2
 
 
 class MotionTask(Task):
-    """Task that executes a motion with ``joint_trajectory`` through :meth:`.Cell.follow`.
+    """Task that executes a motion through :meth:`.Cell.follow_trajectory`.
 
     Args:
         arm: Name of the arm.
@@ -280,7 +280,7 @@ class MotionTask(Task):
     def set_targets(self, cell: Cell, time: float) -> None:
         """Send the whole motion at time 0. Later calls have no effect."""
         if time == 0.0:
-            cell.follow(self._arm, self._points)
+            cell.follow_trajectory(self._arm, self._points)
 
 
 # Inverse kinematics: gain [1/s], time step [s], number of steps per initial guess, and number of
@@ -336,7 +336,7 @@ def configuration_at(
         Joint positions, (n,) [rad].
 
     Raises:
-        ValidationRefused: If no solution is found.
+        ValidationRejected: If no solution is found.
     """
     base = arm.rotation_base_in_world
     position = base.T @ (pose_in_world.position - arm.position_base_in_world)
@@ -363,7 +363,7 @@ def configuration_at(
         start = np.clip(
             q + rng.uniform(-1.0, 1.0, len(q)), lower + LIMIT_MARGIN, upper - LIMIT_MARGIN
         )
-    raise ValidationRefused(
+    raise ValidationRejected(
         f"{description}: arm {arm.name} does not reach "
         f"{np.round(pose_in_world.position, 3).tolist()} m "
         "in the world frame with the tool orientation of the task"
@@ -459,7 +459,7 @@ def _go(
 
 def fault_of(cell: Cell) -> str:
     """Return the fault message of an arm of the cell, or an empty string without a fault."""
-    faults = cell.row()["arms"]["fault"]
+    faults = cell.latest_record()["arms"]["fault"]
     if not faults.any():
         return ""
     events = [event for event in cell.events() if event.event.is_fault]

@@ -15,7 +15,7 @@ from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.config.part_rules import with_rigid_hand
 from multipanda_py.config.sections import ObjectConfig
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.validation.pressing_tasks import ForceCircle, ForceSine
 from multipanda_py.identification.validation.task import (
     CONTROLLET_NAME,
@@ -71,7 +71,7 @@ class BoxLift(Task):
         apart[2] = 0.0
         distance = float(np.linalg.norm(apart))
         if not 0.3 <= distance <= 1.6:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task 5: bases of {' and '.join(names)} are {distance:.2f} m apart, allowed 0.3 "
                 "to 1.6 m"
             )
@@ -134,7 +134,7 @@ class BoxLift(Task):
         fraction = min(time / (0.8 * self.seconds), 1.0)
         height = 0.5 * (LIFT_HEIGHT + LIFT_SAG) * (1.0 - math.cos(math.pi * fraction))
         goal = self._start + np.array([0.0, 0.0, height])
-        cell.set_object_target(CONTROLLET_NAME, UPRIGHT_POSE.at(goal))
+        cell.set_object_target(CONTROLLET_NAME, UPRIGHT_POSE.with_position(goal))
 
     def restore_scene(self, cell: Cell, advance: PassTime) -> None:
         """Put the box down, release it, and move the tools away from it."""
@@ -237,7 +237,7 @@ class ToolSwing(Task):
     def set_targets(self, cell: Cell, time: float) -> None:
         """Send the tool pose of the swing at this time."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD))
-        goal = self._start.at(self._start.position + np.array([0.0, y, 0.0]))
+        goal = self._start.with_position(self._start.position + np.array([0.0, y, 0.0]))
         cell.set_target(self._arm, goal)
 
 
@@ -256,10 +256,10 @@ def make_task(number: int, controllet: str = "", seconds: float = 10.0) -> Task:
         seconds: Duration [s].
 
     Raises:
-        ValidationRefused: If number, controllet or duration is not allowed.
+        ValidationRejected: If number, controllet or duration is not allowed.
     """
     if number not in TASKS:
-        raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
+        raise ValidationRejected(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
     return TASKS[number](controllet, seconds)
 
 
@@ -297,10 +297,10 @@ def in_task(config: CellConfig, number: int) -> CellConfig:
         number: Number of the task.
 
     Raises:
-        ValidationRefused: If the task has no objects or cannot run with these arms.
+        ValidationRejected: If the task has no objects or cannot run with these arms.
     """
     if number not in TASKS:
-        raise ValidationRefused(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
+        raise ValidationRejected(f"task: got {number}, allowed {', '.join(map(str, TASKS))}")
     rigid = {name: with_rigid_hand(arm) for name, arm in config.arms.items()}
     task = make_task(number)
     task.scene(config.model_copy(update={"arms": rigid}))

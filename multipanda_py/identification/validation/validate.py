@@ -11,7 +11,7 @@ import numpy as np
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.validation.compare import PERIOD, Comparison, at_times, compare
 from multipanda_py.identification.validation.record import Run, TaskCell
 from multipanda_py.identification.validation.task import SIMULATED_BACKEND, TARGET_CYCLES, Task
@@ -76,7 +76,7 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
         scene: Cell with the arms at the start of the task.
 
     Raises:
-        ValidationRefused: If thresholds are too low. The message names the required values.
+        ValidationRejected: If thresholds are too low. The message names the required values.
     """
     for name, force in task.forces_on_objects.items():
         arm = scene.arms[name]
@@ -100,7 +100,7 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
             if (np.array(value) < needed[key]).any()
         ]
         if lacking:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {task.number}: {name} would trigger its collision reflex: it exerts "
                 f"{np.linalg.norm(force):.3g} N, for which arms.{name}.{arm.section} of the cell "
                 f"file needs {', '.join(lacking)} or more"
@@ -136,7 +136,7 @@ def validate(
     seed: int = 0,
     controllets: Sequence[str] = (),
     recover: bool = False,
-    say: LogFunction = lambda text: None,
+    report: LogFunction = lambda text: None,
 ) -> list[Comparison]:
     """Compare a plant and its twin in tasks.
 
@@ -153,15 +153,15 @@ def validate(
         seed: Random seed of the first repeat.
         controllets: Names of force controllets. If empty, all controllets of a task are used.
         recover: True to recover real arms that have stopped on a fault before the next run.
-        say: Callback that receives progress messages.
+        report: Callback that receives progress messages.
 
     Raises:
-        ValidationRefused: If a task cannot run on these cells or the cells do not match.
+        ValidationRejected: If a task cannot run on these cells or the cells do not match.
     """
     if repeats < 1:
-        raise ValidationRefused(f"repeats: got {repeats}, allowed 1 or more")
+        raise ValidationRejected(f"repeats: got {repeats}, allowed 1 or more")
     if isinstance(plant, Log) and len(tasks) != 1:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"tasks: got {len(tasks)} for the log of one task. Name this task by its number."
         )
     planned = [
@@ -174,8 +174,8 @@ def validate(
     for task in planned:  # All tasks are checked before the first one moves arms.
         check_sides(task, plant, twin)
     for sentence in () if isinstance(plant, Log) else setup_instructions(planned, plant):
-        say(sentence)
-    return [_one(task, plant, twin, repeats, seed, recover, say) for task in planned]
+        report(sentence)
+    return [_one(task, plant, twin, repeats, seed, recover, report) for task in planned]
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
@@ -200,11 +200,11 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
         twin: Cell of the twin.
 
     Raises:
-        ValidationRefused: If a check fails.
+        ValidationRejected: If a check fails.
     """
     names = task.names(twin)
     if has_real_arms(twin, task):
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"task {task.number}: the twin has real arms among {', '.join(names)}, which would "
             "move. Use a twin with simulated arms."
         )
@@ -216,7 +216,7 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     for one, other in zip(task.names(plant), names):
         pair = [cell.arms[arm].robot for cell, arm in ((plant, one), (twin, other))]
         if pair[0].n_joints != pair[1].n_joints:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
                 f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}. Use arms of "
                 "one kind."
@@ -227,29 +227,29 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
     """Check that a log was recorded in the task, with the arms of the scene in their order.
 
     Raises:
-        ValidationRefused: If it lacks arms or columns, has other joints, or starts elsewhere.
+        ValidationRejected: If it lacks arms or columns, has other joints, or starts elsewhere.
     """
     if len(plant.arms) < task.arms:
-        raise ValidationRefused(
+        raise ValidationRejected(
             f"task {task.number}: {plant.source_description}: got {len(plant.arms)} arm, allowed "
             f"{task.arms} "
             "or more"
         )
     for log, (name, arm) in zip(plant.arms.values(), scene.arms.items()):
         if len(log.joints) != arm.robot.n_joints:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {task.number}: {plant.source_description}: {log.arm}: got "
                 f"{len(log.joints)} joints, "
                 f"allowed {arm.robot.n_joints} as in the twin's {name}"
             )
         robot = arm.robot.name if arm.robot.name in MODELS else None
         if warnings := check_columns(log, robot) + check_completeness(log):
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {task.number}: {plant.source_description}: {warnings[0]}"
             )
         away = float(np.abs(log.q[0] - np.array(arm.q_start)).max())
         if not away <= MAX_START_DISTANCE:
-            raise ValidationRefused(
+            raise ValidationRejected(
                 f"task {task.number}: {plant.source_description}: {log.arm} starts {away:.2f} "
                 f"rad from the "
                 f"start of the task, allowed {MAX_START_DISTANCE:g} rad. Is it a log of this "

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.exceptions import DatasetRejected
 from multipanda_py.files import (
     MAX_DESCRIPTION_SIZE,
     MAX_RECORDING_SIZE,
@@ -98,25 +98,25 @@ def read_info(folder: Path) -> dict[str, Any]:
     """Return the contents of :data:`INFO_FILE`. Values that this package uses are checked.
 
     Raises:
-        DatasetRefused: If the file is missing, truncated or not of this format.
+        DatasetRejected: If the file is missing, truncated or not of this format.
     """
     info = read_json(folder, INFO_FILE)
     version = info.get("codebase_version")
     if version != FORMAT_VERSION:
-        raise DatasetRefused(
+        raise DatasetRejected(
             f"{folder}: version {version!r:.40} of the format, allowed {FORMAT_VERSION}"
         )
     features = info.get("features")
     if not isinstance(features, dict) or not all(
         isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
     ):
-        raise DatasetRefused(
+        raise DatasetRejected(
             f"{folder / INFO_FILE}: features: allowed a map of columns with dtypes"
         )
     for key, min_value in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
         value = info.get(key)
         if not isinstance(value, int) or value < min_value:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{folder / INFO_FILE}: {key}: got {value!r:.40}, allowed a whole number from "
                 f"{min_value}"
             )
@@ -127,18 +127,18 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Return the contents of a JSON file.
 
     Raises:
-        DatasetRefused: If the file is missing, truncated or not a JSON object.
+        DatasetRejected: If the file is missing, truncated or not a JSON object.
     """
     try:
         content = json.loads(read_text(folder / name, MAX_DESCRIPTION_SIZE))
     except OSError as error:
-        raise DatasetRefused(
+        raise DatasetRejected(
             f"{folder}: not a data set: {name} cannot be read: {error.strerror}"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise DatasetRefused(f"{folder / name}: not JSON, possibly truncated: {error}") from None
+        raise DatasetRejected(f"{folder / name}: not JSON, possibly truncated: {error}") from None
     if not isinstance(content, dict):
-        raise DatasetRefused(f"{folder / name}: got {content!r:.40}, allowed a JSON object")
+        raise DatasetRejected(f"{folder / name}: got {content!r:.40}, allowed a JSON object")
     return content
 
 
@@ -220,7 +220,7 @@ class Dataset:
             environment.
 
     Raises:
-        DatasetRefused: If the folder is not a data set, has another version, or was not recorded
+        DatasetRejected: If the folder is not a data set, has another version, or was not recorded
             by this package.
     """
 
@@ -228,13 +228,13 @@ class Dataset:
         self.folder = Path(folder)
         self.info = read_info(self.folder)
         if not (self.folder / EXTRA_METADATA_FILE).exists():
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{folder}: {EXTRA_METADATA_FILE} is missing. Use a data set recorded by this "
                 f"package."
             )
         self.extra_metadata = _with_present_names(read_json(self.folder, EXTRA_METADATA_FILE))
         if missing := [key for key in _REQUIRED_METADATA if key not in self.extra_metadata]:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{folder}: {EXTRA_METADATA_FILE} has no {', '.join(missing)}: truncated or edited"
             )
         self._count = count_episodes(self.folder)
@@ -249,10 +249,10 @@ class Dataset:
         """Read an episode, by its number from 0.
 
         Raises:
-            DatasetRefused: If the episode does not exist or its file is truncated.
+            DatasetRejected: If the episode does not exist or its file is truncated.
         """
         if not 0 <= number < len(self):
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{self.folder}: got episode {number}, allowed 0 to {len(self) - 1}"
                 if len(self)
                 else f"{self.folder}: has no episodes"
@@ -263,7 +263,7 @@ class Dataset:
             if feature["dtype"] == "video":
                 continue
             if key not in table.column_names:
-                raise DatasetRefused(f"{data_file(self.folder, number)}: has no column {key}")
+                raise DatasetRejected(f"{data_file(self.folder, number)}: has no column {key}")
             column = table[key].combine_chunks()
             if _FORMER_COLUMNS.get(key, key) not in SCALARS:
                 column = column.flatten()
@@ -273,7 +273,7 @@ class Dataset:
         facts = (table.schema.metadata or {}).get(b"multipanda_episode", b"{}")
         summary = summary_of(self.folder, number)
         if summary["length"] != len(table):
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{data_file(self.folder, number)}: got {len(table)} frames, "
                 f"but {summary['length']} were recorded"
             )
@@ -312,7 +312,7 @@ def _table(path: Path) -> Any:
     """Return the table in a parquet file.
 
     Raises:
-        DatasetRefused: If the file is missing or truncated.
+        DatasetRejected: If the file is missing or truncated.
     """
     arrow = needed("pyarrow")
     try:
@@ -321,4 +321,4 @@ def _table(path: Path) -> Any:
     except (arrow.ArrowException, OSError) as error:
         words = " ".join(str(error).split())
         reason = f"possibly truncated: {words}" if path.exists() else "it is missing"
-        raise DatasetRefused(f"{path}: cannot be read: {reason}") from None
+        raise DatasetRejected(f"{path}: cannot be read: {reason}") from None

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multipanda_py.cell.state_reader import RecordedMoment
+from multipanda_py.cell.state_reader import HistorySnapshot
 from multipanda_py.config.cell_file import fingerprint
-from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.exceptions import DatasetRejected
 from multipanda_py.learning.datasets.features import (
     ACTION_KEY,
     IMAGE_PREFIX,
@@ -72,10 +72,10 @@ class EpisodeVideoWriter(Closeable):
         """Add an image, (height, width, 3).
 
         Raises:
-            DatasetRefused: If the shape differs or the encoder has ended.
+            DatasetRejected: If the shape differs or the encoder has ended.
         """
         if image.shape != self._shape:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{self._path.name}: got an image of shape {image.shape}, allowed {self._shape}"
             )
         self._check()
@@ -86,7 +86,7 @@ class EpisodeVideoWriter(Closeable):
         """Finish encoding and close the file.
 
         Raises:
-            DatasetRefused: If the encoder has ended early.
+            DatasetRejected: If the encoder has ended early.
         """
         if self._thread is None:
             return
@@ -115,21 +115,21 @@ class EpisodeVideoWriter(Closeable):
 
     def _check(self) -> None:
         if self._error is not None:
-            raise DatasetRefused(f"{self._path}: the encoder has ended: {self._error}")
+            raise DatasetRejected(f"{self._path}: the encoder has ended: {self._error}")
 
 
 def count_frames(path: Path) -> int:
     """Return the number of images of a video.
 
     Raises:
-        DatasetRefused: If the file is missing or truncated.
+        DatasetRejected: If the file is missing or truncated.
     """
     if not path.exists():
-        raise DatasetRefused(f"{path}: the video is missing")
+        raise DatasetRejected(f"{path}: the video is missing")
     try:
         count, _ = needed("imageio_ffmpeg").count_frames_and_secs(str(path))
     except (RuntimeError, OSError, ValueError):
-        raise DatasetRefused(f"{path}: cannot be read as a video, possibly truncated") from None
+        raise DatasetRejected(f"{path}: cannot be read as a video, possibly truncated") from None
     return int(count)
 
 
@@ -145,7 +145,7 @@ def damage(path: Path) -> str:
 
 MAX_QUEUED_FRAMES = 300
 """Maximum number of frames in memory whose images are not rendered yet."""
-_Frame: TypeAlias = tuple[Observation, dict[str, Any], RecordedMoment | None]
+_Frame: TypeAlias = tuple[Observation, dict[str, Any], HistorySnapshot | None]
 """Observation, info, and the recorded state for rendering its images later."""
 
 
@@ -167,7 +167,7 @@ class EpisodeRecorder(Closeable):
         env: Environment of the episodes.
 
     Raises:
-        DatasetRefused: If the folder contains other files, episodes of other arms or incomplete
+        DatasetRejected: If the folder contains other files, episodes of other arms or incomplete
             data, another recorder uses it, or the instruction is not a text.
         ConfigurationError: If the rate is not an integer, or images have an odd height or width.
 
@@ -186,7 +186,7 @@ class EpisodeRecorder(Closeable):
         self._writer = DatasetWriter(Path(folder), features, extra_metadata)
         self._videos: dict[str, tuple[EpisodeVideoWriter, Path, ImageStats]] = {}
         self._rows: dict[str, list[Any]] = {}
-        self._unrendered: deque[tuple[dict[str, Image], RecordedMoment | None]] = deque()
+        self._unrendered: deque[tuple[dict[str, Image], HistorySnapshot | None]] = deque()
         self._render_duration = 0.0
         self._is_running, self._has_ended, self._is_saved = False, False, False
         self._seed, self._is_closed, self.held = 0, False, 0
@@ -201,10 +201,10 @@ class EpisodeRecorder(Closeable):
 
     @property
     def is_running(self) -> bool:
-        """True from :meth:`begin` until the episode is ended or discarded."""
+        """True from :meth:`start_episode` until the episode is ended or discarded."""
         return self._is_running
 
-    def begin(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
+    def start_episode(self, seed: int | None = None) -> tuple[Observation, dict[str, Any]]:
         """Reset the environment and begin an episode.
 
         Args:
@@ -214,12 +214,12 @@ class EpisodeRecorder(Closeable):
             Observation and info of the reset.
 
         Raises:
-            DatasetRefused: If an episode is running, or the seed is not a non-negative integer.
+            DatasetRejected: If an episode is running, or the seed is not a non-negative integer.
         """
         if self._is_closed:
-            raise DatasetRefused("begin: the recorder is closed. Create a new one.")
+            raise DatasetRejected("begin: the recorder is closed. Create a new one.")
         if self._is_running:
-            raise DatasetRefused("begin: an episode is running. Call end or discard first.")
+            raise DatasetRejected("begin: an episode is running. Call end or discard first.")
         self.discard()  # If the last reset failed, the videos of its episode still exist.
         self._seed = int(self._random.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.start_episode()
@@ -240,11 +240,11 @@ class EpisodeRecorder(Closeable):
             Result of :meth:`.CellEnv.step`.
 
         Raises:
-            DatasetRefused: If no episode is running, or the episode has ended.
+            DatasetRejected: If no episode is running, or the episode has ended.
             ActionRejected: If the environment rejects the action. Then nothing is recorded.
         """
         if not self._is_running or self._has_ended:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"step: {'the episode has ended' if self._is_running else 'no episode is running'}"
                 ". Call begin first."
             )
@@ -253,8 +253,8 @@ class EpisodeRecorder(Closeable):
         result = self.env.step(action)
         self._obs, reward, ends, cut, self._info = result
         # Steps that were missed before this action get frames from the records of the loop.
-        for moment in self.env.past.left_out():
-            obs, info = self.env.past.observation(moment)
+        for moment in self.env.missed_steps.left_out():
+            obs, info = self.env.missed_steps.observation(moment)
             for arm in self.env.controls:
                 obs[arm]["target"] = before[arm]["target"]
             frames.append((obs, info, moment))
@@ -292,10 +292,10 @@ class EpisodeRecorder(Closeable):
             images, moment = self._unrendered[0]
             if moment is not None:
                 waits = waits and len(self._unrendered) < MAX_QUEUED_FRAMES
-                if waits and self.env.past.slack < 2.0 * self._render_duration:
+                if waits and self.env.missed_steps.slack < 2.0 * self._render_duration:
                     return
                 started = time.monotonic()
-                images = {**images, **self.env.past.drawn(moment)}
+                images = {**images, **self.env.missed_steps.drawn(moment)}
                 self._render_duration = time.monotonic() - started
             self._unrendered.popleft()
             for name, (video, _, stats) in self._videos.items():
@@ -312,13 +312,15 @@ class EpisodeRecorder(Closeable):
             Number of the episode.
 
         Raises:
-            DatasetRefused: If no episode with steps is running, or ``success`` has a wrong type. A
-                running episode then continues.
+            DatasetRejected: If no episode with steps is running, or ``success`` has a wrong type.
+                A running episode then continues.
         """
         if success is not None and not isinstance(success, (bool, np.bool_)):
-            raise DatasetRefused(f"end: success: got {success!r:.40}, allowed True, False or None")
+            raise DatasetRejected(
+                f"end: success: got {success!r:.40}, allowed True, False or None"
+            )
         if not self._is_running or not self._rows:
-            raise DatasetRefused("end: no episode with steps is running. Call step first.")
+            raise DatasetRejected("end: no episode with steps is running. Call step first.")
         rows = self._rows
         self._record_video(waits=False)
         if success is not None:
@@ -358,15 +360,15 @@ class EpisodeRecorder(Closeable):
             Observation and info of the reset.
 
         Raises:
-            DatasetRefused: If this recorder has not begun an episode.
+            DatasetRejected: If this recorder has not begun an episode.
         """
         if not self._info:
-            raise DatasetRefused("redo: no episode was begun. Call begin first.")
+            raise DatasetRejected("redo: no episode was begun. Call begin first.")
         if self._is_running:
             self.discard()
         elif self._is_saved:
             self._writer.remove_last()
-        return self.begin(self._seed)
+        return self.start_episode(self._seed)
 
     def close(self) -> None:
         """Discard a running episode and release the folder for other recorders."""
@@ -382,7 +384,7 @@ def _checked_seed(seed: Any) -> int:
     except TypeError:
         number = -1
     if number < 0:
-        raise DatasetRefused(f"begin: seed: got {seed!r:.40}, allowed a whole number from 0")
+        raise DatasetRejected(f"begin: seed: got {seed!r:.40}, allowed a whole number from 0")
     return number
 
 
@@ -390,5 +392,5 @@ def _checked_words(instruction: Any) -> str:
     try:
         instruction.encode()
     except (AttributeError, UnicodeError):
-        raise DatasetRefused(f"instruction: got {instruction!r:.40}, allowed a text") from None
+        raise DatasetRejected(f"instruction: got {instruction!r:.40}, allowed a text") from None
     return str(instruction)

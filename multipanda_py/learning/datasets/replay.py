@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.exceptions import DatasetRejected
 from multipanda_py.learning.datasets.features import ACTION_KEY, STATE_KEY, TIME_KEY, features_of
 from multipanda_py.learning.datasets.reader import (
     DATA_PATH,
@@ -47,7 +47,7 @@ def check(dataset: Dataset) -> list[str]:
     for number in range(len(dataset)):
         try:
             episode = dataset[number]
-        except DatasetRefused as error:
+        except DatasetRejected as error:
             faults.append(str(error))
             continue
         faults += [f"episode {number}: {fault}" for fault in _faults(dataset, episode, first)]
@@ -60,7 +60,7 @@ def check(dataset: Dataset) -> list[str]:
     if len(dataset):
         try:
             read_json(dataset.folder, STATS_FILE)
-        except DatasetRefused as error:
+        except DatasetRejected as error:
             faults.append(str(error))
     return faults + (_rest(dataset) if lost is None else [])
 
@@ -90,7 +90,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
         video = video_file(dataset.folder, key, episode.number)
         try:
             count = count_frames(video)
-        except DatasetRefused as error:
+        except DatasetRejected as error:
             faults.append(str(error))
             continue
         if count != length:
@@ -147,7 +147,7 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
         env: Environment that is to execute them.
 
     Raises:
-        DatasetRefused: If arms, control, rate or component names of actions and states differ.
+        DatasetRejected: If arms, control, rate or component names of actions and states differ.
     """
     features = features_of(env)
     here = {
@@ -157,14 +157,14 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
     }
     for key, value in here.items():
         if dataset.extra_metadata.get(key) != value:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{dataset.folder}: recorded with {key} {dataset.extra_metadata.get(key)}, "
                 f"but the environment has {value}"
             )
     for key in (ACTION_KEY, STATE_KEY):
         recorded = dataset.info["features"].get(key, {}).get("names")
         if recorded != list(features.vectors[key]):
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{dataset.folder}: the components of {key} differ from those of the environment"
             )
 
@@ -181,7 +181,7 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
         env: Environment that executes the actions.
 
     Raises:
-        DatasetRefused: If arms, control or rate of the environment differ.
+        DatasetRejected: If arms, control or rate of the environment differ.
         MultipandaError: If the environment fails.
     """
     check_fits(dataset, env)

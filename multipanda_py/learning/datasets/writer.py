@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from multipanda_py.exceptions import DatasetRefused
+from multipanda_py.exceptions import DatasetRejected
 from multipanda_py.files import replacing
 from multipanda_py.learning.datasets.features import (
     ACTION_KEY,
@@ -151,8 +151,8 @@ class DatasetWriter:
         count: Number of episodes.
 
     Raises:
-        DatasetRefused: If the folder contains other files or other features, cannot be created, or
-            is in use by another writer.
+        DatasetRejected: If the folder contains other files or other features, cannot be created,
+            or is in use by another writer.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class DatasetWriter:
         """Read an existing data set, remove an incomplete episode, and update the summary.
 
         Raises:
-            DatasetRefused: If the data set has other features or lacks metadata files.
+            DatasetRejected: If the data set has other features or lacks metadata files.
         """
         folder = self.folder
         if any(folder.iterdir()):
@@ -193,7 +193,7 @@ class DatasetWriter:
         """Return an empty folder for the videos of an episode.
 
         Raises:
-            DatasetRefused: If the data set was moved or removed, or is read-only.
+            DatasetRejected: If the data set was moved or removed, or is read-only.
         """
         self._check_there()
         with self._writing():
@@ -221,11 +221,11 @@ class DatasetWriter:
             Number of the episode.
 
         Raises:
-            DatasetRefused: If the episode has no frames, or the data set was moved or removed, or
+            DatasetRejected: If the episode has no frames, or the data set was moved or removed, or
                 is read-only.
         """
         if not len(columns[ACTION_KEY]):
-            raise DatasetRefused("episode: got no frames, allowed one or more")
+            raise DatasetRejected("episode: got no frames, allowed one or more")
         self._check_there()
         with self._writing():
             return self._add(columns, videos, task, metadata)
@@ -276,7 +276,7 @@ class DatasetWriter:
         """Remove the last episode. In an empty data set, the call has no effect.
 
         Raises:
-            DatasetRefused: If the data set was moved or removed, or is read-only.
+            DatasetRejected: If the data set was moved or removed, or is read-only.
         """
         if not self.count:
             return
@@ -295,7 +295,7 @@ class DatasetWriter:
         """Check that the data set is still at its path and writable, so that no episode is lost.
 
         Raises:
-            DatasetRefused: If it was moved, removed or emptied, or is read-only.
+            DatasetRejected: If it was moved, removed or emptied, or is read-only.
         """
         try:
             there = os.path.samestat(os.stat(self.folder), os.fstat(self._claim))
@@ -308,20 +308,20 @@ class DatasetWriter:
             *([*parts, data_file(self.folder, last)] if self.count else ()),
         ]
         if not there or not all(part.exists() for part in parts):
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{self.folder}: was moved, removed or emptied since it was opened. Open it at "
                 "its current path with a new recorder."
             )
         if not os.access(self.folder, os.W_OK):
-            raise DatasetRefused(f"{self.folder}: cannot be written: it has become read-only")
+            raise DatasetRejected(f"{self.folder}: cannot be written: it has become read-only")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Convert file system errors within the context to :class:`.DatasetRefused`."""
+        """Convert file system errors within the context to :class:`.DatasetRejected`."""
         try:
             yield
         except OSError as error:
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{self.folder}: cannot be written: {error.strerror or error}"
             ) from None
 
@@ -329,12 +329,12 @@ class DatasetWriter:
         """Check that an existing data set has the arms, control, rate and features of this writer.
 
         Raises:
-            DatasetRefused: If one of them differs.
+            DatasetRejected: If one of them differs.
         """
         there = read_json(self.folder, EXTRA_METADATA_FILE)
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._extra_metadata.get(key):
-                raise DatasetRefused(
+                raise DatasetRejected(
                     f"{self.folder}: got {key} {self._extra_metadata.get(key)}, "
                     f"but was recorded with {there.get(key)}. Use another folder."
                 )
@@ -346,7 +346,7 @@ class DatasetWriter:
                 if known.get(key) != feature
             ] + [key for key in known if key not in self.features.described()]
             if differing:
-                raise DatasetRefused(
+                raise DatasetRejected(
                     f"{self.folder}: the new frames differ from the recorded ones in "
                     f"{', '.join(differing)}. Use another folder."
                 )
@@ -357,12 +357,12 @@ class DatasetWriter:
         It would count as incomplete, and new episodes would overwrite it and all later ones.
 
         Raises:
-            DatasetRefused: If a metadata file is missing.
+            DatasetRejected: If a metadata file is missing.
         """
         there = (self.folder / INFO_FILE).exists()
         expected = read_info(self.folder)["total_episodes"] if there else 0
         if lost := missing_metadata_file(self.folder, self.count, expected):
-            raise DatasetRefused(
+            raise DatasetRejected(
                 f"{lost}: is missing, but episode {self.count} or later ones have data. Restore "
                 "the data set or use another folder."
             )
@@ -406,18 +406,18 @@ def _claimed(folder: Path) -> int:
     """Lock a folder for this writer, and return its file descriptor. A missing folder is created.
 
     Raises:
-        DatasetRefused: If the folder cannot be created or is in use by another writer.
+        DatasetRejected: If the folder cannot be created or is in use by another writer.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise DatasetRefused(f"{folder}: cannot be used as a folder: {error.strerror}") from None
+        raise DatasetRejected(f"{folder}: cannot be used as a folder: {error.strerror}") from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
-        raise DatasetRefused(
+        raise DatasetRejected(
             f"{folder}: another recorder is using it. Call its close() first."
         ) from None
     return descriptor

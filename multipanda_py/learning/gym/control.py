@@ -57,7 +57,7 @@ class Control(ABC):
         self.arm, self.period = arm, period
 
     @abstractmethod
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Set the target to the measured state at the start of an episode."""
 
     @abstractmethod
@@ -88,7 +88,7 @@ class Control(ABC):
         """
 
 
-class StepOfPose(Control):
+class DeltaPose(Control):
     r"""Incremental pose control along the axes of the base frame.
 
     .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*.
@@ -108,7 +108,7 @@ class StepOfPose(Control):
         self.low = -self.high
         self.pose = Pose.identity()
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Initialise the target with the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
@@ -159,7 +159,7 @@ class AbsolutePose(Control):
         self.low = -self.high
         self.pose = Pose.identity()
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Initialise the target with the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
@@ -185,7 +185,7 @@ class AbsolutePose(Control):
         )
 
 
-class StepOfPoseAndForce(StepOfPose):
+class DeltaPoseAndForce(DeltaPose):
     """Incremental pose control with three more components for the force that the tool exerts."""
 
     def __init__(self, arm: ArmDescription, period: float) -> None:
@@ -194,9 +194,9 @@ class StepOfPoseAndForce(StepOfPose):
         self.low = -self.high
         self.force = np.zeros(3)
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Set the target to the measured pose and zero force."""
-        super().begin(cell)
+        super().reset(cell)
         self.force = np.zeros(3)
 
     def send(self, cell: Cell, action: Vector) -> None:
@@ -215,7 +215,7 @@ class StepOfPoseAndForce(StepOfPose):
         return np.concatenate([super().toward(pose_ee_in_base), np.zeros(3)])
 
 
-class StepOfJoints(Control):
+class DeltaJoints(Control):
     """Incremental joint control.
 
     Action components from -1 to 1 are the speeds of the target positions, relative to
@@ -232,7 +232,7 @@ class StepOfJoints(Control):
         self._lower, self._upper = arm.limits.span
         self.q = np.zeros(arm.n_joints)
 
-    def begin(self, cell: Cell) -> None:
+    def reset(self, cell: Cell) -> None:
         """Set the target to the measured joint positions."""
         self.q = cell.state(self.arm.name).q.copy()
 
@@ -255,7 +255,7 @@ class StepOfJoints(Control):
         raise NotImplementedError("joint actions have no pose. Use the control delta_pose.")
 
 
-class AbsoluteJoints(StepOfJoints):
+class AbsoluteJoints(DeltaJoints):
     """Absolute control of joint positions [rad, m]."""
 
     is_absolute = True
@@ -270,10 +270,10 @@ class AbsoluteJoints(StepOfJoints):
 
 
 CONTROLS: dict[str, type[Control]] = {
-    "delta_pose": StepOfPose,
+    "delta_pose": DeltaPose,
     "pose": AbsolutePose,
-    "delta_pose_force": StepOfPoseAndForce,
-    "delta_joints": StepOfJoints,
+    "delta_pose_force": DeltaPoseAndForce,
+    "delta_joints": DeltaJoints,
     "joint": AbsoluteJoints,
 }
 """Controls by the name used in the arguments of environments."""
@@ -305,7 +305,7 @@ def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
     first, second = numbers[3:6], numbers[6:9]
     third = np.cross(first, second)
     if float(np.linalg.norm(third)) < 1e-3:
-        return otherwise.at(numbers[:3])
+        return otherwise.with_position(numbers[:3])
     x = first / np.linalg.norm(first)
     z = third / np.linalg.norm(third)
     return Pose(numbers[:3], np.column_stack([x, np.cross(z, x), z]))

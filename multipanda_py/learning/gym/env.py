@@ -17,7 +17,7 @@ from multipanda_py.config.perturbation import PerturbationSpec
 from multipanda_py.exceptions import (
     ActionRejected,
     ConfigurationError,
-    SimulationRefused,
+    SimulationRejected,
     TargetRejected,
 )
 from multipanda_py.learning.gym.control import Control, control_named
@@ -54,7 +54,7 @@ from multipanda_py.learning.gym.task import (
     cell_of_file,
     check_task_attributes,
     goal_of,
-    is_done,
+    is_success,
     lockstep_cell,
     reward_of,
     task_named,
@@ -206,7 +206,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return MappingProxyType(self._controls)
 
     @property
-    def past(self) -> MissedSteps:
+    def missed_steps(self) -> MissedSteps:
         """Access to the states that the loop recorded at steps that this program missed.
 
         A step is missed if the program calls :meth:`step` too late.
@@ -214,7 +214,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Raises:
             ActionRejected: If no episode has begun.
         """
-        self._check_episode("past")
+        self._check_episode("missed_steps")
         return self._missed_steps
 
     @property
@@ -258,11 +258,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             )
         else:
             self._home_motion.go(value.get(RECOVER_OPTION, False))
-        self._scene.goal = goal_of(self.task, self.task.begin(self._scene, self.np_random))
+        self._scene.goal = goal_of(self.task, self.task.reset(self._scene, self.np_random))
         if self._scene.is_lockstep:
             self._cell.step(1)
         for control in self._controls.values():
-            control.begin(self._cell)
+            control.reset(self._cell)
         for hand in self._hands.values():
             hand.reset(self._cell)
         self.steps = 0
@@ -307,7 +307,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         obs, info = self._poll()
         info["fault"] = info["fault"] or self._ownership_fault()
         reward = 1.0 if info["is_success"] else reward_of(self.task, self.task.reward(self._scene))
-        is_over = self.steps >= self.task.seconds * self.rate
+        is_over = self.steps >= self.task.time_limit * self.rate
         ends = bool(info["is_success"] or info["fault"])
         return obs, reward, ends, is_over and not ends, info
 
@@ -353,7 +353,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         episode therefore continues bitwise identically after a save and after a restore.
 
         Raises:
-            SimulationRefused: If the cell is not in lockstep.
+            SimulationRejected: If the cell is not in lockstep.
             ActionRejected: If no episode has begun.
         """
         self._check_episode("save")
@@ -376,14 +376,14 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             Observation and info as in :meth:`reset`.
 
         Raises:
-            SimulationRefused: If the state belongs to another environment, or the cell is not in
+            SimulationRejected: If the state belongs to another environment, or the cell is not in
                 lockstep.
             ActionRejected: If no episode has begun.
         """
         self._check_episode("restore")
         value: Any = state
         if not isinstance(value, EpisodeState):
-            raise SimulationRefused(f"restore: got {state!r:.60}, allowed a result of save()")
+            raise SimulationRejected(f"restore: got {state!r:.60}, allowed a result of save()")
         self._cell.simulation.reset(state.simulation)
         restore_state(state, self.task, self.np_random, self._controls)
         self._scene.goal, self.steps = state.goal.copy(), state.steps
@@ -451,7 +451,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         """
         instant = self._scene.observe(self._clock.deadline)
         info = {
-            "is_success": is_done(self.task, self.task.is_done(self._scene)),
+            "is_success": is_success(self.task, self.task.is_success(self._scene)),
             "fault": self._stopped.reasons(),
             "time": instant,
         }

@@ -16,7 +16,7 @@ import numpy as np
 
 from multipanda_py.cell.cell import Cell
 from multipanda_py.cell.simulation import SimulationState
-from multipanda_py.cell.state_reader import RecordedMoment
+from multipanda_py.cell.state_reader import HistorySnapshot
 from multipanda_py.exceptions import (
     ActionRejected,
     LoopError,
@@ -378,15 +378,15 @@ class MissedSteps:
         """Time until the next step has to end, negative if the program is late [s]."""
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
-    def left_out(self) -> list[RecordedMoment]:
+    def left_out(self) -> list[HistorySnapshot]:
         """Return the recorded states at the steps missed before the latest step.
 
         The list is empty if no step was missed, or the cell stores no past states.
         """
         instants = self._clock.left_out if self._keeps else ()
-        return [self._scene.cell.at(instant) for instant in instants]
+        return [self._scene.cell.snapshot_at(instant) for instant in instants]
 
-    def observation(self, moment: RecordedMoment) -> tuple[Observation, dict[str, Any]]:
+    def observation(self, moment: HistorySnapshot) -> tuple[Observation, dict[str, Any]]:
         """Return observation and info of a missed step, without camera images.
 
         Targets, gripper commands and topics were not recorded. They have their present values.
@@ -401,18 +401,18 @@ class MissedSteps:
                 info["image_time"] = self._observer.oldest_image_time(moment.time)
             return obs, info
 
-    def drawn(self, moment: RecordedMoment) -> dict[str, Image]:
+    def drawn(self, moment: HistorySnapshot) -> dict[str, Image]:
         """Render the images of all cameras at the recorded state of a missed step."""
         with self._looking_at(moment):
             return self._observer.draw(self._scene)
 
     @contextmanager
-    def _looking_at(self, moment: RecordedMoment) -> Iterator[None]:
-        before = self._scene.seen
+    def _looking_at(self, moment: HistorySnapshot) -> Iterator[None]:
+        before = self._scene.observed_state
         self._scene.show(moment)
         try:
             yield
         finally:
             # Afterwards the scene shows the same state as before, for the next observation.
-            if isinstance(before, RecordedMoment):
+            if isinstance(before, HistorySnapshot):
                 self._scene.show(before)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from multipanda_py.learning.gym.task import GymTask, closeness
-from multipanda_py.learning.gym.task_scene import DOWN, TABLE, TABLE_HEIGHT, TaskScene, turned
+from multipanda_py.learning.gym.task_scene import TABLE, TABLE_HEIGHT, TOOL_DOWN, TaskScene, turned
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -27,12 +27,14 @@ class PickAndPlace(GymTask):
                  "mass": 0.05, "friction": 1.0, "rgba": [0.8, 0.25, 0.2, 1.0]},
     }  # fmt: skip
     goal_size = 3
-    seconds = 12.0
+    time_limit = 12.0
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the cube at random on the table, and return a random goal above the table."""
         at, yaw = random.uniform([0.4, -0.15], [0.55, 0.15]), random.uniform(-0.6, 0.6)
-        scene.place("cube", Pose(np.array([*at, TABLE_HEIGHT + _CUBE_HALF_EDGE]), turned(yaw)))
+        scene.set_object_pose(
+            "cube", Pose(np.array([*at, TABLE_HEIGHT + _CUBE_HALF_EDGE]), turned(yaw))
+        )
         return random.uniform([0.4, -0.2, TABLE_HEIGHT + 0.08], [0.58, 0.2, TABLE_HEIGHT + 0.25])
 
     def reward(self, scene: TaskScene) -> float:
@@ -40,14 +42,14 @@ class PickAndPlace(GymTask):
 
         The second part counts less while the gripper is far from the cube.
         """
-        cube = scene.thing("cube").position
-        reaching = closeness(scene.distance(scene.tool("arm").position, cube), 0.1)
+        cube = scene.object_pose("cube").position
+        reaching = closeness(scene.distance(scene.tool_pose("arm").position, cube), 0.1)
         return 0.3 * reaching + 0.7 * closeness(scene.distance(cube, scene.goal), 0.15) * reaching
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the cube is within 15 mm of the goal and 30 mm of the tool."""
-        cube = scene.thing("cube").position
-        in_hand = scene.distance(scene.tool("arm").position, cube) < 0.03
+        cube = scene.object_pose("cube").position
+        in_hand = scene.distance(scene.tool_pose("arm").position, cube) < 0.03
         return in_hand and scene.distance(cube, scene.goal) < _CUBE_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
@@ -69,16 +71,18 @@ def grasp_and_carry(
         goal: Goal of the centre of the object in the world frame, (3,) [m].
         grasped: Opening below which the gripper counts as closed on the object, from 0 to 1.
     """
-    pose, tool = scene.thing(object_name), scene.tool(arm)
+    pose, tool = scene.object_pose(object_name), scene.tool_pose(arm)
     yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
     # The object looks the same after 90 degrees, so the tool need not rotate by more than 45.
     yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4
-    down = turned(yaw) @ DOWN
+    down = turned(yaw) @ TOOL_DOWN
     off = pose.position - tool.position
     is_over = float(np.linalg.norm(off[:2])) < 0.012
     is_there = is_over and abs(float(off[2])) < 0.012
     has_it = (
-        is_there and scene.opening(arm) < grasped and scene.cell.gripper(arm).state().is_grasped
+        is_there
+        and scene.gripper_opening(arm) < grasped
+        and scene.cell.gripper(arm).state().is_grasped
     )
     if has_it:
         return Pose(tool.position + (goal - pose.position), tool.rotation), 0.0
@@ -118,13 +122,13 @@ class StackBricks(GymTask):
         },
     }
     goal_size = 3
-    seconds = 30.0
+    time_limit = 30.0
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place both bricks at random, and return the goal of the centre of the lower one."""
         for name, side in (("lower", 1.0), ("upper", -1.0)):
             at = random.uniform([0.45, 0.16], [0.55, 0.24]) * [1.0, side]
-            scene.place(
+            scene.set_object_pose(
                 name,
                 Pose(
                     np.array([*at, TABLE_HEIGHT + _BRICK_HALF_EDGES[2]]),
@@ -141,7 +145,7 @@ class StackBricks(GymTask):
 
         The goal of the upper brick is on top of the lower one, wherever that is.
         """
-        lower, upper = scene.thing("lower").position, scene.thing("upper").position
+        lower, upper = scene.object_pose("lower").position, scene.object_pose("upper").position
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2]]
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
@@ -153,16 +157,16 @@ class StackBricks(GymTask):
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the bricks are stacked and both grippers are open."""
         lower, upper = self._off(scene)
-        let_go = all(scene.opening(arm) > _MAX_BRICK_OPENING for arm in self.arms)
+        let_go = all(scene.gripper_opening(arm) > _MAX_BRICK_OPENING for arm in self.arms)
         return let_go and lower < 2.0 * _BRICK_TOLERANCE and upper < _BRICK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return tool poses and gripper openings that place the lower, then the upper brick."""
-        lower, upper = scene.thing("lower").position, scene.thing("upper").position
-        aside = {arm: (Pose(at, DOWN), 1.0) for arm, at in _ASIDE_POSITIONS.items()}
+        lower, upper = scene.object_pose("lower").position, scene.object_pose("upper").position
+        aside = {arm: (Pose(at, TOOL_DOWN), 1.0) for arm, at in _ASIDE_POSITIONS.items()}
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2] + 0.002]
         if self._phase == 0:
             done = scene.distance(lower, scene.goal + [0.0, 0.0, 0.004]) < 0.006
@@ -170,7 +174,7 @@ class StackBricks(GymTask):
             left = self._bring(scene, "left", "lower", scene.goal + [0.0, 0.0, 0.004])
             return aside | {"left": left}
         if self._phase == 1:
-            self._phase += scene.tool("left").position[1] > 0.2
+            self._phase += scene.tool_pose("left").position[1] > 0.2
             return aside | {"left": self._leave(scene, "left")}
         if self._phase == 2:
             self._phase += scene.distance(upper, on_top) < 0.006
@@ -181,7 +185,7 @@ class StackBricks(GymTask):
         self, scene: TaskScene, arm: str, object_name: str, goal: Vector
     ) -> tuple[Pose, float]:
         """Return tool pose and gripper opening that carry a brick above its goal, then down."""
-        at = scene.thing(object_name).position
+        at = scene.object_pose(object_name).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
         return grasp_and_carry(
@@ -190,12 +194,12 @@ class StackBricks(GymTask):
 
     def _leave(self, scene: TaskScene, arm: str) -> tuple[Pose, float]:
         """Return tool pose and gripper opening that release a brick, then move up, then aside."""
-        tool = scene.tool(arm)
-        if scene.opening(arm) < 0.9:
+        tool = scene.tool_pose(arm)
+        if scene.gripper_opening(arm) < 0.9:
             return tool, 1.0
         if tool.position[2] < TABLE_HEIGHT + 0.15:
-            return tool.at(tool.position + [0.0, 0.0, 0.1]), 1.0
-        return Pose(_ASIDE_POSITIONS[arm], DOWN), 1.0
+            return tool.with_position(tool.position + [0.0, 0.0, 0.1]), 1.0
+        return Pose(_ASIDE_POSITIONS[arm], TOOL_DOWN), 1.0
 
 
 _BAR_HALF_EDGES = np.array([0.16, 0.015, 0.015])
@@ -204,7 +208,7 @@ _GRASP_DISTANCE = 0.125
 _MEETING_POINT = np.array([0.5, 0.0, TABLE_HEIGHT + 0.22])
 _BAR_ALONG_Y = turned(0.5 * np.pi)
 """Orientation of the bar along the y axis of the world, with one end in front of each arm."""
-_GRIPPER_ORIENTATION = _BAR_ALONG_Y @ DOWN
+_GRIPPER_ORIENTATION = _BAR_ALONG_Y @ TOOL_DOWN
 """Orientation of a gripper that grasps the bar across its length."""
 _MAX_BAR_OPENING = 0.5
 """Maximum opening of a gripper that holds the bar, from 0 (closed) to 1 (open)."""
@@ -225,21 +229,26 @@ class HandOver(GymTask):
                 "rpy": [0.0, 0.0, 1.5708], "mass": 0.05, "friction": 1.0,
                 "rgba": [0.9, 0.6, 0.1, 1.0]},
     }  # fmt: skip
-    seconds = 25.0
+    time_limit = 25.0
     # Collision avoidance between the arms would keep the grippers apart during the handover.
     params = {"collision_avoidance": {"arms": False}}
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the bar at random in front of the left arm. The task has no goal vector."""
         at = random.uniform([0.45, 0.14], [0.55, 0.2])
-        scene.place("bar", Pose(np.array([*at, TABLE_HEIGHT + _BAR_HALF_EDGES[2]]), _BAR_ALONG_Y))
+        scene.set_object_pose(
+            "bar", Pose(np.array([*at, TABLE_HEIGHT + _BAR_HALF_EDGES[2]]), _BAR_ALONG_Y)
+        )
         self._phase = 0
         return np.zeros(0)
 
     _phase = 0
 
     def _holds(self, scene: TaskScene, arm: str) -> bool:
-        return scene.opening(arm) < _MAX_BAR_OPENING and scene.cell.gripper(arm).state().is_grasped
+        return (
+            scene.gripper_opening(arm) < _MAX_BAR_OPENING
+            and scene.cell.gripper(arm).state().is_grasped
+        )
 
     def reward(self, scene: TaskScene) -> float:
         """Return the progress of the handover.
@@ -249,7 +258,7 @@ class HandOver(GymTask):
         """
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
-            scene.distance(scene.tool("left").position, scene.thing("bar").position)
+            scene.distance(scene.tool_pose("left").position, scene.object_pose("bar").position)
             - _GRASP_DISTANCE,
             0.2,
         )
@@ -257,23 +266,25 @@ class HandOver(GymTask):
             return near / 6.0
         if not right:
             distance = (
-                scene.distance(scene.tool("right").position, scene.thing("bar").position)
+                scene.distance(
+                    scene.tool_pose("right").position, scene.object_pose("bar").position
+                )
                 - _GRASP_DISTANCE
             )
             return (1.0 + closeness(distance, 0.2)) / 3.0
         return 0.8
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if only the right gripper holds the bar, above the table."""
-        is_up = float(scene.thing("bar").position[2]) > TABLE_HEIGHT + 0.08
-        return is_up and self._holds(scene, "right") and scene.opening("left") > 0.8
+        is_up = float(scene.object_pose("bar").position[2]) > TABLE_HEIGHT + 0.08
+        return is_up and self._holds(scene, "right") and scene.gripper_opening("left") > 0.8
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return tool poses and gripper openings for the present phase of the handover.
 
         The left arm grasps and lifts the bar, the right arm grasps it, and the left one releases.
         """
-        bar = scene.thing("bar")
+        bar = scene.object_pose("bar")
         ends = {"left": bar.position + _GRASP_DISTANCE * bar.rotation[:, 0],
                 "right": bar.position - _GRASP_DISTANCE * bar.rotation[:, 0]}  # fmt: skip
         wait = Pose(np.array([0.5, -0.3, TABLE_HEIGHT + 0.3]), _GRIPPER_ORIENTATION)
@@ -283,20 +294,22 @@ class HandOver(GymTask):
             return {"left": left, "right": (wait, 1.0)}
         left_at = _MEETING_POINT + np.array([0.0, _GRASP_DISTANCE, 0.0])
         if self._phase == 1:
-            self._phase += scene.distance(scene.tool("left").position, left_at) < 0.015
+            self._phase += scene.distance(scene.tool_pose("left").position, left_at) < 0.015
             return {"left": (Pose(left_at, _GRIPPER_ORIENTATION), 0.0), "right": (wait, 1.0)}
         if self._phase == 2:
             self._phase += self._holds(scene, "right")
             return {"left": (Pose(left_at, _GRIPPER_ORIENTATION), 0.0),
                     "right": self._take(scene, "right", ends["right"])}  # fmt: skip
-        right = scene.tool("right")
-        up = scene.tool("left").at(scene.tool("left").position + np.array([0.0, 0.05, 0.1]))
-        if scene.opening("left") < 0.85:
-            up = scene.tool("left")
+        right = scene.tool_pose("right")
+        up = scene.tool_pose("left").with_position(
+            scene.tool_pose("left").position + np.array([0.0, 0.05, 0.1])
+        )
+        if scene.gripper_opening("left") < 0.85:
+            up = scene.tool_pose("left")
         return {"left": (up, 1.0), "right": (right, 0.0)}
 
     def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
-        tool = scene.tool(arm).position
+        tool = scene.tool_pose(arm).position
         off = at - tool
         # The fingers close along x, so the tool has to be more precise along x than along the bar.
         is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03
@@ -353,24 +366,24 @@ class LiftBox(GymTask):
                 "mass": 0.8, "rgba": [0.85, 0.33, 0.2, 1.0]},
     }  # fmt: skip
     goal_size = 1
-    seconds = 10.0
-    touching = ("left box", "right box")
+    time_limit = 10.0
+    allowed_contacts = ("left box", "right box")
 
     _rest = Pose.identity()
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the box at random, and return the goal height of its centre, (1,) [m]."""
         at, yaw = random.uniform([0.47, -0.01], [0.53, 0.01]), random.uniform(-0.1, 0.1)
         self._rest = Pose(np.array([*at, _LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2]]), turned(yaw))
-        scene.place("box", self._rest)
+        scene.set_object_pose("box", self._rest)
         return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
 
     def _tips_off(self, scene: TaskScene) -> float:
         """Return the sum of the distances of both tips from their sides of the box [m]."""
-        box = scene.thing("box")
+        box = scene.object_pose("box")
         return sum(
             scene.distance(
-                scene.tool(arm).position,
+                scene.tool_pose(arm).position,
                 box.position + side * _BOX_HALF_EDGES[1] * box.rotation[:, 1],
             )
             for arm, side in _SIDES.items()
@@ -378,12 +391,12 @@ class LiftBox(GymTask):
 
     def reward(self, scene: TaskScene) -> float:
         """Return 0.3 times the proximity of tips and box plus 0.7 times the lift progress."""
-        risen = 1.0 - abs(float(scene.goal[0] - scene.thing("box").position[2])) / 0.15
+        risen = 1.0 - abs(float(scene.goal[0] - scene.object_pose("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the box is upright and within 20 mm of the goal height."""
-        box = scene.thing("box")
+        box = scene.object_pose("box")
         is_upright = float(box.rotation[2, 2]) > 0.95
         return is_upright and abs(float(scene.goal[0] - box.position[2])) < _LIFT_TOLERANCE
 
@@ -393,12 +406,12 @@ class LiftBox(GymTask):
         They are a continuous function of the scene and do not depend on time, so that a policy can
         imitate them.
         """
-        box, goal = scene.thing("box"), float(scene.goal[0])
+        box, goal = scene.object_pose("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))
         grip = box.position + [0.0, 0.0, _GRASP_HEIGHT]
         gaps = np.array(
             [
-                (scene.tool(arm).position - grip) @ turned(yaw) * [1.0, side, 1.0]
+                (scene.tool_pose(arm).position - grip) @ turned(yaw) * [1.0, side, 1.0]
                 for arm, side in _SIDES.items()
             ]
         )

@@ -40,12 +40,14 @@ class RemoteCell(Protocol):
     def config(self) -> CellConfig:
         """Configuration of the remote cell."""
 
-    def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
+    def controllets_for(
+        self, arms: Sequence[str], controllet_type: str, period: float
+    ) -> dict[str, str]:
         """Return the name of the controllet that receives the actions, by arm.
 
         Args:
             arms: Names of the arms.
-            law: Required type of the controllet.
+            controllet_type: Required type of the controllet.
             period: Time between two actions [s].
 
         Raises:
@@ -146,5 +148,5 @@ def controllets_of(
         own: Instance name of the controllets of a cell in this process.
     """
     if getattr(cell, "is_remote", False):
-        return cast("RemoteCell", cell).laws_for(arms, control.controllet, period)
+        return cast("RemoteCell", cell).controllets_for(arms, control.controllet, period)
     return {arm: f"{arm}/{own}" for arm in arms}

@@ -265,7 +265,7 @@ class Observer:
         """
         obs: Observation = {name: self._arm(scene, name) for name in self._arms}
         if self._objects:
-            poses = scene.seen.objects()
+            poses = scene.observed_state.objects()
             obs["objects"] = {name: _float(pose_numbers(poses[name])) for name in self._objects}
         if self._goal_size:
             obs["goal"] = _float(scene.goal)
@@ -301,16 +301,16 @@ class Observer:
             obs["sensors"] = {name: _float(values) for name, values in numbers.items()}
 
     def _arm(self, scene: TaskScene, name: str) -> Observation:
-        state, hand = scene.seen.state(name), self._arms[name].gripper
+        state, hand = scene.observed_state.state(name), self._arms[name].gripper
         obs = {
             "q": _float(state.q),
             "dq": _float(state.dq),
-            "pose": _float(pose_numbers(scene.seen.pose(name))),
+            "pose": _float(pose_numbers(scene.observed_state.pose(name))),
             "twist": _float(state.twist_ee_in_base),
             "wrench": _float(state.wrench_ext_in_base),
             "target": _float(self._controls[name].target),
         }
-        return obs | ({} if hand is None else {"gripper": _float([scene.opening(name)])})
+        return obs | ({} if hand is None else {"gripper": _float([scene.gripper_opening(name)])})
 
 
 def _numbers(size: int) -> spaces.Box:

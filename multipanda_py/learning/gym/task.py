@@ -25,7 +25,7 @@ from multipanda_py.state import Vector
 class GymTask(ABC):
     """Scene and reward of a task.
 
-    Subclasses define the attributes, whose sections have the format of a cell file. :meth:`begin`
+    Subclasses define the attributes, whose sections have the format of a cell file. :meth:`reset`
     has to draw all random values of an episode from the given generator. Episodes with equal seeds
     are then identical.
 
@@ -33,19 +33,20 @@ class GymTask(ABC):
         arms: Sections of the arms by name. Actions and observations use this order.
         objects: Sections of the objects by name.
         goal_size: Number of components of the goal.
-        seconds: Time limit of an episode [s].
-        touching: Pairs of bodies that may touch, as in the section ``collisions`` of a cell file.
+        time_limit: Time limit of an episode [s].
+        allowed_contacts: Pairs of bodies that may touch, as in the section ``collisions`` of a
+            cell file.
         params: Parameters of features of the controllet that differ from the defaults, by feature.
     """
 
     arms: ClassVar[Mapping[str, Mapping[str, Any]]]
     objects: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     goal_size: ClassVar[int] = 0
-    seconds: ClassVar[float] = 10.0
-    touching: ClassVar[tuple[str, ...]] = ()
+    time_limit: ClassVar[float] = 10.0
+    allowed_contacts: ClassVar[tuple[str, ...]] = ()
     params: ClassVar[Mapping[str, Any]] = {}
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place objects at the start of an episode and return its goal, (goal_size,).
 
         Args:
@@ -59,7 +60,7 @@ class GymTask(ABC):
         """Return the progress of the task from 0 to 1, smooth enough for learning."""
 
     @abstractmethod
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the task is done, which ends the episode."""
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
@@ -121,7 +122,7 @@ def lockstep_cell(
             "cell": {"name": "gym", "placement": "inline"},
             "arms": arms,
             "objects": {name: dict(section) for name, section in task.objects.items()},
-            "collisions": {"allowed_contacts": list(task.touching)},
+            "collisions": {"allowed_contacts": list(task.allowed_contacts)},
             "controllets": {CONTROLLET_NAME: _controllet_section(task, control, features)},
             "active": [f"{arm}/{CONTROLLET_NAME}" for arm in arms],
         },
@@ -205,7 +206,7 @@ def check_task_attributes(task: GymTask) -> None:
     Raises:
         ConfigurationError: If an attribute has a wrong type.
     """
-    name, goal, seconds = type(task).__name__, task.goal_size, task.seconds
+    name, goal, seconds = type(task).__name__, task.goal_size, task.time_limit
     for attribute in ("arms", "objects", "params"):
         value = getattr(task, attribute, None)
         if not isinstance(value, Mapping) or (attribute == "arms" and not value):
@@ -215,7 +216,7 @@ def check_task_attributes(task: GymTask) -> None:
     if type(goal) is not int or goal < 0:
         raise ConfigurationError(f"{name}.goal_size: got {goal!r:.60}, allowed 0, 1, 2 ...")
     if not _is_number(seconds) or seconds <= 0.0:
-        raise ConfigurationError(f"{name}.seconds: got {seconds!r:.60}, allowed above 0 s")
+        raise ConfigurationError(f"{name}.time_limit: got {seconds!r:.60}, allowed above 0 s")
 
 
 def goal_of(task: GymTask, value: Any) -> Vector:
@@ -228,9 +229,9 @@ def goal_of(task: GymTask, value: Any) -> Vector:
     try:
         goal = real_numbers(value)
     except TypeError:
-        raise _failed(task, f"begin: got {value!r:.60}, {allowed}") from None
+        raise _failed(task, f"reset: got {value!r:.60}, {allowed}") from None
     if goal.shape != (task.goal_size,) or not np.isfinite(goal).all():
-        raise _failed(task, f"begin: got {goal.tolist()!s:.60}, {allowed}")
+        raise _failed(task, f"reset: got {goal.tolist()!s:.60}, {allowed}")
     return goal
 
 
@@ -245,14 +246,14 @@ def reward_of(task: GymTask, value: Any) -> float:
     return float(value)
 
 
-def is_done(task: GymTask, value: Any) -> bool:
-    """Check the value that ``is_done`` of a task has returned, and convert it to a bool.
+def is_success(task: GymTask, value: Any) -> bool:
+    """Check the value that ``is_success`` of a task has returned, and convert it to a bool.
 
     Raises:
         TaskFailed: If the value is neither True nor False.
     """
     if not isinstance(value, (bool, np.bool_)):
-        raise _failed(task, f"is_done: got {value!r:.60}, allowed True or False")
+        raise _failed(task, f"is_success: got {value!r:.60}, allowed True or False")
     return bool(value)
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.cell.cell import Cell
-from multipanda_py.cell.state_reader import RecordedMoment
+from multipanda_py.cell.state_reader import HistorySnapshot
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import first_arm_without_simulation
-from multipanda_py.exceptions import ConfigurationError, SimulationRefused, UnknownName
+from multipanda_py.exceptions import ConfigurationError, SimulationRejected, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.system.child_process import Closeable
 from multipanda_py.simulation.rendering import Image, Renderer
@@ -28,7 +28,7 @@ TABLE = {"shape": "box", "size": [0.25, 0.4, 0.1], "position": [0.5, 0.0, 0.1],
 ROD = {"mass": 0.2, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12],
        "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip
 """Section of a tool: rod with a round tip, mounted on the flange."""
-DOWN = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])
+TOOL_DOWN = np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]])
 """Orientation of a tool that points down, with its x axis along that of the world frame."""
 
 
@@ -83,7 +83,7 @@ class RecordRenderer(Closeable):
         sizes: Widths and heights of the images to render [pixels].
 
     Raises:
-        SimulationRefused: If an arm is real, since its surroundings are unknown.
+        SimulationRejected: If an arm is real, since its surroundings are unknown.
         RenderingUnavailable: If there is no off-screen OpenGL.
 
     Thread: one, always the same.
@@ -91,15 +91,15 @@ class RecordRenderer(Closeable):
 
     def __init__(self, config: CellConfig, sizes: Iterable[tuple[int, int]]) -> None:
         if real := first_arm_without_simulation(config):
-            raise SimulationRefused(f"cameras: got {real}, but images need simulated arms")
+            raise SimulationRejected(f"cameras: got {real}, but images need simulated arms")
         self._view = SceneView(config)
         self._renderers: dict[tuple[int, int], Renderer] = {}
         for width, height in sizes:
             self.image(None, width, height)
 
-    def show(self, row: NDArray[np.void]) -> None:
+    def show(self, record: NDArray[np.void]) -> None:
         """Set the cycle record that the next images show."""
-        self._view.show(row)
+        self._view.show(record)
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
         """Render an image, (height, width, 3).
@@ -137,14 +137,14 @@ class TaskScene:
 
     Attributes:
         cell: Cell, for requests that the scene does not offer.
-        goal: Goal of the episode, as returned by :meth:`.GymTask.begin`.
-        seen: State that observations and images show: the cell itself in lockstep, else the
-            recorded state selected by :meth:`observe` or :meth:`show`.
+        goal: Goal of the episode, as returned by :meth:`.GymTask.reset`.
+        observed_state: State that observations and images show: the cell itself in lockstep, else
+            the recorded state selected by :meth:`observe` or :meth:`show`.
     """
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
-        self.seen: Cell | RecordedMoment = cell
+        self.observed_state: Cell | HistorySnapshot = cell
         self.goal: Vector = np.zeros(0)
         self._images: RecordRenderer | None = None
         self._bases = {
@@ -164,7 +164,7 @@ class TaskScene:
             sizes: Widths and heights of the images to render [pixels].
 
         Raises:
-            SimulationRefused: If an arm is real, since its surroundings are unknown.
+            SimulationRejected: If an arm is real, since its surroundings are unknown.
         """
         if not self.is_lockstep:
             self._images = RecordRenderer(self.cell.config, sizes)
@@ -180,18 +180,18 @@ class TaskScene:
         """
         if self.is_lockstep:
             return self.cell.time
-        moment = self.cell.at(time)
+        moment = self.cell.snapshot_at(time)
         self.show(moment)
         return moment.time
 
-    def show(self, moment: RecordedMoment) -> None:
+    def show(self, moment: HistorySnapshot) -> None:
         """Select the recorded state that the next observation and images show.
 
         A cell in lockstep stores no states, so this is only for cells in real time.
         """
-        self.seen = moment
+        self.observed_state = moment
         if self._images is not None:
-            self._images.show(moment.row)
+            self._images.show(moment.record)
 
     def image(self, camera: str, width: int, height: int) -> Image:
         """Render an image at the selected time, (height, width, 3).
@@ -215,7 +215,7 @@ class TaskScene:
         if self._images is not None:
             self._images.close()
 
-    def tool(self, arm: str) -> Pose:
+    def tool_pose(self, arm: str) -> Pose:
         """Return the measured tool pose in the world frame.
 
         Raises:
@@ -233,7 +233,7 @@ class TaskScene:
         """Transform a pose from the world frame to the base frame of an arm."""
         return self._base(arm).inverse() @ pose_in_world
 
-    def thing(self, name: str) -> Pose:
+    def object_pose(self, name: str) -> Pose:
         """Return the pose of a movable object in the world frame.
 
         Raises:
@@ -253,13 +253,13 @@ class TaskScene:
         """
         return float(np.linalg.norm(np.subtract(first, second)))
 
-    def opening(self, arm: str) -> float:
+    def gripper_opening(self, arm: str) -> float:
         """Return the opening of an arm's gripper from 0 to 1, or 1 if the arm has no gripper."""
         self._base(arm)
         hand = self.cell.descriptions[arm].gripper
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
-    def place(self, name: str, pose: Pose) -> None:
+    def set_object_pose(self, name: str, pose: Pose) -> None:
         """Set the pose of a movable object, at rest. In real time, wait until it has this pose.
 
         Args:
@@ -267,16 +267,16 @@ class TaskScene:
             pose: Pose in the world frame.
 
         Raises:
-            SimulationRefused: If the arms are real. Then the object has to be placed by hand.
+            SimulationRejected: If the arms are real. Then the object has to be placed by hand.
         """
         if self.is_lockstep:
             self.cell.simulation.set_pose(name, pose)
             return
         if reason := self.cell.world.refusal():
-            raise SimulationRefused(
+            raise SimulationRejected(
                 f"{name}: only a simulation can set its pose. Place the object by hand ({reason})"
             )
-        number = self.cell.world.ask_pose(name, pose)
+        number = self.cell.world.request_pose(name, pose)
         self.cell.wait(
             lambda: self.cell.world.is_placed(name, number), 2.0, f"{name} at its new pose"
         )

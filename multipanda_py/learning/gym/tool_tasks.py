@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multipanda_py.learning.gym.task import GymTask, closeness
-from multipanda_py.learning.gym.task_scene import DOWN, ROD, TABLE, TABLE_HEIGHT, TaskScene
+from multipanda_py.learning.gym.task_scene import ROD, TABLE, TABLE_HEIGHT, TOOL_DOWN, TaskScene
 from multipanda_py.pose import Pose
 from multipanda_py.state import Vector
 
@@ -23,9 +23,9 @@ class Reach(GymTask):
 
     arms = {"arm": {"gripper": False}}
     goal_size = 3
-    seconds = 5.0
+    time_limit = 5.0
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Return a random point in the world frame for the tool of each arm as the goal."""
         bases = [scene.cell.descriptions[arm].position_base_in_world for arm in self.arms]
         return np.concatenate(
@@ -35,7 +35,7 @@ class Reach(GymTask):
     def _distances(self, scene: TaskScene) -> list[float]:
         goals = scene.goal.reshape(-1, 3)
         return [
-            scene.distance(scene.tool(arm).position, goal)
+            scene.distance(scene.tool_pose(arm).position, goal)
             for arm, goal in zip(self.arms, goals, strict=True)
         ]
 
@@ -43,7 +43,7 @@ class Reach(GymTask):
         """Return the mean proximity of the tools to their goals."""
         return float(np.mean([closeness(one, 0.2) for one in self._distances(scene)]))
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if every tool is within 1 cm of its goal."""
         return max(self._distances(scene)) < _REACH_TOLERANCE
 
@@ -51,7 +51,7 @@ class Reach(GymTask):
         """Return the goals as tool poses with constant orientation."""
         goals = scene.goal.reshape(-1, 3)
         return {
-            arm: (scene.tool(arm).at(goal), 1.0)
+            arm: (scene.tool_pose(arm).with_position(goal), 1.0)
             for arm, goal in zip(self.arms, goals, strict=True)
         }
 
@@ -84,30 +84,32 @@ class PushPuck(GymTask):
                  "mass": 0.3, "friction": 0.4, "rgba": [0.2, 0.5, 0.8, 1.0]},
     }  # fmt: skip
     goal_size = 2
-    seconds = 15.0
+    time_limit = 15.0
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Place the puck at random, and return a goal at a random distance of 10 to 18 cm."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
-        scene.place("puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3)))
+        scene.set_object_pose(
+            "puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3))
+        )
         direction, distance = random.uniform(-1.2, 1.2), random.uniform(0.1, 0.18)
         return at + distance * np.array([np.cos(direction), np.sin(direction)])
 
     def _left(self, scene: TaskScene) -> float:
-        return scene.distance(scene.thing("puck").position[:2], scene.goal)
+        return scene.distance(scene.object_pose("puck").position[:2], scene.goal)
 
     def reward(self, scene: TaskScene) -> float:
         """Return 0.8 times the proximity of puck and goal plus 0.2 times that of rod and puck."""
-        rod = scene.distance(scene.tool("arm").position, scene.thing("puck").position)
+        rod = scene.distance(scene.tool_pose("arm").position, scene.object_pose("puck").position)
         return 0.8 * closeness(self._left(scene), 0.1) + 0.2 * closeness(rod - 0.05, 0.2)
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the puck is within 2 cm of its goal."""
         return self._left(scene) < _PUCK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the tool pose that lowers the rod behind the puck, then pushes to the goal."""
-        puck, tool = scene.thing("puck").position[:2], scene.tool("arm").position
+        puck, tool = scene.object_pose("puck").position[:2], scene.tool_pose("arm").position
         displacement = scene.goal - puck
         displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
         behind = puck - _PUSH_DISTANCE * displacement
@@ -123,7 +125,7 @@ class PushPuck(GymTask):
             goal = np.array([*behind, low])
         else:
             goal = np.array([*behind, high])
-        return {"arm": (Pose(goal, DOWN), 1.0)}
+        return {"arm": (Pose(goal, TOOL_DOWN), 1.0)}
 
 
 _PEG_RADIUS, _PEG_CLEARANCE = 0.008, 0.0005
@@ -165,20 +167,20 @@ class PegInsertion(GymTask):
     }  # fmt: skip
     objects = {"table": TABLE, **_walls()}
     goal_size = 2
-    seconds = 20.0
+    time_limit = 20.0
 
-    def begin(self, scene: TaskScene, random: np.random.Generator) -> Vector:
+    def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
         """Return the position of the hole with a random error as the goal, (2,) [m]."""
         return _HOLE_POSITION + random.uniform(-_MAX_HOLE_ERROR, _MAX_HOLE_ERROR, 2)
 
     def _depth(self, scene: TaskScene) -> float:
-        tip = scene.tool("arm").position
+        tip = scene.tool_pose("arm").position
         is_inside = float(np.abs(tip[:2] - _HOLE_POSITION).max()) < _PEG_RADIUS
         return float(TABLE_HEIGHT + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
         """Return 0.3 times the proximity of tip and hole plus 0.7 times the insertion progress."""
-        tip = scene.tool("arm").position
+        tip = scene.tool_pose("arm").position
         distance = scene.distance(
             tip, [*_HOLE_POSITION, TABLE_HEIGHT + _BLOCK_HEIGHT - _INSERTION_DEPTH]
         )
@@ -186,7 +188,7 @@ class PegInsertion(GymTask):
             1.0, max(0.0, self._depth(scene) / _INSERTION_DEPTH)
         )
 
-    def is_done(self, scene: TaskScene) -> bool:
+    def is_success(self, scene: TaskScene) -> bool:
         """Return True if the tip is in the hole by more than 25 mm."""
         return self._depth(scene) > _INSERTION_DEPTH
 
@@ -195,19 +197,22 @@ class PegInsertion(GymTask):
 
         The spiral starts at the observed position. Once the tip is in the hole, it is pushed in.
         """
-        tip = scene.tool("arm").position
+        tip = scene.tool_pose("arm").position
         goal = scene.goal
         if self._depth(scene) > 0.004:
-            return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), DOWN), 1.0)}
+            return {"arm": (Pose(np.array([*tip[:2], tip[2] - 0.05]), TOOL_DOWN), 1.0)}
         if time < 2.0:
             return {
-                "arm": (Pose(np.array([*goal, TABLE_HEIGHT + _BLOCK_HEIGHT + 0.03]), DOWN), 1.0)
+                "arm": (
+                    Pose(np.array([*goal, TABLE_HEIGHT + _BLOCK_HEIGHT + 0.03]), TOOL_DOWN),
+                    1.0,
+                )
             }
         angle = 4.0 * max(0.0, time - 3.0) ** 0.75
         spiral = 0.0009 * angle / (2.0 * np.pi) * 1.3 * np.array([np.cos(angle), np.sin(angle)])
         return {
             "arm": (
-                Pose(np.array([*(goal + spiral), TABLE_HEIGHT + _BLOCK_HEIGHT - 0.02]), DOWN),
+                Pose(np.array([*(goal + spiral), TABLE_HEIGHT + _BLOCK_HEIGHT - 0.02]), TOOL_DOWN),
                 1.0,
             )
         }

@@ -32,7 +32,7 @@ class Inference(ABC):
     """
 
     @abstractmethod
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Send an observation to the policy. The last answer has to be received first.
 
         Args:
@@ -44,7 +44,7 @@ class Inference(ABC):
         """
 
     @abstractmethod
-    def answer(self, now: float) -> Any:
+    def receive(self, now: float) -> Any:
         """Return the answer to the open request, or None if it is not available yet.
 
         The request is then closed.
@@ -57,7 +57,7 @@ class Inference(ABC):
         """
 
     @abstractmethod
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the open request, so that its answer is never returned."""
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class LockstepInference(Inference):
         self._response_time: float | None = None
         self._response: Any = None
 
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Evaluate the policy and store the answer until its latency has passed.
 
         Args:
@@ -99,14 +99,14 @@ class LockstepInference(Inference):
             evaluate_policy(self.policy, observation),
         )
 
-    def answer(self, now: float) -> Any:
+    def receive(self, now: float) -> Any:
         """Return the answer to the open request, or None before its latency has passed."""
         if self._response_time is None or now < self._response_time - _ROUNDING:
             return None
         self._response_time = None
         return raise_if_failed(self._response)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         self._response_time = None
 
 
@@ -178,7 +178,7 @@ class ThreadInference(Inference):
                 answer = PolicyError(f"policy: raised {one_line(error)}")
             self._answers.put((number, answer))
 
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation to the thread of the policy.
 
         Raises:
@@ -189,7 +189,7 @@ class ThreadInference(Inference):
         self._number += 1
         self._questions.put((self._number, observation))
 
-    def answer(self, now: float) -> Any:
+    def receive(self, now: float) -> Any:
         """Return the answer to the latest request, or None if it is not available yet."""
         while True:
             try:
@@ -199,7 +199,7 @@ class ThreadInference(Inference):
             if number == self._number:
                 return raise_if_failed(answer)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the open request, so that its answer is never returned."""
         self._number += 1
 
@@ -238,7 +238,7 @@ class ProcessInference(Inference):
             self.close()
             raise
 
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation to the process, at once or after its answer to a discarded request.
 
         Sending a large observation blocks until the process reads it. A stalled process never
@@ -249,7 +249,7 @@ class ProcessInference(Inference):
         if not self._is_requested:
             self._send()
 
-    def answer(self, now: float) -> Any:
+    def receive(self, now: float) -> Any:
         """Return the answer to the latest request, or None if it is not available yet."""
         while self._pipe.poll():
             number, answer = self._received()
@@ -259,7 +259,7 @@ class ProcessInference(Inference):
             self._send()
         return None
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the open request, so that its answer is never returned."""
         self._number += 1
         self._waiting = None

@@ -76,17 +76,17 @@ class ProgramInference(Inference):
             reason = f"no answer for {timeout:g} s" if is_late else response.text
             raise PolicyFailed(f"policy: cannot be created, {reason}")
 
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation to the program, with keys such as ``left/q``."""
-        self._thread.ask(flat(observation), now)
+        self._thread.request(flat(observation), now)
 
-    def answer(self, now: float) -> Any:
+    def receive(self, now: float) -> Any:
         """Return the answer to the latest request, or None if it is not available yet."""
-        return self._thread.answer(now)
+        return self._thread.receive(now)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the open request, so that its answer is never returned."""
-        self._thread.forget()
+        self._thread.discard()
 
     def close(self) -> None:
         """Kill the program."""
@@ -207,16 +207,16 @@ class LeRobotInference(ProgramInference):
         arguments = [str(Path(path).resolve()), json.dumps(sizes), instruction, device]
         super().__init__(python, self.MAKE, arguments, folders=self.FOLDERS, timeout=timeout)
 
-    def ask(self, observation: dict[str, Any], now: float) -> None:
+    def request(self, observation: dict[str, Any], now: float) -> None:
         """Send the observation to the program, with the keys of frames in a data set."""
         obs: dict[str, Any] = dict(observation_vectors(self._env, observation))
         for name, image in observation.get("images", {}).items():
             obs[IMAGE_PREFIX + name] = image
         obs[EPISODE_START_KEY] = np.array(self._begins)
         self._begins = False
-        super().ask(obs, now)
+        super().request(obs, now)
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Discard the open request and mark the next one as the first of an episode."""
-        super().forget()
+        super().discard()
         self._begins = True

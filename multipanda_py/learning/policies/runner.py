@@ -170,7 +170,7 @@ class RunLog:
         self._rows: dict[str, list[Any]] = {}
 
     def add(
-        self, *, time: float, action: Vector, age: float, held: bool, seen: Mapping[str, Any]
+        self, *, time: float, action: Vector, age: float, held: bool, obs: Mapping[str, Any]
     ) -> None:
         """Add a step.
 
@@ -180,12 +180,12 @@ class RunLog:
             age: Age of the observation from which the policy computed the action [s], nan for the
                 hold action.
             held: True if the hold action was sent.
-            seen: Observation after the step.
+            obs: Observation after the step.
         """
         row: dict[str, Any] = {"time": time, "action": action, "age": age, "held": held}
         for arm in self.arms:
-            row[f"{arm}/target"] = seen[arm]["target"]
-            row[f"{arm}/measured"] = seen[arm][self._followed[arm]]
+            row[f"{arm}/target"] = obs[arm]["target"]
+            row[f"{arm}/measured"] = obs[arm][self._followed[arm]]
         for key, value in row.items():
             self._rows.setdefault(key, []).append(np.array(value))
 
@@ -300,7 +300,7 @@ class PolicyRunner:
     def reset(self, seed: int | None = None) -> None:
         """Reset the environment, and discard chunk, request and fault of the last episode."""
         self.observation, self._info = self.env.reset(seed=seed)
-        self.inference.forget()
+        self.inference.discard()
         self._player.clear()
         self._requested_at, self._last_request_time, self.fault, self._late_count = (
             None,
@@ -332,13 +332,13 @@ class PolicyRunner:
             except PolicyFailed as error:
                 self.fault = str(error)
                 self._player.clear()
-                self.inference.forget()
+                self.inference.discard()
         action = self._player.sample(now)
         chunk = self._player.chunk
         age = now - chunk.start_time if chunk is not None and action is not None else math.nan
         sent = hold if action is None else action
         self.observation, reward, ends, cut, self._info = self.env.step(sent)
-        self.log.add(time=now, action=sent, age=age, held=action is None, seen=self.observation)
+        self.log.add(time=now, action=sent, age=age, held=action is None, obs=self.observation)
         return self.observation, reward, ends, cut, self._info
 
     def run(self, seed: int | None = None) -> dict[str, Any]:
@@ -362,7 +362,7 @@ class PolicyRunner:
     def _receive(self, now: float, hold: Vector) -> None:
         if self._requested_at is None:
             return
-        answer = self.inference.answer(now)
+        answer = self.inference.receive(now)
         if answer is None:
             if now - self._requested_at > self.timeout:
                 raise PolicyFailed(
@@ -388,5 +388,5 @@ class PolicyRunner:
 
     def _ask(self, now: float) -> None:
         if self._requested_at is None and now - self._last_request_time >= self.replan - 1e-6:
-            self.inference.ask(self.observation, now)
+            self.inference.request(self.observation, now)
             self._requested_at = self._last_request_time = now

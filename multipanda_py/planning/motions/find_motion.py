@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance, check_motion, timed
-from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
+from multipanda_py.planning.motions.motion_request import MotionRequest, frames_at
 from multipanda_py.planning.motions.path_constraints import (
     AttachedObject,
     add_path_constraints,
@@ -51,7 +51,7 @@ LIMIT_TOLERANCE = 1e-4
 
 def check_feasible(
     scene: Scene,
-    request: MoveRequest,
+    request: MotionRequest,
     grips: Sequence[AttachedObject],
     distances: Sequence[Distance],
     margin: float,
@@ -140,7 +140,7 @@ def _refuse_near(
         arm, _, link = name.partition("/")
         if arm in scene.arms and link:
             return known[arm].get(link) if arm in known else None
-        obj = scene.things[name]
+        obj = scene.objects[name]
         is_elsewhere = name in scene.columns or name in scene.frames
         return None if is_elsewhere else pin.SE3(obj.rotation, obj.position)
 
@@ -229,7 +229,10 @@ class PlannedMotion:
 
 
 def find_move(
-    scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None = None
+    scene: Scene,
+    held: Mapping[str, str],
+    request: MotionRequest,
+    avoidance: Avoidance | None = None,
 ) -> PlannedMotion:
     """Search for a motion from the start of the scene.
 
@@ -239,7 +242,7 @@ def find_move(
         scene: All arms and present objects of a cell. Only attached objects are movable.
         held: Names of the attached objects, by arm.
         request: Request for the motion.
-        law: Collision avoidance of the controllets that will execute the motion.
+        avoidance: Collision avoidance of the controllets that will execute the motion.
 
     Raises:
         PlanRejected: If bodies overlap at the start, a goal cannot be reached, or no motion was
@@ -247,20 +250,20 @@ def find_move(
         UnknownName: If there is no such arm.
         MissingExtra: If scipy is not installed.
 
-    Thread: any; it takes up to ``request.patience`` seconds of processor time.
+    Thread: any; it takes up to ``request.planning_time`` seconds of processor time.
     """
     request.check()
-    for obj in request.touching:
-        scene.known("thing", obj, [*scene.things])
+    for obj in request.allowed_contacts:
+        scene.known("object", obj, [*scene.objects])
     grips = attached_objects(scene, held)
     scene = scene.carrying(carried_by_one_gripper(grips))
     out = None
-    if law is not None:
-        timing = partial(_timed, speed=request.speed)
-        out = timed_retreat(scene, held, request, law, LIMIT_MARGIN, timing)
+    if avoidance is not None:
+        timing = partial(_timed, speed=request.velocity_scaling)
+        out = timed_retreat(scene, held, request, avoidance, LIMIT_MARGIN, timing)
     if out is not None:
         scene = scene.starting_at(out.end)
-    apart = required_distances(scene, held, request, law)
+    apart = required_distances(scene, held, request, avoidance)
     check_feasible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.waypoints), STEPS_PER_GOAL, 2.0)
     problem.add(Smoothness(), "cost", scale=0.3).add(WithinLimits(margin=LIMIT_MARGIN))
@@ -274,14 +277,14 @@ def find_move(
             problem.add(PoseGoal(grip.object_name, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
-    return _search(scene, problem, request, law, out)
+    return _search(scene, problem, request, avoidance, out)
 
 
 def _search(
     scene: Scene,
     problem: Problem,
-    request: MoveRequest,
-    law: Avoidance | None,
+    request: MotionRequest,
+    avoidance: Avoidance | None,
     out: TimedRetreat | None,
 ) -> PlannedMotion:
     """Search until a motion keeps its distances between its points, too.
@@ -290,7 +293,7 @@ def _search(
         PlanRejected: If no such motion was found, or the time is over. The message lists the
             violations of the best one.
     """
-    until, whole = processor_time() + request.patience, problem
+    until, whole = processor_time() + request.planning_time, problem
     space = free_space(scene, problem.terms)
     n = sum(arm.n_joints for arm in scene.arms.values())
     reason, finer = "", 0
@@ -300,8 +303,10 @@ def _search(
         too_near = ""
         if result.is_feasible:
             path = np.concatenate([scene.start[None], result.path])
-            rows = thin(_timed(scene, path, request.speed), MAX_POINTS, len(request.waypoints))[0]
-            checked = check_motion(rows, n, space, law, MAX_POINTS)
+            rows = thin(
+                _timed(scene, path, request.velocity_scaling), MAX_POINTS, len(request.waypoints)
+            )[0]
+            checked = check_motion(rows, n, space, avoidance, MAX_POINTS)
             too_near = checked.reason and f"on the way {checked.reason}"
             if not too_near:
                 rows, nearest = checked.rows, checked.nearest
@@ -314,15 +319,15 @@ def _search(
         reason = reason or too_near or _missed(result, request)
         if processor_time() > until or result.ended == "time":
             raise PlanRejected(
-                f"no motion found within {request.patience:g} s of processor time; a longer "
-                f"patience may find one: {reason}"
+                f"no motion found within {request.planning_time:g} s of processor time; a longer "
+                f"planning_time may find one: {reason}"
             )
         if not result.is_feasible and result.worst > UNREACHABLE_ERROR:
             break
     raise PlanRejected(f"no motion found: {reason}")
 
 
-def _missed(result: Solution, request: MoveRequest) -> str:
+def _missed(result: Solution, request: MotionRequest) -> str:
     """Describe the largest violations of the best path, and the goals at which they occur."""
     each = len(result.path) // len(request.waypoints)
     words = []

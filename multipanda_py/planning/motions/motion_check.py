@@ -69,7 +69,7 @@ class Avoidance(Protocol):
             within: Distance of surfaces below which a pair is returned [m].
         """
 
-    def pace(self, q: Vector, dq: Vector) -> float:
+    def velocity_scale(self, q: Vector, dq: Vector) -> float:
         """Return the velocity scale from 0 to 1 that the controllets allow.
 
         Args:
@@ -77,7 +77,7 @@ class Avoidance(Protocol):
             dq: Joint velocities of all arms, (n,) [rad/s].
         """
 
-    def in_the_way(self, q: Vector, dq: Vector) -> str:
+    def blocked_by(self, q: Vector, dq: Vector) -> str:
         """Describe the pairs of bodies that limit the velocities most, with their distances.
 
         Args:
@@ -201,7 +201,7 @@ class Checked(NamedTuple):
 
 
 def check_motion(
-    rows: Matrix, n: int, space: FreeSpace | None, law: Avoidance | None, max_points: int
+    rows: Matrix, n: int, space: FreeSpace | None, avoidance: Avoidance | None, max_points: int
 ) -> Checked:
     """Check the distances along a motion; slow it down where collision avoidance would.
 
@@ -209,7 +209,7 @@ def check_motion(
         rows: Trajectory points of m variables, (p, 1 + 3 m).
         n: Number of joints of all arms, which are the first of the m variables.
         space: Test of the distances that all configurations must keep; None for no test.
-        law: Collision avoidance of the executing controllets; None if they have none.
+        avoidance: Collision avoidance of the executing controllets; None if they have none.
         max_points: Maximum number of points.
     """
     nearest = math.inf
@@ -221,26 +221,27 @@ def check_motion(
                 names = " and ".join(dict.fromkeys((first, second)))
                 return Checked(rows, distance, f"{names} would be as close as {distance:.4f} m")
             nearest = min(nearest, spared.nearest(q))
-    if law is None or law.stops_at <= 0.0:
+    if avoidance is None or avoidance.stops_at <= 0.0:
         return Checked(rows, nearest, "")
     for _ in range(MAX_SLOWDOWNS):
         times, path = _sampled(rows, n)
         fractions = np.ones(len(times))
         for number, (q, dq, _) in enumerate(path):
-            fractions[number] = scale = law.pace(q, dq)
+            fractions[number] = scale = avoidance.velocity_scale(q, dq)
             if scale < MIN_SPEED_FRACTION:
-                return Checked(rows, nearest, _stopped(law, q, dq))
+                return Checked(rows, nearest, _stopped(avoidance, q, dq))
         if fractions.min() >= MIN_PLANNED_FRACTION:
             return Checked(rows, nearest, "")
         slowest = int(fractions.argmin())
         rows = slowed(rows, times, np.minimum(1.0, _REDUCTION_FACTOR * fractions), max_points)
-    return Checked(rows, nearest, _stopped(law, *path[slowest, :2]))
+    return Checked(rows, nearest, _stopped(avoidance, *path[slowest, :2]))
 
 
-def _stopped(law: Avoidance, q: Vector, dq: Vector) -> str:
+def _stopped(avoidance: Avoidance, q: Vector, dq: Vector) -> str:
     return (
-        f"{law.in_the_way(q, dq)} and approach: the executing collision_avoidance stops them at "
-        f"{law.stops_at:.4f} m (parameters distance, stop_distance, fixed_objects)"
+        f"{avoidance.blocked_by(q, dq)} and approach: the executing collision_avoidance stops "
+        f"them at "
+        f"{avoidance.stops_at:.4f} m (parameters distance, stop_distance, fixed_objects)"
     )
 
 

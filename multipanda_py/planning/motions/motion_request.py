@@ -47,43 +47,47 @@ def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]
     return result
 
 
-Keep: TypeAlias = Literal["", "upright", "orientation"]
-KEEP_OPTIONS: tuple[Keep, ...] = ("", "upright", "orientation")
+PathConstraint: TypeAlias = Literal["", "upright", "orientation"]
+PATH_CONSTRAINTS: tuple[PathConstraint, ...] = ("", "upright", "orientation")
 """Constraints of the tool along the motion: none, vertical direction, or orientation."""
-NUMBER_BOUNDS = {"clearance": (0.0, 0.5), "speed": (0.01, 1.0), "patience": (0.01, 600.0)}
+NUMBER_BOUNDS = {
+    "clearance": (0.0, 0.5),
+    "velocity_scaling": (0.01, 1.0),
+    "planning_time": (0.01, 600.0),
+}
 """Minimum and maximum of the numeric options of a request."""
 MAX_WAYPOINTS = 100
 """Maximum number of goals of one motion, including the last one."""
 
 
 @dataclass(frozen=True)
-class MoveRequest:
+class MotionRequest:
     """Request for a collision-free motion.
 
     Attributes:
         waypoints: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
             world or a joint configuration, (n,). Other arms may move out of the way.
-        keep: Constraint of the tools of all named arms, see :data:`KEEP_OPTIONS`.
+        path_constraint: Constraint of the tools of all named arms, see :data:`PATH_CONSTRAINTS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
             ``collision_avoidance`` begins to push. If the executing controllets need more, theirs
             applies. Arms that start nearer retreat first. For bodies from which they cannot
             retreat, the distance at the start applies.
-        speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
-            limits.
-        patience: Maximum processor time of the search in its thread [s]. Other load of the machine
-            does not count.
+        velocity_scaling: Fraction of the velocity limits. Its square is the fraction of the
+            acceleration limits.
+        planning_time: Maximum processor time of the search in its thread [s]. Other load of the
+            machine does not count.
         seed: Random seed. Equal seeds give equal motions.
-        touching: Names of objects that the grippers of named arms may touch, for example before a
-            grasp or after a release, and on which attached objects may rest.
+        allowed_contacts: Names of objects that the grippers of named arms may touch, for example
+            before a grasp or after a release, and on which attached objects may rest.
     """
 
     waypoints: Sequence[Mapping[str, Pose | Vector]]
-    keep: Keep = ""
+    path_constraint: PathConstraint = ""
     clearance: float = 0.03
-    speed: float = 0.3
-    patience: float = 5.0
+    velocity_scaling: float = 0.3
+    planning_time: float = 5.0
     seed: int = 0
-    touching: Sequence[str] = ()
+    allowed_contacts: Sequence[str] = ()
 
     def waypoint_name(self, number: int) -> str:
         """Return the name of a waypoint for messages; numbers start at 1."""
@@ -103,10 +107,15 @@ class MoveRequest:
                 f"Plan "
                 "several motions"
             )
-        if not isinstance(self.keep, str) or self.keep not in KEEP_OPTIONS:
-            allowed = ", ".join(repr(keep) for keep in KEEP_OPTIONS)
-            raise PlanRejected(f"keep: got {self.keep!r:.40}, allowed {allowed}")
-        _check_names(self.touching)
+        if (
+            not isinstance(self.path_constraint, str)
+            or self.path_constraint not in PATH_CONSTRAINTS
+        ):
+            allowed = ", ".join(repr(keep) for keep in PATH_CONSTRAINTS)
+            raise PlanRejected(
+                f"path_constraint: got {self.path_constraint!r:.40}, allowed {allowed}"
+            )
+        _check_names(self.allowed_contacts)
         for name, (low, high) in NUMBER_BOUNDS.items():
             value = getattr(self, name)
             if not (_is_a(Real, value) and low <= value <= high):
@@ -119,20 +128,20 @@ class MoveRequest:
 
 def request_of(
     stops: Sequence[Mapping[str, Pose | Vector]], options: Mapping[str, Any]
-) -> MoveRequest:
+) -> MotionRequest:
     """Return a checked request for waypoints with options by name.
 
     Args:
         stops: Goals of every waypoint by arm: tool pose, or joint positions (n,) [rad, m].
-        options: Other fields of :class:`MoveRequest`, by name.
+        options: Other fields of :class:`MotionRequest`, by name.
 
     Raises:
         PlanRejected: If there is no such option, or its value is invalid.
     """
-    known = [field.name for field in fields(MoveRequest) if field.name != "waypoints"]
+    known = [field.name for field in fields(MotionRequest) if field.name != "waypoints"]
     if unknown := [name for name in options if name not in known]:
         raise PlanRejected(f"options: got {', '.join(unknown)}, allowed {', '.join(known)}")
-    request = MoveRequest(stops, **options)
+    request = MotionRequest(stops, **options)
     request.check()
     return request
 
@@ -144,7 +153,7 @@ def _is_a(kind: type, value: Any) -> bool:
 def _check_names(names: Any) -> None:
     is_list = isinstance(names, (list, tuple, set, frozenset))
     if not is_list or not all(isinstance(name, str) for name in names):
-        raise PlanRejected(f"touching: got {names!r:.40}, allowed a list of names")
+        raise PlanRejected(f"allowed_contacts: got {names!r:.40}, allowed a list of names")
 
 
 MAX_START_DEVIATION = 0.03
@@ -158,32 +167,33 @@ executed."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MovePlan:
+class MotionPlan:
     """Trajectories of arms that start and end together.
 
     Attributes:
-        points: Trajectory points by arm, as for :meth:`.Cell.follow`, (p, 1 + 3 n).
+        points: Trajectory points by arm, as for :meth:`.Cell.follow_trajectory`, (p, 1 + 3 n).
         duration: Duration of the motion [s].
         starts: Joint configurations of all arms at the start, including those that stay, (n,).
-        things: Poses of the objects in the world at the start.
+        object_poses: Poses of the objects in the world at the start.
         held: Names of the attached objects, by arm.
         nearest: Minimum distance of bodies along the motion, or at its start [m].
         reason: Result of the search in one sentence.
-        laws: Parameters of the executing controllets at the time of planning, by controllet.
+        controllet_params: Parameters of the executing controllets at the time of planning, by
+            controllet.
     """
 
     points: Mapping[str, Matrix]
     duration: float
     starts: Mapping[str, Vector]
-    things: Mapping[str, Pose]
+    object_poses: Mapping[str, Pose]
     held: Mapping[str, str]
     nearest: float
     reason: str
-    laws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    controllet_params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         arms = ", ".join(self.moving) or "no arm"
-        return f"<MovePlan of {arms}, {self.duration:.2f} s, {self.nearest:.3f} m apart>"
+        return f"<MotionPlan of {arms}, {self.duration:.2f} s, {self.nearest:.3f} m apart>"
 
     @property
     def moving(self) -> tuple[str, ...]:
@@ -243,12 +253,12 @@ class MovePlan:
                     f"plan: {arm} holds {now or 'nothing'}, but was planned with "
                     f"{before or 'nothing'}. Plan again"
                 )
-        if gone := sorted({*objects} ^ {*self.things}):
+        if gone := sorted({*objects} ^ {*self.object_poses}):
             raise PlanRejected(
                 f"plan: {', '.join(gone)} appeared or disappeared after planning. Plan again"
             )
         for name, pose in objects.items():
-            distance, angle = pose.distance(self.things[name])
+            distance, angle = pose.distance(self.object_poses[name])
             if distance > MAX_OBJECT_TRANSLATION or angle > MAX_OBJECT_ROTATION:
                 raise PlanRejected(
                     f"plan: {name} is {distance:.3f} m and {angle:.2f} rad from its pose in the "

@@ -14,7 +14,7 @@ import pinocchio as pin
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance
-from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
+from multipanda_py.planning.motions.motion_request import MotionRequest, frames_at
 from multipanda_py.planning.optimiser import Axis, Distance, Orientation, Problem, clearances
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
@@ -46,7 +46,7 @@ def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObje
     """
     grips = []
     for arm, obj in held.items():
-        tool = frames_at(scene, arm, scene.posture(scene.start, arm))["tool"]
+        tool = frames_at(scene, arm, scene.arm_configuration(scene.start, arm))["tool"]
         into = Pose(tool.translation.copy(), tool.rotation.copy()).inverse()
         grips.append(AttachedObject(arm, obj, into @ scene.pose(scene.start, obj)))
     return grips
@@ -76,8 +76,8 @@ PARTS: tuple[Parts, ...] = ("arm", "hand")
 def required_distances(
     scene: Scene,
     held: Mapping[str, str],
-    request: MoveRequest,
-    law: Avoidance | None = None,
+    request: MotionRequest,
+    avoidance: Avoidance | None = None,
     deepest: float = MAX_REST_OVERLAP,
 ) -> list[Distance]:
     """Return the constraints on distances of bodies, reduced for bodies that start closer.
@@ -86,13 +86,13 @@ def required_distances(
         scene: Arms and objects at the start.
         held: Names of the attached objects, by arm.
         request: Request for the motion.
-        law: Collision avoidance of the executing controllets.
+        avoidance: Collision avoidance of the executing controllets.
         deepest: Maximum overlap at the start [m].
 
     Raises:
         PlanRejected: If bodies overlap by more than ``deepest`` at the start.
     """
-    matches = [one for one in _requested_clearances(scene, held, request, law) if one.pairs]
+    matches = [one for one in _requested_clearances(scene, held, request, avoidance) if one.pairs]
     frames = dict.fromkeys(name for one in matches for name in one.frames)
     placed, constraints = Kinematics(scene, frames).forward_kinematics(scene.start[None]), []
     for one in matches:
@@ -108,7 +108,7 @@ def required_distances(
 
 
 def _requested_clearances(
-    scene: Scene, held: Mapping[str, str], request: MoveRequest, law: Avoidance | None
+    scene: Scene, held: Mapping[str, str], request: MotionRequest, avoidance: Avoidance | None
 ) -> Iterator[Distance]:
     """Yield the constraints on distances that the request or the executing controllets need."""
     clearance = request.clearance
@@ -120,18 +120,24 @@ def _requested_clearances(
             continue
         for part in PARTS:
             need, meant = clearance, False
-            if law is not None:
-                need = max(clearance, law.min_distance(arm, other, part == "hand"))
-                meant = law.may_touch(arm, other) or (
-                    part == "hand" and law.may_touch(f"{arm}/gripper", other)
+            if avoidance is not None:
+                need = max(clearance, avoidance.min_distance(arm, other, part == "hand"))
+                meant = avoidance.may_touch(arm, other) or (
+                    part == "hand" and avoidance.may_touch(f"{arm}/gripper", other)
                 )
-            if meant or (part == "hand" and arm in led and other in request.touching):
+            if meant or (part == "hand" and arm in led and other in request.allowed_contacts):
                 need = -MAX_TOUCH_OVERLAP
             yield Distance(scene, arm, other, need, parts=part)
-    others = [scene_object for scene_object in scene.things if scene_object not in held.values()]
+    others = [scene_object for scene_object in scene.objects if scene_object not in held.values()]
     for obj, other in product(dict.fromkeys(held.values()), others):
-        need = clearance if law is None else max(clearance, law.min_distance(obj, other, True))
-        yield Distance(scene, obj, other, -MAX_REST_OVERLAP if other in request.touching else need)
+        need = (
+            clearance
+            if avoidance is None
+            else max(clearance, avoidance.min_distance(obj, other, True))
+        )
+        yield Distance(
+            scene, obj, other, -MAX_REST_OVERLAP if other in request.allowed_contacts else need
+        )
 
 
 MAX_ORIENTATION_ERROR = 0.02
@@ -141,7 +147,7 @@ It tolerates the position error of compliant arms. The motion keeps the orientat
 UP = np.array([0.0, 0.0, 1.0])
 
 
-def add_path_constraints(problem: Problem, scene: Scene, request: MoveRequest) -> None:
+def add_path_constraints(problem: Problem, scene: Scene, request: MotionRequest) -> None:
     """Add orientation constraints for the tools of all arms with a goal.
 
     Args:
@@ -152,19 +158,22 @@ def add_path_constraints(problem: Problem, scene: Scene, request: MoveRequest) -
     Raises:
         PlanRejected: If the orientation at a goal differs from that at the start.
     """
-    if not request.keep:
+    if not request.path_constraint:
         return
     led = dict.fromkeys(arm for positions in request.waypoints for arm in positions)
     for arm in led:
-        start = turned = _tool_rotation(scene, arm, scene.posture(scene.start, arm))
+        start = turned = _tool_rotation(scene, arm, scene.arm_configuration(scene.start, arm))
         for number, goals in enumerate(request.waypoints, 1):
             if arm in goals:
                 turned = _tool_rotation(scene, arm, goals[arm])
                 _refuse_turned(
-                    start, turned, request.keep, f"{request.waypoint_name(number)} of {arm}"
+                    start,
+                    turned,
+                    request.path_constraint,
+                    f"{request.waypoint_name(number)} of {arm}",
                 )
             phases = (number - 1, number)
-            if request.keep == "orientation":
+            if request.path_constraint == "orientation":
                 one: Axis | Orientation = Orientation(f"{arm}/tool", Pose(np.zeros(3), turned))
             else:
                 one = Axis(f"{arm}/tool", turned.T @ UP, UP)
@@ -186,5 +195,5 @@ def _refuse_turned(start: Matrix, turned: Matrix, keep: str, path: str) -> None:
         raise PlanRejected(
             f"{path}: its tool {words} by {off:.3f} rad relative to the start, allowed "
             f"{MAX_ORIENTATION_ERROR:g} "
-            f"rad with keep={keep!r}"
+            f"rad with path_constraint={keep!r}"
         )

@@ -24,8 +24,8 @@ MIN_STEP_FRACTION = 0.4
 """Minimum time between two configurations, as a fraction of the longest such time."""
 
 
-def via_postures(
-    postures: Sequence[ArrayLike], limits: ArmLimits, *, speed: float = 0.5
+def via_configurations(
+    configurations: Sequence[ArrayLike], limits: ArmLimits, *, speed: float = 0.5
 ) -> Matrix:
     """Return a trajectory through joint configurations without intermediate stops.
 
@@ -33,14 +33,14 @@ def via_postures(
     :meth:`.Cell.plan` avoids them and also accepts intermediate configurations.
 
     Args:
-        postures: Joint configurations, (n,) each [rad, m]. The first is that of the arm.
+        configurations: Joint configurations, (n,) each [rad, m]. The first is that of the arm.
         limits: Joint limits of the arm.
         speed: Fraction of the velocity limits, 0 < speed <= 1. Its square is the fraction of the
             acceleration limits.
 
     Returns:
-        Trajectory points as for :meth:`.Cell.follow`, (p, 1 + 3 n), with the minimum duration for
-        this speed profile.
+        Trajectory points as for :meth:`.Cell.follow_trajectory`, (p, 1 + 3 n), with the minimum
+        duration for this speed profile.
 
     Raises:
         PlanRejected: If the configurations do not fit the arm, are all equal, or exceed its
@@ -50,12 +50,12 @@ def via_postures(
     """
     n = limits.n_joints
     try:
-        path = np.array([np.asarray(q, dtype=np.float64) for q in postures])
+        path = np.array([np.asarray(q, dtype=np.float64) for q in configurations])
     except ValueError:  # The configurations have different lengths.
         path = np.zeros(0)
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
         raise PlanRejected(
-            f"postures: got {postures!r:.200}, allowed 2 or more, each of {n} numbers"
+            f"postures: got {configurations!r:.200}, allowed 2 or more, each of {n} numbers"
         )
     if not 0.0 < speed <= 1.0:
         raise PlanRejected(f"speed: got {speed!r}, allowed 0 < speed <= 1")
@@ -90,18 +90,18 @@ class ToolPace:
 
     Attributes:
         speed: Maximum speed of the origin [m/s].
-        turn_speed: Maximum angular speed [rad/s].
+        angular_speed: Maximum angular speed [rad/s].
         acceleration: Maximum acceleration of the origin, along and across the path, each [m/s^2].
-        turn_acceleration: Maximum angular acceleration [rad/s^2].
+        angular_acceleration: Maximum angular acceleration [rad/s^2].
 
     Raises:
         PlanRejected: If a value is not positive.
     """
 
     speed: float = 0.2
-    turn_speed: float = 0.8
+    angular_speed: float = 0.8
     acceleration: float = 1.0
-    turn_acceleration: float = 4.0
+    angular_acceleration: float = 4.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -125,9 +125,9 @@ class ToolPace:
         speed = min(self.speed, math.sqrt(self.acceleration * radius))
         return max(
             PEAK_RATE * distance / speed,
-            PEAK_RATE * angle / self.turn_speed,
+            PEAK_RATE * angle / self.angular_speed,
             math.sqrt(PEAK_CURVATURE * distance / self.acceleration),
-            math.sqrt(PEAK_CURVATURE * angle / self.turn_acceleration),
+            math.sqrt(PEAK_CURVATURE * angle / self.angular_acceleration),
             MIN_SEGMENT_DURATION,
         )
 
@@ -178,7 +178,7 @@ class PosePath:
         axis: ArrayLike,
         angle: float = math.tau,
         *,
-        turning: bool = False,
+        rotate_tool: bool = False,
         pace: ToolPace | None = None,
     ) -> PosePath:
         """Create a path along a circle.
@@ -189,7 +189,7 @@ class PosePath:
             axis: Rotation axis with right-hand direction, in the same frame, (3,).
             angle: Angle of the arc [rad], a full circle by default. Negative for the opposite
                 direction.
-            turning: True to rotate the tool along the circle. Otherwise its orientation is
+            rotate_tool: True to rotate the tool along the circle. Otherwise its orientation is
                 constant.
             pace: Speed and acceleration limits.
 
@@ -213,10 +213,10 @@ class PosePath:
 
         def at(fraction: float) -> Pose:
             rotation_step = pin.exp3(about * (angle * fraction))
-            rotation = rotation_step @ start.rotation if turning else start.rotation
+            rotation = rotation_step @ start.rotation if rotate_tool else start.rotation
             return Pose(middle + rotation_step @ arm, rotation)
 
-        turned = abs(angle) if turning else 0.0
+        turned = abs(angle) if rotate_tool else 0.0
         duration = (pace or ToolPace()).duration(radius * abs(angle), turned, radius)
         return cls([_Piece(duration, at)])
 
@@ -238,4 +238,4 @@ class PosePath:
 
 
 def _line(start: Pose, end: Pose, pace: ToolPace) -> _Piece:
-    return _Piece(pace.duration(*start.distance(end)), partial(start.between, end))
+    return _Piece(pace.duration(*start.distance(end)), partial(start.interpolate, end))

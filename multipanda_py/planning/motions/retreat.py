@@ -11,7 +11,7 @@ import pinocchio as pin
 
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.motion_check import Avoidance, NearBodies, check_motion
-from multipanda_py.planning.motions.motion_request import MoveRequest
+from multipanda_py.planning.motions.motion_request import MotionRequest
 from multipanda_py.planning.motions.path_constraints import required_distances
 from multipanda_py.planning.optimiser.free_space import FreeSpace
 from multipanda_py.planning.optimiser.path_search import along
@@ -151,8 +151,8 @@ class TimedRetreat(NamedTuple):
 def timed_retreat(
     scene: Scene,
     held: Mapping[str, str],
-    request: MoveRequest,
-    law: Avoidance,
+    request: MotionRequest,
+    avoidance: Avoidance,
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> TimedRetreat | None:
@@ -162,7 +162,7 @@ def timed_retreat(
         scene: Arms and objects at the start.
         held: Names of the attached objects, by arm.
         request: Request for the motion.
-        law: Collision avoidance of the executing controllets.
+        avoidance: Collision avoidance of the executing controllets.
         margin: Margin of the joint limits [rad, m].
         timed: Function that returns the trajectory points of a path, (p, m).
 
@@ -174,9 +174,12 @@ def timed_retreat(
     # its arms cannot retreat separately.
     led -= {arm for arm, obj in held.items() if obj in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
-    start, target = scene.start[:n], min(max(request.clearance, law.free_distance), law.begins_at)
+    start, target = (
+        scene.start[:n],
+        min(max(request.clearance, avoidance.free_distance), avoidance.begins_at),
+    )
     path = retreat_path(
-        law, start, _may_move(scene, led, bool(request.keep)),
+        avoidance, start, _may_move(scene, led, bool(request.path_constraint)),
         scene.lower[:n] + margin, scene.upper[:n] - margin, target,
     )  # fmt: skip
     if len(path) < 2:
@@ -184,8 +187,10 @@ def timed_retreat(
     postures = along(path, rest_to_rest(np.linspace(0.0, 1.0, RETREAT_POINTS)))
     slices = np.tile(scene.start, (RETREAT_POINTS, 1))
     slices[:, :n] = postures
-    space = FreeSpace(scene, required_distances(scene, held, request, law, MAX_START_OVERLAP), {})
-    checked = check_motion(timed(scene, slices), n, space, law, RETREAT_POINTS)
+    space = FreeSpace(
+        scene, required_distances(scene, held, request, avoidance, MAX_START_OVERLAP), {}
+    )
+    checked = check_motion(timed(scene, slices), n, space, avoidance, RETREAT_POINTS)
     if checked.reason:
         raise PlanRejected(f"start: the arms cannot retreat: {checked.reason}")
     end = {arm: slices[-1, scene.columns[arm]] for arm in scene.arms}

@@ -81,7 +81,7 @@ class Distance(Objective):
     def __init__(
         self, scene: Scene, first: str, second: str, margin: float = 0.01, parts: Parts = "all"
     ) -> None:
-        known = [*scene.arms, *scene.things]
+        known = [*scene.arms, *scene.objects]
         for name in (first, second):
             scene.known("arm or object", name, known)
         self.of, self.margin, self.parts = (first, second), margin, parts
@@ -332,7 +332,7 @@ def clearances(
     pairs = [
         *((arm, arm) for arm in scene.arms),
         *combinations(scene.arms, 2),
-        *(pair for pair in product(scene.arms, scene.things) if frozenset(pair) not in related),
+        *(pair for pair in product(scene.arms, scene.objects) if frozenset(pair) not in related),
     ]
     clearances = (Distance(scene, *pair, margin=margin) for pair in pairs)
     return [distance for distance in clearances if distance.pairs]

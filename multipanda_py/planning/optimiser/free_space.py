@@ -175,7 +175,7 @@ class FreeSpace:
             frame = self._model.frames[self._model.getFrameId(f"{arm}/{full}")]
             joint, on = frame.parentJoint, frame.placement * on
         else:
-            obj = self._scene.things[name]
+            obj = self._scene.objects[name]
             joint, on = 0, pin.SE3(obj.rotation, obj.position)
         geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
         return int(self._geometry.addGeometryObject(geometry))
@@ -238,7 +238,7 @@ class FreeSpace:
             rotation = tools[tool].rotation
             own = slices[:, scene.columns[obj]]
             own[:, :3] = tools[tool].position + rotation @ grip.position
-            own[:, 3:] = log3(scene.things[obj].rotation.T @ rotation @ grip.rotation)
+            own[:, 3:] = log3(scene.objects[obj].rotation.T @ rotation @ grip.rotation)
         return slices
 
     def is_free(self, q: Vector) -> bool:

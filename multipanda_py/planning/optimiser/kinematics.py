@@ -138,14 +138,14 @@ class Kinematics:
         jacobian = np.zeros((n_slices, 6, width))
         if name in scene.columns:
             at = scene.columns[name]
-            rotation_vector, start = x[:, at][:, 3:], scene.things[name].rotation
+            rotation_vector, start = x[:, at][:, 3:], scene.objects[name].rotation
             own = jacobian[..., at]
             own[:, :3, :3] = np.eye(3)
             own[:, 3:, 3:] = start @ left_jacobian(rotation_vector)
             return Placement(x[:, at][:, :3], start @ exp3(rotation_vector), jacobian)
         position, rotation = np.zeros(3), np.eye(3)
         if name != WORLD_FRAME:
-            position, rotation = scene.things[name].position, scene.things[name].rotation
+            position, rotation = scene.objects[name].position, scene.objects[name].rotation
         return Placement(
             np.broadcast_to(position, (n_slices, 3)),
             np.broadcast_to(rotation, (n_slices, 3, 3)),

@@ -115,13 +115,13 @@ class Scene:
 
     Args:
         arms: Descriptions of the arms, with their bases in the world.
-        things: Objects. Those with a mass are movable.
-        postures: Joint positions at the start by arm, (n,) each. By default the ``ready``
+        objects: Objects. Those with a mass are movable.
+        configurations: Joint positions at the start by arm, (n,) each. By default the ``ready``
             configurations.
 
     Attributes:
         arms: Descriptions of the arms, by name.
-        things: Objects, by name.
+        objects: Objects, by name.
         columns: Columns of each arm and movable object in a slice.
         size: Number of variables of a slice, d.
         start: Slice at the start of a plan, (d,), read-only.
@@ -140,23 +140,23 @@ class Scene:
     def __init__(
         self,
         arms: Sequence[ArmDescription],
-        things: Sequence[SceneObject] = (),
-        postures: Mapping[str, ArrayLike] | None = None,
+        objects: Sequence[SceneObject] = (),
+        configurations: Mapping[str, ArrayLike] | None = None,
     ) -> None:
         names = [
             WORLD_FRAME,
             *(arm.name for arm in arms),
-            *(scene_object.name for scene_object in things),
+            *(scene_object.name for scene_object in objects),
         ]
         if not arms:
             raise ConfigurationError("scene: got no arm, allowed one or more")
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise ConfigurationError(f"scene: got the name {twice} twice, allowed each name once")
         self.arms = {arm.name: arm for arm in arms}
-        self.things = {scene_object.name: scene_object for scene_object in things}
+        self.objects = {scene_object.name: scene_object for scene_object in objects}
         self.columns: dict[str, slice] = {}
         self.size = 0
-        movable = [scene_object for scene_object in things if scene_object.mass > 0.0]
+        movable = [scene_object for scene_object in objects if scene_object.mass > 0.0]
         for name, numbers in [
             *((arm.name, arm.n_joints) for arm in arms),
             *((scene_object.name, POSE_SIZE) for scene_object in movable),
@@ -182,17 +182,19 @@ class Scene:
             self.start[self.columns[arm.name]] = arm.robot.ready
         for obj in movable:
             self.start[self.columns[obj.name]][:3] = obj.position
-        self.start = self.configuration(postures or {})
+        self.start = self.configuration(configurations or {})
 
     @classmethod
-    def of(cls, config: CellConfig, postures: Mapping[str, ArrayLike] | None = None) -> Scene:
+    def of(
+        cls, config: CellConfig, configurations: Mapping[str, ArrayLike] | None = None
+    ) -> Scene:
         """Create the scene of a cell file.
 
         Args:
             config: Configuration of the cell.
-            postures: Joint positions by arm, (n,) [rad, m]. Other arms start at ``ready``.
+            configurations: Joint positions by arm, (n,) [rad, m]. Other arms start at ``ready``.
         """
-        return cls(describe_arms(config), describe_objects(config), postures)
+        return cls(describe_arms(config), describe_objects(config), configurations)
 
     def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
         """Return a copy with objects fixed to tools, without variables of their pose.
@@ -201,32 +203,32 @@ class Scene:
             held: Frame that carries each object, ``ARM/tool``, and pose in that frame, by object.
         """
         for obj, (tool, _) in held.items():
-            self.known("thing", obj, [*self.things])
+            self.known("object", obj, [*self.objects])
             self.frame(tool)
         result = Scene(
             [*self.arms.values()],
             [
                 replace(scene_object, mass=0.0) if name in held else scene_object
-                for name, scene_object in self.things.items()
+                for name, scene_object in self.objects.items()
             ],
-            {arm: self.posture(self.start, arm) for arm in self.arms},
+            {arm: self.arm_configuration(self.start, arm) for arm in self.arms},
         )
         result.frames = {**self.frames, **held}
         return result
 
-    def starting_at(self, postures: Mapping[str, ArrayLike]) -> Scene:
+    def starting_at(self, configurations: Mapping[str, ArrayLike]) -> Scene:
         """Return a copy with other joint positions at the start, (n,) by arm [rad, m]."""
         result = copy(self)
-        result.start = self.configuration(postures)
+        result.start = self.configuration(configurations)
         return result
 
     def configuration(
-        self, postures: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
+        self, configurations: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
     ) -> Vector:
         """Return a slice that equals the start except for given values, (d,), read-only.
 
         Args:
-            postures: Joint positions by arm, (n,) [rad, m].
+            configurations: Joint positions by arm, (n,) [rad, m].
             poses: Poses in the world, by movable object.
 
         Raises:
@@ -234,7 +236,7 @@ class Scene:
             PlanRejected: If a joint configuration has the wrong size or is not finite.
         """
         x = self.start.copy()
-        for name, configuration in postures.items():
+        for name, configuration in configurations.items():
             at = self.columns[self.known("arm", name, [*self.arms])]
             try:
                 q = np.asarray(configuration, dtype=np.float64)
@@ -248,7 +250,7 @@ class Scene:
             x[at] = q
         for name, pose in (poses or {}).items():
             at = self.columns[self.known("movable object", name, self.movable)]
-            rotation = self.things[name].rotation.T @ pose.rotation
+            rotation = self.objects[name].rotation.T @ pose.rotation
             x[at] = [*pose.position, *log3(rotation[None])[0]]
         x.flags.writeable = False
         return x
@@ -256,9 +258,9 @@ class Scene:
     @property
     def movable(self) -> list[str]:
         """Names of the objects with variables in a slice."""
-        return [name for name in self.columns if name in self.things]
+        return [name for name in self.columns if name in self.objects]
 
-    def posture(self, x: Vector, arm: str) -> Vector:
+    def arm_configuration(self, x: Vector, arm: str) -> Vector:
         """Return the joint positions of an arm in slices, (..., n) [rad, m].
 
         Args:
@@ -267,15 +269,15 @@ class Scene:
         """
         return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
 
-    def pose(self, x: Vector, thing: str) -> Pose:
+    def pose(self, x: Vector, object_name: str) -> Pose:
         """Return the pose of a movable object in the world in one slice.
 
         Args:
             x: Variables of the slice, (d,).
-            thing: Name of the object.
+            object_name: Name of the object.
         """
-        pose = x[self.columns[self.known("movable object", thing, self.movable)]]
-        return Pose(pose[:3], self.things[thing].rotation @ exp3(pose[None, 3:])[0])
+        pose = x[self.columns[self.known("movable object", object_name, self.movable)]]
+        return Pose(pose[:3], self.objects[object_name].rotation @ exp3(pose[None, 3:])[0])
 
     def add_frame(self, name: str, on: str, pose: Pose) -> None:
         """Add a frame, such as ``box/left_side``.
@@ -302,7 +304,7 @@ class Scene:
             for link in arm.link_names
         ]
         tools = [f"{arm}/tool" for arm in self.arms]
-        return tuple(dict.fromkeys([WORLD_FRAME, *tools, *links, *self.things, *self.frames]))
+        return tuple(dict.fromkeys([WORLD_FRAME, *tools, *links, *self.objects, *self.frames]))
 
     def frame(self, name: str) -> str:
         """Check that a frame exists, and return its name.
@@ -327,7 +329,7 @@ class Scene:
         on = self.frame(frame)
         while on in self.frames:
             on = self.frames[on][0]
-        return on if on in self.things else on.partition("/")[0]
+        return on if on in self.objects else on.partition("/")[0]
 
     @staticmethod
     def _check(name: str) -> str:
@@ -336,11 +338,11 @@ class Scene:
         return name
 
     @staticmethod
-    def known(what: str, name: str, known: Sequence[str]) -> str:
+    def known(kind: str, name: str, known: Sequence[str]) -> str:
         """Check that a name is known, and return it.
 
         Args:
-            what: Kind of the named object, for messages.
+            kind: Kind of the named object, for messages.
             name: Name to check.
             known: Known names.
 
@@ -348,5 +350,5 @@ class Scene:
             UnknownName: If the name is not known.
         """
         if name not in known:
-            raise UnknownName(what, name, tuple(known))
+            raise UnknownName(kind, name, tuple(known))
         return name

@@ -50,7 +50,7 @@ class PathSolid:
 
 def solids_of(scene: Scene, body: str) -> list[PathSolid]:
     """Return the collision solids of an arm or an object, by its name."""
-    if body in scene.things:
+    if body in scene.objects:
         return [_object_solids(scene, body)]
     arm = scene.arms[body]
     model, solids = scene.model(body), []
@@ -87,7 +87,7 @@ def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
 
 
 def _object_solids(scene: Scene, name: str) -> PathSolid:
-    obj = scene.things[name]
+    obj = scene.objects[name]
     size, nothing = obj.size, np.zeros(3)
     if obj.shape == "box":
         shape = coal.Box(*(2.0 * half for half in size))

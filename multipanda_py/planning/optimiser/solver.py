@@ -78,18 +78,18 @@ class Solution:
     iterations: int
     ended: Ended
 
-    def posture(self, arm: str) -> Matrix:
+    def arm_configuration(self, arm: str) -> Matrix:
         """Return the joint positions of an arm in all slices, (slices, n) [rad, m]."""
-        return self.scene.posture(self.path, arm)
+        return self.scene.arm_configuration(self.path, arm)
 
-    def pose(self, thing: str, number: int = -1) -> Pose:
+    def pose(self, object_name: str, number: int = -1) -> Pose:
         """Return the pose of a movable object in the world.
 
         Args:
-            thing: Name of the object.
+            object_name: Name of the object.
             number: Number of the slice; -1 for the last one.
         """
-        return self.scene.pose(self.path[number], thing)
+        return self.scene.pose(self.path[number], object_name)
 
     @property
     def reason(self) -> str:

@@ -251,7 +251,7 @@ class VelocityLimits(WithinLimits):
 
     Args:
         of: Names of arms. By default all.
-        share: Fraction of the limits, 0 < share <= 1.
+        fraction: Fraction of the limits, 0 < share <= 1.
 
     Raises:
         PlanRejected: If the fraction is out of range.
@@ -259,11 +259,11 @@ class VelocityLimits(WithinLimits):
 
     order = 1
 
-    def __init__(self, *of: str, share: float = 1.0) -> None:
+    def __init__(self, *of: str, fraction: float = 1.0) -> None:
         super().__init__(*of)
-        if not 0.0 < share <= 1.0:
-            raise PlanRejected(f"share of limits: got {share}, allowed 0 < share <= 1")
-        self.share = share
+        if not 0.0 < fraction <= 1.0:
+            raise PlanRejected(f"share of limits: got {fraction}, allowed 0 < share <= 1")
+        self.share = fraction
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
         max_value = self.share * self._limits(scene)[self.columns(scene)]

@@ -258,6 +258,6 @@ def _led(
     result = problem.solve(SolverSettings(time=TIMEOUT))
     if not result.is_feasible:
         raise TaskFailed(f"the straight path cannot be reached: {missed(result)}")
-    postures = {arm: result.posture(arm) for arm in scene.arms}
+    postures = {arm: result.arm_configuration(arm) for arm in scene.arms}
     end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
     return replace(plan, end=end, times=result.times, postures=postures)

@@ -132,7 +132,7 @@ class StraightPath:
 
     def sample(self, fraction: float) -> Pose:
         """Return the tool pose in the world after a fraction of the path, 0 to 1."""
-        return self.start.between(self.end, fraction) @ self.tool
+        return self.start.interpolate(self.end, fraction) @ self.tool
 
 
 FLOOR_OBJECT = SceneObject("floor", "box", (5.0, 5.0, 0.5), np.array([0.0, 0.0, -0.5]))
@@ -255,7 +255,7 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
             yield Distance(scene, arm, obj, -MAX_TOUCH_OVERLAP, parts="hand")
         else:
             yield one
-    others = [scene_object for scene_object in scene.things if scene_object not in scene.movable]
+    others = [scene_object for scene_object in scene.objects if scene_object not in scene.movable]
     for obj, other in product(scene.movable, others):
         yield Distance(
             scene, obj, other, -MAX_TOUCH_OVERLAP if other in desired.touching else clearance
@@ -269,12 +269,12 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
     """
     # Goals determine the final poses of objects, so their end counts too. The final configurations
     # of arms are still unknown, so only the start counts.
-    has_objects_only = all(name in scene.things for name in one.of)
+    has_objects_only = all(name in scene.objects for name in one.of)
     values, _ = one.evaluate(there if has_objects_only else there.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
         yield one
-    elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.things:
+    elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.objects:
         for part in PARTS_OF_ARMS:  # A close gripper must not reduce the clearance of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:

@@ -76,7 +76,7 @@ class SubtaskPlan:
         return {arm: lead.sample(fraction) for arm, lead in self.straight_paths.items()}
 
     def points(self, arm: str, configuration: Vector) -> Matrix:
-        """Return the trajectory of an arm, as for :meth:`.Cell.follow`.
+        """Return the trajectory of an arm, as for :meth:`.Cell.follow_trajectory`.
 
         Under a force an arm starts some hundredths of a radian off the plan. This offset fades out
         over the whole path,
@@ -116,7 +116,7 @@ class SubtaskPlan:
         between = (
             positions[before].position * (1.0 - fraction) + positions[after].position * fraction
         )
-        return positions[before if fraction < 0.5 else after].at(between)
+        return positions[before if fraction < 0.5 else after].with_position(between)
 
 
 def plan_by_poses(
@@ -205,7 +205,7 @@ def plan_by_path(
     scene = scene_of(config, start, carried)
     problem = Problem(scene, 1, subtask.time_steps, subtask.duration)
     problem.add(Smoothness(), "cost", scale=0.3)
-    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(share=VELOCITY_SCALING))
+    problem.add(WithinLimits(margin=LIMIT_MARGIN)).add(VelocityLimits(fraction=VELOCITY_SCALING))
     problem.add(Rest(*scene.arms), at=1)
     for point in points:
         tool = point.arm + TOOL_SUFFIX
@@ -242,7 +242,7 @@ def plan_by_path(
     tools = [arm + TOOL_SUFFIX for arm in scene.arms]
     frames = Kinematics(scene, tools).forward_kinematics(result.path[-1:]).frames
     end = WorldState(
-        {arm: result.posture(arm)[-1] for arm in scene.arms},
+        {arm: result.arm_configuration(arm)[-1] for arm in scene.arms},
         {
             arm: Pose(frames[tool].position[0], frames[tool].rotation[0])
             for arm, tool in zip(scene.arms, tools)
@@ -256,7 +256,7 @@ def plan_by_path(
         goals,
         result.reason,
         result.times,
-        {arm: result.posture(arm) for arm in scene.arms},
+        {arm: result.arm_configuration(arm) for arm in scene.arms},
         {
             name: [result.pose(name, number) for number in range(len(result.times))]
             for name in scene.movable

@@ -52,7 +52,7 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
     placed = Kinematics(scene, frames).forward_kinematics(every)
     for one in matches:
         depths = one.evaluate(placed)[0].max(axis=1)
-        allowed = MAX_OBJECT_OVERLAP if one.of[0] in scene.things else MAX_LINK_OVERLAP
+        allowed = MAX_OBJECT_OVERLAP if one.of[0] in scene.objects else MAX_LINK_OVERLAP
         allowed = max(allowed, float(depths[0]) + MAX_OVERLAP_INCREASE)
         deepest = int(depths.argmax())
         if depths[deepest] > allowed:
@@ -69,7 +69,7 @@ def _pairs(scene: Scene, touched: Collection[tuple[str, str]]) -> Iterator[Dista
     for one in clearances(scene, (), 0.0):
         is_touched = one.of in touched
         yield Distance(scene, *one.of, 0.0, "arm") if is_touched else one
-    others = [scene_object for scene_object in scene.things if scene_object not in scene.movable]
+    others = [scene_object for scene_object in scene.objects if scene_object not in scene.movable]
     for obj, other in product(scene.movable, others):
         yield Distance(scene, obj, other, 0.0)
 
@@ -235,7 +235,7 @@ def _refuse_point(
 ) -> None:
     ball = coal.Sphere(1e-4)
     at = coal.Transform3s(np.eye(3), position)
-    for name in scene.things:
+    for name in scene.objects:
         if name in touched:
             continue
         depth = -_distance(scene, name, poses.get(name), ball, at)
@@ -252,7 +252,7 @@ def _depths(
     """
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
-    for other in scene.things:
+    for other in scene.objects:
         if other != name:
             yield other, -_distance(scene, other, poses.get(other), shape, at)
 
@@ -266,7 +266,7 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
     """Return the distance of a shape from an object [m]. Negative if they overlap."""
-    obj = scene.things[name]
+    obj = scene.objects[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))
     distance: float = coal.distance(

@@ -52,7 +52,7 @@ class Contact(Section):
     rigidly."""
 
 
-class Recourse(Section):
+class FailurePolicy(Section):
     """Reaction to the failure of a subtask."""
 
     retry: Annotated[int, Field(ge=0, le=100)] = 0
@@ -93,7 +93,7 @@ class Subtask(Section):
     """Maximum deviation of an object from the plan [m]. Beyond it, a new plan is made."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60.0
     """Maximum duration of one attempt [s]."""
-    on_failure: Recourse = Recourse()
+    on_failure: FailurePolicy = FailurePolicy()
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:

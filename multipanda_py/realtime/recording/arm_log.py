@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.config.backend_section import find_backend
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import IdentificationRefused, LogError, UnknownName
+from multipanda_py.exceptions import IdentificationRejected, LogError, UnknownName
 from multipanda_py.realtime.cycle_record import ARM_FIELDS
 from multipanda_py.realtime.recording.measured_motion import GAP_PERIODS, MeasuredMotion
 from multipanda_py.robots.geometry import gravity_in_base
@@ -257,13 +257,13 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
         gravity: Gravity in the base frame, (3,) [m/s^2]; None for that of the log.
 
     Raises:
-        IdentificationRefused: If torques were not recorded, or do not include gravity.
+        IdentificationRejected: If torques were not recorded, or do not include gravity.
     """
     if log.tau is None:
         got = ", ".join(log.names)
-        raise IdentificationRefused(f"{name}: measured torques are missing; got {got}")
+        raise IdentificationRejected(f"{name}: measured torques are missing; got {got}")
     if not log.gravity_in_tau:
-        raise IdentificationRefused(
+        raise IdentificationRejected(
             f"{name}: the torques do not include gravity. Use measured torques"
         )
     own = log.gravity_in_base if gravity is None else gravity
@@ -394,7 +394,7 @@ def arm_facts(config: CellConfig) -> list[ArmFacts]:
             arm.robot.name,
             tuple(joint.name for joint in arm.robot.joints),
             tuple(gravity_in_base(arm.rpy).tolist()),
-            find_backend(arm.backend).rotors_in_torques,
+            find_backend(arm.backend).torques_include_rotors,
         )
         for name, arm in config.arms.items()
     ]

@@ -416,7 +416,7 @@ def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
     """Return the log of cycle records of a cell, as :func:`read` does for a file.
 
     Args:
-        rows: Records in order, (n,), from :meth:`.Cell.rows` or :class:`.RowFollower`.
+        rows: Records in order, (n,), from :meth:`.Cell.records` or :class:`.RecordFollower`.
         config: Configuration of the cell.
 
     Raises:

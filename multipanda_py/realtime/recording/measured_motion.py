@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.robots.robot import Robot
 from multipanda_py.state import ArmLimits, Matrix, Vector
 
@@ -60,16 +60,16 @@ class MeasuredMotion:
         if self.dq is not None:
             tables["dq"] = self.dq
         if np.ndim(self.time) != 1 or np.ndim(self.q) != 2 or not len(self.time):
-            raise IdentificationRefused(f"{self.name}: the motion has no samples of joints")
+            raise IdentificationRejected(f"{self.name}: the motion has no samples of joints")
         for quantity, table in {"time": self.time[:, None], **tables}.items():
             if quantity != "time" and table.shape != (len(self.time), self.q.shape[1]):
-                raise IdentificationRefused(
+                raise IdentificationRejected(
                     f"{self.name}: {quantity}: got shape {table.shape}, allowed "
                     f"{(len(self.time), self.q.shape[1])}"
                 )
             bad = ~np.isfinite(table).all(axis=1)
             if bad.any():
-                raise IdentificationRefused(
+                raise IdentificationRejected(
                     f"{self.name}: {quantity}: not finite in {int(bad.sum())} of {len(bad)} "
                     f"samples, "
                     f"first in sample {int(bad.argmax())}"
@@ -77,7 +77,7 @@ class MeasuredMotion:
         back = np.flatnonzero(np.diff(self.time) <= 0.0)
         if len(back):
             at = int(back[0])
-            raise IdentificationRefused(
+            raise IdentificationRejected(
                 f"{self.name}: time has to increase, got {self.time[at]:.6f}, "
                 f"{self.time[at + 1]:.6f} s at sample {at + 1}"
             )

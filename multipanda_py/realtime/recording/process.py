@@ -82,7 +82,7 @@ def _follow(plan: CellPlan, options: dict[str, Any], end: _End) -> dict[str, Any
     ring, reports = plan.records.open(fd, names, plan.laws)
     os.close(fd)
     reader = RecordReader(ring)
-    reader.seen = options.get("since", reader.seen)
+    reader.position = options.get("since", reader.position)
     event_count = options.get("event_count", reports.count)
     sink = _sink(plan, options, reader)
     if isinstance(sink, FileSink):
@@ -128,7 +128,7 @@ def _sink(plan: CellPlan, options: dict[str, Any], reader: RecordReader) -> File
 def _answer(sink: FileSink | FaultSink, reader: RecordReader, error: str = "") -> dict[str, Any]:
     result: dict[str, Any] = {
         "files": [str(path) for path in sink.files],
-        "rows": reader.seen,
+        "rows": reader.position,
         "dropped": reader.dropped,
     }
     if isinstance(sink, FileSink):

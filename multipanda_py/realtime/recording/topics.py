@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.realtime.cycle_record import (
     ARM_FIELDS,
-    ROW_FIELDS,
+    RECORD_FIELDS,
     TRACED_CHANNELS,
     Field,
     RecordLayout,
@@ -117,7 +117,7 @@ CYCLES_TOPIC = "/cycles"
 """Topic of the fields of a cycle record that describe the whole cell."""
 WHOLE_RECORD = "whole"
 """Name of the one field with all numbers, in a message that is an unchanged record."""
-CYCLE_FIELDS = tuple(field for field in ROW_FIELDS if field.name != "arms")
+CYCLE_FIELDS = tuple(field for field in RECORD_FIELDS if field.name != "arms")
 
 
 @dataclass(frozen=True)

@@ -230,17 +230,17 @@ class JsonLinesChild:
     Args:
         module: Full name of a module of an installed package.
         arguments: Arguments of the module.
-        is_heard: True if its output is read with :meth:`lines`, False to share this program's
-            output.
+        captures_output: True if its output is read with :meth:`lines`, False to share this
+            program's output.
 
     Thread: one at a time. The main thread creates it, and its end stops the child.
     """
 
-    def __init__(self, module: str, *arguments: str, is_heard: bool = True) -> None:
+    def __init__(self, module: str, *arguments: str, captures_output: bool = True) -> None:
         self._part = b""
         self._process = subprocess.Popen(
             module_command(module, *arguments), stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE if is_heard else None,
+            stdout=subprocess.PIPE if captures_output else None,
             start_new_session=True, preexec_fn=end_with_parent,
         )  # fmt: skip
         if self._process.stdout is not None:

@@ -225,11 +225,11 @@ class Inputs:
         """Reset the slip springs."""
         self._springs.reset()
 
-    def memory(self) -> tuple[Any, ...]:
-        """Return the internal state for :meth:`remember`; the next step changes its arrays."""
+    def internal_state(self) -> tuple[Any, ...]:
+        """Return the internal state for :meth:`restore`; the next step changes its arrays."""
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
-    def remember(self, internal_state: tuple[Any, ...]) -> None:
+    def restore(self, internal_state: tuple[Any, ...]) -> None:
         """Restore an internal state from :meth:`memory`."""
         self._springs.deflection[:], self._springs.last[:], self._springs.has_started = (
             internal_state

@@ -120,17 +120,17 @@ class LiveResidual:
         self.residual[:] = self.of_bodies[:] = 0.0
         self.confidence = 0.0
 
-    def memory(self) -> tuple[object, ...]:
-        """Return the internal state for :meth:`remember`; the next step changes its arrays."""
+    def internal_state(self) -> tuple[object, ...]:
+        """Return the internal state for :meth:`restore`; the next step changes its arrays."""
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
-            self._inputs.memory(), self.confidence, self._sample_count, self._cycle,
+            self._inputs.internal_state(), self.confidence, self._sample_count, self._cycle,
         )  # fmt: skip
 
-    def remember(self, memory: Any) -> None:
-        """Restore an internal state from :meth:`memory`."""
-        *vectors, inputs, self.confidence, self._sample_count, self._cycle = memory
-        self._inputs.remember(inputs)
+    def restore(self, internal_state: Any) -> None:
+        """Restore an internal state from :meth:`internal_state`."""
+        *vectors, inputs, self.confidence, self._sample_count, self._cycle = internal_state
+        self._inputs.restore(inputs)
         live: tuple[Any, ...]
         live = (*self._net.states, self._last_dq, self.residual, self.of_bodies)
         for own, saved in zip(live, vectors):

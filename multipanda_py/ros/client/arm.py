@@ -15,7 +15,7 @@ from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from multipanda_py.exceptions import NodeRefused, TargetRejected, TopicLost
+from multipanda_py.exceptions import NodeRejected, TargetRejected, TopicLost
 from multipanda_py.pose import Pose
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.gripper import (
@@ -199,7 +199,7 @@ class NodeHand:
 
         def read(response: Any) -> object:
             if not response.success:
-                raise NodeRefused(f"{self._topic}: {response.message}")
+                raise NodeRejected(f"{self._topic}: {response.message}")
             return response
 
         return self._link.call(f"{self._topic}/close", Trigger.Request(), read, MOTION_TIMEOUT)
@@ -211,24 +211,24 @@ class HandGoal:
     Args:
         client: Client of the action.
         goal: Goal message.
-        what: Description of the goal, for messages.
+        description: Description of the goal, for messages.
     """
 
-    def __init__(self, client: Any, goal: Any, what: str) -> None:
-        self._description = what
+    def __init__(self, client: Any, goal: Any, description: str) -> None:
+        self._description = description
         self._future = client.send_goal_async(goal)
 
     def poll(self) -> object | None:
         """Return the handle of the accepted goal, or None before the answer of the gripper.
 
         Raises:
-            NodeRefused: If the gripper rejects the goal; diagnostics of the arm have the reason.
+            NodeRejected: If the gripper rejects the goal; diagnostics of the arm have the reason.
         """
         if not self._future.done():
             return None
         handle: object = self._future.result()
         if not getattr(handle, "accepted", False):
-            raise NodeRefused(
+            raise NodeRejected(
                 f"{self._description}: rejected by the gripper, see the diagnostics of the arm"
             )
         return handle

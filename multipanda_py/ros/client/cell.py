@@ -18,17 +18,21 @@ from multipanda_py.config.parameter_file import NODE, refuse_namespace
 from multipanda_py.exceptions import (
     LoopTimeout,
     MotionFailed,
-    SimulationRefused,
+    SimulationRejected,
     TopicLost,
     UnknownName,
 )
-from multipanda_py.planning.motions.motion_request import MovePlan
+from multipanda_py.planning.motions.motion_request import MotionPlan
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.events import LoopEvent
 from multipanda_py.robots import ArmDescription
 from multipanda_py.ros.client.arm import RemoteArm, RemoteGripper
 from multipanda_py.ros.client.cell_state import NodeStatus
-from multipanda_py.ros.client.controllets import APPROACH_CONTROLLET, RemoteLaws, RemoteMotion
+from multipanda_py.ros.client.controllets import (
+    APPROACH_CONTROLLET,
+    RemoteControllets,
+    RemoteMotion,
+)
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink, name_of_own
 from multipanda_py.ros.client.target_publisher import RemoteTargets
 from multipanda_py.ros.node.conversions import WORLD, read_pose, write_pose
@@ -56,7 +60,7 @@ class RosCell:
 
     Args:
         namespace: Namespace of the node, such as ``/lab``; empty for none.
-        patience: Timeout for the discovery of the node and for its answers [s].
+        timeout: Timeout for the discovery of the node and for its answers [s].
 
     Attributes:
         config: Configuration of the remote cell.
@@ -72,16 +76,16 @@ class RosCell:
 
     is_remote = True
 
-    def __init__(self, namespace: str = "", patience: float = TIMEOUT) -> None:
+    def __init__(self, namespace: str = "", timeout: float = TIMEOUT) -> None:
         refuse_namespace(namespace)
         self._root = f"/{namespace.strip('/')}".rstrip("/")
-        self._timeout = patience
+        self._timeout = timeout
         try:
-            self._connect(patience / 2.0)
+            self._connect(timeout / 2.0)
         except TopicLost:
             # A new participant of Fast DDS sometimes misses endpoints. A second participant
             # usually finds them.
-            self._connect(patience)
+            self._connect(timeout)
 
     def _connect(self, timeout: float) -> None:
         self._link = NodeLink(name_of_own("cell_client"))
@@ -103,7 +107,9 @@ class RosCell:
         }
         self.targets = RemoteTargets(link, self._root, self._names, states.arms)
         self._motion: RemoteMotion | None = None
-        self._laws = RemoteLaws(link, self._root, config, states.arms, self.targets, self._timeout)
+        self._laws = RemoteControllets(
+            link, self._root, config, states.arms, self.targets, self._timeout
+        )
         states.wait_for_states(timeout)
 
     @property
@@ -123,12 +129,14 @@ class RosCell:
         """Return this cell, with its newest states. States at an earlier time are not stored."""
         return self
 
-    def laws_for(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
+    def controllets_for(
+        self, arms: Sequence[str], controllet_type: str, period: float
+    ) -> dict[str, str]:
         """Return the controllet of a type for each arm, and prepare to send targets to it.
 
         Args:
             arms: Names of the arms.
-            law: Type of the controllet.
+            controllet_type: Type of the controllet.
             period: Period of targets [s].
 
         Raises:
@@ -136,7 +144,7 @@ class RosCell:
                 targets stop, or the arm has no controllet to move to its start.
             UnknownName: If the cell has no such arm.
         """
-        laws = self._laws.choose(arms, law, period)
+        laws = self._laws.choose(arms, controllet_type, period)
         self.targets.offer(laws)
         self._motion = self._motion_of(arms)
         return laws
@@ -191,7 +199,7 @@ class RosCell:
             raise UnknownName("gripper of arm", arm, tuple(self._grippers))
         return self._grippers[arm]
 
-    def held(self) -> dict[str, str]:
+    def attached_objects(self) -> dict[str, str]:
         """Return no attached objects, because no topic reports them."""
         return {}
 
@@ -257,7 +265,7 @@ class RosCell:
         """
         self._laws.switch(activate, deactivate, strictness)
 
-    def move_to(self, goals: Mapping[str, ArrayLike]) -> MovePlan:
+    def move_to(self, goals: Mapping[str, ArrayLike]) -> MotionPlan:
         """Move to joint configurations without collision, by the node's trajectory actions.
 
         Args:
@@ -420,8 +428,8 @@ class RemoteWorld:
         link: Link to the node.
         root: Namespace of the cell.
         config: Configuration of the cell.
-        things: Topics of the object poses, by name.
-        patience: Timeout of answers [s].
+        objects: Topics of the object poses, by name.
+        timeout: Timeout of answers [s].
     """
 
     def __init__(
@@ -429,11 +437,11 @@ class RemoteWorld:
         link: NodeLink,
         root: str,
         config: CellConfig,
-        things: Mapping[str, LatestMessage],
-        patience: float,
+        objects: Mapping[str, LatestMessage],
+        timeout: float,
     ) -> None:
-        self._link, self._name, self._objects = link, f"{root}/set_entity_state", things
-        self._real, self._timeout = first_arm_without_simulation(config), patience
+        self._link, self._name, self._objects = link, f"{root}/set_entity_state", objects
+        self._real, self._timeout = first_arm_without_simulation(config), timeout
         if not self.refusal():
             link.offer(SetEntityState, self._name)
 
@@ -443,14 +451,14 @@ class RemoteWorld:
             return f"got {self._real}, allowed simulated arms"
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"
 
-    def ask_pose(self, object_name: str, pose: Pose) -> int:
+    def request_pose(self, object_name: str, pose: Pose) -> int:
         """Place an object at rest at a pose in the world, and wait until the node publishes it.
 
         Returns:
             0, a request number for :meth:`is_placed`.
 
         Raises:
-            SimulationRefused: If the pose is rejected; the message has the reason.
+            SimulationRejected: If the pose is rejected; the message has the reason.
             TopicLost: If the node does not answer.
         """
         request = SetEntityState.Request(entity=object_name)
@@ -458,12 +466,12 @@ class RemoteWorld:
         write_pose(request.state.pose, pose)
         answer = self._link.ask(self._name, request, self._timeout).result
         if answer.result != Result.RESULT_OK:
-            raise SimulationRefused(f"{object_name}: {answer.error_message}")
+            raise SimulationRejected(f"{object_name}: {answer.error_message}")
         topic, before = self._objects[object_name], self._objects[object_name].count
         if not self._link.until(lambda: topic.count > before + 1, self._timeout):
             raise TopicLost(f"{topic.name}: no message within {self._timeout:g} s")
         return 0
 
     def is_placed(self, object_name: str, number: int) -> bool:
-        """Return True, because :meth:`ask_pose` returns only when the object has its pose."""
+        """Return True, because :meth:`request_pose` returns only when the object has its pose."""
         return True

@@ -45,7 +45,7 @@ class ArmStatus(NamedTuple):
         refused: Number of targets that the node has rejected.
         refusal: Reason of the last rejection.
         received_at: Time of the newest message, CLOCK_MONOTONIC [s].
-        beginnings: Number of controllet activations on the arm so far; -1 while unknown.
+        activation_count: Number of controllet activations on the arm so far; -1 while unknown.
         hold_reason: Reason why the arm holds; empty while a controllet is active.
     """
 
@@ -55,7 +55,7 @@ class ArmStatus(NamedTuple):
     refused: int = 0
     refusal: str = ""
     received_at: float = -1e9
-    beginnings: int = -1
+    activation_count: int = -1
     hold_reason: str = ""
 
 
@@ -167,7 +167,10 @@ class NodeStatus:
         if fault and before[:3] != now[:3]:
             kind = Event[fault.upper()] if fault.upper() in Event.__members__ else Event.NOTICE
             self._remember(LoopEvent(kind, time.monotonic_ns(), arm, "", now.reason))
-        is_new = (before.hold_reason, before.beginnings) != (now.hold_reason, now.beginnings)
+        is_new = (before.hold_reason, before.activation_count) != (
+            now.hold_reason,
+            now.activation_count,
+        )
         if now.hold_reason and not fault and is_new:
             time_ns = time.monotonic_ns()
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
@@ -240,7 +243,7 @@ class CellStateSubscriber:
         missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
-    def row(self) -> NDArray[np.void]:
+    def latest_record(self) -> NDArray[np.void]:
         """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
@@ -268,7 +271,7 @@ class CellStateSubscriber:
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return the state of an arm; ``tau`` is the measured torque."""
-        row, index = self.row(), self._index[arm]
+        row, index = self.latest_record(), self._index[arm]
         n = self._arms[index].n_joints
         state = row["arms"][index]
         pose, wrench = self._poses[arm].message().pose, self._wrenches[arm].message().numbers

@@ -48,7 +48,7 @@ RECOVERY_SERVICE = "error_recovery"
 """Service of an arm that clears its fault."""
 
 
-class RemoteLaws:
+class RemoteControllets:
     """Client that switches controllets of a node, and checks that arms follow their targets.
 
     Args:
@@ -57,7 +57,7 @@ class RemoteLaws:
         config: Configuration of the cell.
         arms: States of the arms, by name.
         targets: Publisher of the arms' targets.
-        patience: Timeout of service answers [s].
+        timeout: Timeout of service answers [s].
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class RemoteLaws:
         config: CellConfig,
         arms: Mapping[str, RemoteArm],
         targets: RemoteTargets,
-        patience: float,
+        timeout: float,
     ) -> None:
-        self._link, self._root, self._config, self._timeout = link, root, config, patience
+        self._link, self._root, self._config, self._timeout = link, root, config, timeout
         self._arms, self._targets = arms, targets
         for kind, name in (
             (SwitchController, "controller_manager/switch_controller"),
@@ -82,12 +82,12 @@ class RemoteLaws:
         self._since, self._judged = 0.0, dict.fromkeys(arms, 0.0)
         self._refused = dict.fromkeys(arms, (0, 0))
 
-    def choose(self, arms: Sequence[str], law: str, period: float) -> dict[str, str]:
+    def choose(self, arms: Sequence[str], controllet_type: str, period: float) -> dict[str, str]:
         """Select the controllet of a type on each arm to receive targets; return names by arm.
 
         Args:
             arms: Names of the arms.
-            law: Type of the controllet.
+            controllet_type: Type of the controllet.
             period: Period of targets [s].
 
         Raises:
@@ -100,10 +100,11 @@ class RemoteLaws:
             if arm not in self._arms:
                 raise UnknownName(f"arm of {self._root}/{NODE}", arm, tuple(self._arms))
             own = [one for one in self._config.instances() if one.arms == (arm,)]
-            fitting = [one for one in own if one.type == law]
+            fitting = [one for one in own if one.type == controllet_type]
             if not fitting:
                 faults.append(
-                    f"controllets: {arm} has no controllet of type {law}. Add one to the cell"
+                    f"controllets: {arm} has no controllet of type {controllet_type}. Add one to "
+                    f"the cell"
                 )
             elif not (timeout := fitting[0].target_timeout):
                 faults.append(
@@ -263,16 +264,16 @@ class RemoteMotion:
     Args:
         link: Link to the node.
         root: Namespace of the cell.
-        laws: Name of the trajectory controllet, by arm.
+        controllets: Name of the trajectory controllet, by arm.
     """
 
-    def __init__(self, link: NodeLink, root: str, laws: Mapping[str, str]) -> None:
+    def __init__(self, link: NodeLink, root: str, controllets: Mapping[str, str]) -> None:
         self._link = link
         self._clients = {
             arm: ActionClient(
                 link.node, FollowJointTrajectory, f"{root}/{law}/follow_joint_trajectory"
             )
-            for arm, law in laws.items()
+            for arm, law in controllets.items()
         }
         self._signs = link.node.create_publisher(
             String, f"{root}/{HEARTBEAT_TOPIC}", QoSProfile(depth=1)

@@ -48,9 +48,9 @@ class Call(Generic[Answer]):
         request: Request message.
         read: Function that converts the response to the result of :meth:`poll`, which is not None;
             may raise an error.
-        patience: Timeout of the answer [s].
+        timeout: Timeout of the answer [s].
         again: Period of repeated requests [s]; 0 for no repetition.
-        most: Maximum number of repetitions.
+        max_repeats: Maximum number of repetitions.
 
     Thread: any.
     """
@@ -60,14 +60,14 @@ class Call(Generic[Answer]):
         client: Any,
         request: Any,
         read: Callable[[Any], Answer],
-        patience: float = 10.0,
+        timeout: float = 10.0,
         again: float = 0.0,
-        most: float = math.inf,
+        max_repeats: float = math.inf,
     ) -> None:
         self._client, self._request, self._read = client, request, read
-        self._again, self._left, self._timeout = again, most if again else 0, patience
+        self._again, self._left, self._timeout = again, max_repeats if again else 0, timeout
         self._next_call_time = time.monotonic() + again
-        self._deadline = time.monotonic() + patience
+        self._deadline = time.monotonic() + timeout
         self._futures = [client.call_async(request)]
 
     @property

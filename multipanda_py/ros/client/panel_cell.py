@@ -26,7 +26,7 @@ from multipanda_py.config.parameter_file import NODE
 from multipanda_py.exceptions import (
     ConfigurationError,
     LoopError,
-    NodeRefused,
+    NodeRejected,
     ParameterRejected,
     SwitchRejected,
     TargetRejected,
@@ -82,7 +82,7 @@ class NodeCell(Closeable):
         link: Node that subscribes and calls services.
         states: States that are received from the node.
 
-    Thread: one; :meth:`ask_hold` any.
+    Thread: one; :meth:`request_hold` any.
     """
 
     def __init__(self, namespace: str = "", config: CellConfig | None = None) -> None:
@@ -167,11 +167,11 @@ class NodeCell(Closeable):
         """Names of the active controllets, as last reported."""
         return self.states.status.active
 
-    def beginnings(self, arm: str) -> int:
+    def activation_count(self, arm: str) -> int:
         """Return the number of controllet activations on an arm, as last reported."""
-        return self.states.status.arms[arm].beginnings
+        return self.states.status.arms[arm].activation_count
 
-    def silence_reason(self) -> str:
+    def stall_reason(self) -> str:
         """Return a message if the node sends neither states nor diagnostics, else ""."""
         since = max(
             self.states.status.received_at, *(self.states.last_received(arm) for arm in self.arms)
@@ -197,9 +197,9 @@ class NodeCell(Closeable):
         ):
             raise LoopError(f"no message from the node for {NODE_TIMEOUT:g} s: it has ended")
 
-    def row(self) -> NDArray[np.void]:
+    def latest_record(self) -> NDArray[np.void]:
         """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
-        return self.states.row()
+        return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return the state of an arm, with measured torques."""
@@ -284,7 +284,7 @@ class NodeCell(Closeable):
         if pose is not None:
             self._sent.publish(self.state(arm), pose, frame)
 
-    def ask_switch(
+    def request_switch(
         self,
         activate: Sequence[str] = (),
         deactivate: Sequence[str] = (),
@@ -312,7 +312,7 @@ class NodeCell(Closeable):
         self._switches = [one for one in self._switches if not one.is_done] + [call]
         return call
 
-    def ask_hold(self, *, by: str = "") -> Call[object]:
+    def request_hold(self, *, by: str = "") -> Call[object]:
         """Request a hold of all arms at once, and repeat the request while it is unanswered."""
         call = self._stop_now()
         for switch in self._switches:
@@ -321,7 +321,7 @@ class NodeCell(Closeable):
                 switch.add_done_callback(self._stop_now)
         return call
 
-    def ask_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
+    def request_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
         """Request the recovery of one arm, or of all arms."""
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
@@ -340,9 +340,9 @@ class NodeCell(Closeable):
     def _take_back(self, arm: str) -> None:
         """Stop an arm whose new controllet may have received a target for the previous one."""
         status = self.states.status.arms[arm]
-        before, self._beginnings[arm] = self._beginnings[arm], status.beginnings
+        before, self._beginnings[arm] = self._beginnings[arm], status.activation_count
         law = self._by_name.get(status.owner)
-        if before == status.beginnings or law is None or "pose" not in law.channel_table:
+        if before == status.activation_count or law is None or "pose" not in law.channel_table:
             return
         if self._sent.has_just_published(arm):
             with contextlib.suppress(TargetRejected):
@@ -384,10 +384,10 @@ def _done(response: Any) -> object:
     """Check and return the answer of a service of type Trigger.
 
     Raises:
-        NodeRefused: If the node reports a failure.
+        NodeRejected: If the node reports a failure.
     """
     if not response.success:
-        raise NodeRefused(response.message)
+        raise NodeRejected(response.message)
     return response
 
 

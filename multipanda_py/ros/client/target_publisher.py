@@ -117,7 +117,9 @@ class TargetPublisher:
                 f"{arm}: target: {other!r:.60} moves the arm now. Try again later"
             )
         placed = self._frames.base_from(frame, arm) @ pose
-        check_pose(placed, state, self._gate, self._streams[arm].of(state.owner, 0, now))
+        check_pose(
+            placed, state, self._gate, self._streams[arm].for_activation(state.owner, 0, now)
+        )
         message = PoseStamped()
         message.header.frame_id = frame
         self._stamp(message, stamp)
@@ -237,13 +239,13 @@ class RemoteTargets:
         self._initial_counts: dict[tuple[str, str], int] = {}
         self._last: dict[str, float] = {}
 
-    def offer(self, laws: Mapping[str, str]) -> None:
+    def offer(self, controllets: Mapping[str, str]) -> None:
         """Create publishers for all channels of controllets.
 
         Args:
-            laws: Name of the controllet, by arm.
+            controllets: Name of the controllet, by arm.
         """
-        for arm, law in laws.items():
+        for arm, law in controllets.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
                 if channel.name in _KINDS and key not in self._publishers:

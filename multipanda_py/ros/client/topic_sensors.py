@@ -41,7 +41,7 @@ class TopicSensors:
     Args:
         topics: Topics by name of the observation, optionally with a maximum age [s]; by default
             :data:`MAX_MESSAGE_AGE`.
-        patience: Timeout of the first message of each topic [s].
+        timeout: Timeout of the first message of each topic [s].
 
     Attributes:
         images: Height and width of the images, by name [pixels].
@@ -55,7 +55,7 @@ class TopicSensors:
     """
 
     def __init__(
-        self, topics: Mapping[str, str | tuple[str, float]], patience: float = TIMEOUT
+        self, topics: Mapping[str, str | tuple[str, float]], timeout: float = TIMEOUT
     ) -> None:
         self._link = NodeLink(name_of_own("sensors"))
         self._latest: dict[str, LatestMessage] = {}
@@ -65,9 +65,9 @@ class TopicSensors:
         try:
             for name, topic in topics.items():
                 topic_name, stale = (topic, MAX_MESSAGE_AGE) if isinstance(topic, str) else topic
-                self._listen(name, topic_name, float(stale), patience)
+                self._listen(name, topic_name, float(stale), timeout)
             for name, received in self._latest.items():
-                self._hear_once(name, received, patience)
+                self._hear_once(name, received, timeout)
         except Exception:
             self._link.close()
             raise

@@ -20,7 +20,7 @@ from std_msgs.msg import Float64, Float64MultiArray
 from multipanda_py.exceptions import (
     ConfigurationError,
     MultipandaError,
-    SimulationRefused,
+    SimulationRejected,
     TargetRejected,
 )
 from multipanda_py.pose import Pose
@@ -82,11 +82,11 @@ def pose_in_world(frame: str, pose: Any) -> Pose:
         pose: Message ``geometry_msgs/Pose``.
 
     Raises:
-        SimulationRefused: If the message is in another frame.
+        SimulationRejected: If the message is in another frame.
         TargetRejected: If its content is not a valid pose.
     """
     if frame not in ("", WORLD):
-        raise SimulationRefused(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
+        raise SimulationRejected(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")
     position, orientation = pose.position, pose.orientation
     return Pose.from_quaternion(
         (position.x, position.y, position.z),

@@ -161,8 +161,8 @@ def until(
     since = time.monotonic()
     while (result := poll()) is None:
         waited = time.monotonic() - since
-        if waited > timeout or (waited > LOOP_TIMEOUT and cell.silence() > LOOP_TIMEOUT):
-            stall_reason = cell.silence_reason()
+        if waited > timeout or (waited > LOOP_TIMEOUT and cell.cycle_age() > LOOP_TIMEOUT):
+            stall_reason = cell.stall_reason()
             reason = f" ({stall_reason})" if stall_reason else ""
             raise LoopTimeout(
                 f"no answer to {description} within {waited:.1f} s{reason}; {give_up()}"

@@ -112,7 +112,7 @@ class Diagnostics:
             self._tick()
 
     def _count_beginnings(self) -> list[int]:
-        return [self._cell.beginnings(arm) for arm in self._cell.arms]
+        return [self._cell.activation_count(arm) for arm in self._cell.arms]
 
     def _check_gate(self) -> None:
         """Warn once that an arm lags behind its stream of targets."""
@@ -124,7 +124,7 @@ class Diagnostics:
                     self._node.get_logger().warning(news)
 
     def _check_loop(self) -> None:
-        reason = self._cell.silence_reason()
+        reason = self._cell.stall_reason()
         if bool(reason) == self._stuck:
             return
         self._stuck = bool(reason)
@@ -160,7 +160,7 @@ class Diagnostics:
         message.status += [
             self._controllet(spec)
             for spec in self._cell.specs
-            if spec.name in active and spec.law.report_names and not spec.is_hold
+            if spec.name in active and spec.controllet_class.report_names and not spec.is_hold
         ]
         return message
 
@@ -175,7 +175,7 @@ class Diagnostics:
             summary = f"{worry}; {self._consequence()}"
         if taken := self._node.guard.taken_twice:
             level, summary = DiagnosticStatus.WARN, f"{taken}: another node has the same name"
-        if reason := cell.silence_reason():
+        if reason := cell.stall_reason():
             paused = cell.world.is_paused
             level = DiagnosticStatus.WARN if paused else DiagnosticStatus.ERROR
             summary = f"{reason}; targets are rejected"
@@ -196,8 +196,8 @@ class Diagnostics:
             "time": worry or ("/clock" if self._clock.comes_from_topic else "system"),
             "real-time factor": f"{measured.real_time_factor:.3f}",
             "target messages [1/s]": f"{per_second:.1f}",
-            "since newest cycle [ms]": f"{cell.silence() * 1e3:.1f}",
-            "withdrawn requests": _listed(cell.withdrawn) or "0",
+            "since newest cycle [ms]": f"{cell.cycle_age() * 1e3:.1f}",
+            "withdrawn requests": _listed(cell.cancelled) or "0",
             "exceptions in callbacks": _listed(self._node.guard.caught) or "0",
             "last exception": self._node.guard.last,
             "rejected switches": str(cell.rejected["switch"]),
@@ -231,8 +231,8 @@ class Diagnostics:
         values = {
             "node": self._node.get_fully_qualified_name(),
             "owner": state.owner,
-            "beginnings": str(self._cell.beginnings(arm)),
-            "takes laws": "no: it is inactive" if self._cell.is_resting(arm) else "yes",
+            "beginnings": str(self._cell.activation_count(arm)),
+            "takes laws": "no: it is inactive" if self._cell.is_inactive(arm) else "yes",
             "fault": state.fault or "none",
             "reason": self.faults[arm].text if state.fault and arm in self.faults else "",
             "hold reason": self._holds.reason(arm) if self._is_hold(state.owner) else "",

@@ -78,7 +78,7 @@ class HeartbeatMonitor:
         """
         # The measured pose would make an arm on a trajectory return to where it was at this time.
         with contextlib.suppress(TargetRejected):
-            return self._cell.follow(arm, [])
+            return self._cell.follow_trajectory(arm, [])
         here = self._cell.state(arm).q
         for target in ({"pose": self._cell.pose(arm)}, {"q": here}):
             with contextlib.suppress(TargetRejected):

@@ -197,17 +197,17 @@ class LifeCycle:
         Arms that already reject controllets are included. If an earlier request timed out, their
         controllets may still be active.
         """
-        self._rested |= {arm for arm in cell.arms if not cell.is_resting(arm)}
-        pending = cell.ask_rest(*cell.arms, by=SUBJECT)
+        self._rested |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
+        pending = cell.request_inactive(*cell.arms, by=SUBJECT)
         while pending.poll() is None:
             yield
 
     def _activate(self, cell: Cell) -> Work:
         """Let arms accept controllets again and activate the previous ones, or change nothing."""
         for arm in self._rested:
-            cell.wake(arm)
+            cell.activate_arm(arm)
         try:
-            pending = cell.ask_switch(self._laws, (), Strictness.AUTO, by=SUBJECT)
+            pending = cell.request_switch(self._laws, (), Strictness.AUTO, by=SUBJECT)
             while pending.poll() is None:
                 yield
         except MultipandaError:

@@ -308,7 +308,8 @@ def _serve(
     cell = Cell(cell_config(node, folders_of(arguments), sections_of_others(arguments)))
     with contextlib.ExitStack() as ends:
         ends.callback(cell.close)
-        cell.beat_by_hand()  # Callbacks send the heartbeats, so that a blocked node is noticed.
+        # Callbacks send the heartbeats, so that a blocked node is noticed.
+        cell.manual_heartbeat()
         with signals.interruptible():
             cell.start()
             check_name_conflicts(node, cell.arms)
@@ -359,7 +360,7 @@ def _renewed(
 ) -> MultimodeController:
     """Recreate the participant with all interfaces of a cell; its arms hold meanwhile."""
     with contextlib.suppress(MultipandaError):  # A blocked loop does not answer.
-        cell.ask_hold(by="the self-check of the node")
+        cell.request_hold(by="the self-check of the node")
     started = time.monotonic()
     life.node.answers.close("the participant is recreated")
     serving.nodes.append(life.node)

@@ -222,13 +222,13 @@ def _robot_node(main: GuardedNode, cell: Cell, arm: str) -> GuardedNode:
 def _change(cell: Cell, arm: str, requested: dict[str, Any]) -> Change:
     """Send new settings to a robot. Return the reason of a rejection, or an empty string."""
     try:
-        request = cell.ask_robot_settings(arm, **requested)
+        request = cell.request_robot_settings(arm, **requested)
         yield from until(
             cell,
-            lambda: cell.settings_answer(request) or None,
+            lambda: cell.settings_done(request) or None,
             f"the settings of {arm}",
             SETTINGS_TIMEOUT,
-            lambda: cell.withdraw_settings(request),
+            lambda: cell.cancel_settings(request),
         )
     except (SettingsRejected, LoopTimeout) as error:
         return str(error)

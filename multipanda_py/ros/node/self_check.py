@@ -143,7 +143,8 @@ class SelfCheck:
         cell: Cell of the node.
         args: Command line, which may have security options of the middleware.
 
-    Thread: its own; :meth:`serve`, :meth:`beat`, :meth:`pause`, :meth:`renew` and :meth:`close`
+    Thread: its own; :meth:`serve`, :meth:`send_heartbeat`, :meth:`pause`, :meth:`renew` and
+        :meth:`close`
     belong to main, which creates it.
     """
 
@@ -173,7 +174,7 @@ class SelfCheck:
         """Send a heartbeat to the loop if the node is responsive. Thread: executor."""
         self._state.served()
         if not self._guard.unresponsive:
-            self._cell.beat()
+            self._cell.send_heartbeat()
 
     def pause(self) -> None:
         """Suspend the check, because no callback runs until the next heartbeat."""

@@ -34,7 +34,7 @@ from multipanda_py.config.parameter_file import (
     sections,
     with_sections,
 )
-from multipanda_py.exceptions import ConfigurationError, FileRefused
+from multipanda_py.exceptions import ConfigurationError, FileRejected
 from multipanda_py.files import MAX_TEXT_SIZE, check_regular, fault_of, read_text
 from multipanda_py.realtime.system.dds import discovery_hint
 from multipanda_py.ros.client.node_link import REPEAT_PERIOD, Call, NodeLink
@@ -151,7 +151,7 @@ def unreadable_files(args: Sequence[str]) -> list[str]:
         if option == "--params-file":
             try:
                 check_regular(path, MAX_TEXT_SIZE)
-            except FileRefused as error:
+            except FileRejected as error:
                 faults.append(f"{path}: cannot be read: {error.strerror}")
             except OSError:
                 continue

@@ -42,7 +42,7 @@ class RecoveryServices:
     def recover(self, arms: Sequence[str], request: Any, response: Any) -> Work:
         """Recover arms and fill in the response, as a generator that waits for the loop."""
         try:
-            pending = self._cell.ask_recovery(arms)
+            pending = self._cell.request_recovery(arms)
             while pending.poll() is None:
                 yield
             response.success = True
@@ -74,13 +74,13 @@ class TareServices:
     def _tare(self, arm: str, undo: bool, request: Any, response: Any) -> Work:
         cell = self._cell
         try:
-            pending = cell.ask_tare(arm, undo=undo)
+            pending = cell.request_tare(arm, undo=undo)
             offset = yield from until(
                 cell,
-                lambda: cell.tare_answer(pending),
+                lambda: cell.tare_result(pending),
                 f"the tare of {arm}",
                 TARE_TIMEOUT,
-                lambda: cell.withdraw_tare(pending),
+                lambda: cell.cancel_tare(pending),
             )
             numbers = ", ".join(f"{value:.2f}" for value in offset)
             response.success = True
@@ -135,7 +135,7 @@ class Stop:
     def handle(self, request: Any, response: Any) -> Work:
         """Request a hold of all arms and answer, as a generator that waits for the loop."""
         try:
-            pending, requested_at = self._cell.ask_hold(by=self._by), time.monotonic()
+            pending, requested_at = self._cell.request_hold(by=self._by), time.monotonic()
             while (result := pending.poll()) is None:
                 if time.monotonic() - requested_at < TIMEOUT:
                     time.sleep(POLL_PERIOD)
@@ -182,19 +182,19 @@ class HoldingServices:
     def _change(self, arm: str, name: str, request: Any, response: Any) -> Work:
         cell = self._cell
         try:
-            pending = cell.ask_attach(arm) if name == "attach" else cell.ask_detach(arm)
+            pending = cell.request_attach(arm) if name == "attach" else cell.request_detach(arm)
             yield from until(
                 cell,
-                lambda: cell.holding_answer(pending) or None,
+                lambda: cell.attachment_done(pending) or None,
                 f"{name} of {arm}",
                 HOLDING_TIMEOUT,
-                lambda: cell.withdraw_holding(pending),
+                lambda: cell.cancel_attachment(pending),
             )
             response.success = True
             response.message = (
-                f"{arm} holds {pending.thing}, which is now part of its gripper"
+                f"{arm} holds {pending.object_name}, which is now part of its gripper"
                 if name == "attach"
-                else f"{arm} has detached {pending.thing or 'nothing'}"
+                else f"{arm} has detached {pending.object_name or 'nothing'}"
             )
         except MultipandaError as error:
             response.success, response.message = False, str(error)

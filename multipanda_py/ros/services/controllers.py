@@ -236,7 +236,7 @@ class ControllerManager:
             ]
             if selected and rule != Strictness.BEST_EFFORT:
                 raise SwitchRejected("; ".join(selected))
-            pending = self._cell.ask_switch(
+            pending = self._cell.request_switch(
                 self._full(request.activate_controllers),
                 self._full(request.deactivate_controllers),
                 rule,
@@ -407,7 +407,7 @@ class HardwareServices:
             if desired == "active":
                 yield from self._activate(arm)
             elif desired == "inactive":
-                pending = self._cell.ask_rest(arm, by=self._name)
+                pending = self._cell.request_inactive(arm, by=self._name)
                 while pending.poll() is None:
                     yield
             else:
@@ -423,8 +423,8 @@ class HardwareServices:
         response.state = self._state(arm) if arm in self._arms else State()
 
     def _activate(self, arm: str) -> Work:
-        self._cell.wake(arm)
-        pending, since = self._cell.ask_recovery([arm]), time.monotonic()
+        self._cell.activate_arm(arm)
+        pending, since = self._cell.request_recovery([arm]), time.monotonic()
         while pending.poll() is None:
             if time.monotonic() - since > ACTIVATION_TIMEOUT:
                 raise SwitchRejected(
@@ -448,14 +448,14 @@ class HardwareServices:
         return component
 
     def _state(self, arm: str) -> State:
-        is_active = not (self._cell.is_resting(arm) or self._cell.state(arm).fault)
+        is_active = not (self._cell.is_inactive(arm) or self._cell.state(arm).fault)
         number = State.PRIMARY_STATE_ACTIVE if is_active else State.PRIMARY_STATE_INACTIVE
         return State(id=number, label=_LABELS[number])
 
     def _taken(self, arm: str) -> Iterator[HardwareInterface]:
         """Yield the joints' command interfaces; those that the owner commands are claimed."""
         state = self._cell.state(arm)
-        is_available = not (state.fault or self._cell.is_resting(arm))
+        is_available = not (state.fault or self._cell.is_inactive(arm))
         for joint in self._cell.descriptions[arm].joint_names:
             for kind in self._commands[arm]:
                 is_claimed = bool(state.owner) and kind == state.interface

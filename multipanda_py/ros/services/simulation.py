@@ -18,12 +18,12 @@ from simulation_interfaces.srv import (
 )
 
 from multipanda_py.cell import Cell
-from multipanda_py.cell.scene_editor import SCENE_CHANGE_TIMEOUT, EntryRequest
+from multipanda_py.cell.scene_editor import SCENE_CHANGE_TIMEOUT, SceneChangeRequest
 from multipanda_py.config.describe import movable_objects
 from multipanda_py.exceptions import (
     LoopTimeout,
     MultipandaError,
-    SimulationRefused,
+    SimulationRejected,
     TargetRejected,
     UnknownName,
 )
@@ -93,8 +93,8 @@ class SimulationServices:
 
     def _step(self, request: Any, response: Any) -> Work:
         try:
-            goal = self._world.ask_steps(request.steps)
-        except SimulationRefused as error:
+            goal = self._world.request_steps(request.steps)
+        except SimulationRejected as error:
             refuse(response.result, Result.RESULT_INCORRECT_STATE, error)
             return
         yield from self._wait(goal, response.result)
@@ -136,7 +136,9 @@ class SimulationServices:
             speed, spin = request.state.twist.linear, request.state.twist.angular
             # MuJoCo expects the angular velocity of a free body along the axes of that body.
             own = target.rotation.T @ (spin.x, spin.y, spin.z)
-            pending = cell.ask_move(request.entity, target, (speed.x, speed.y, speed.z, *own))
+            pending = cell.request_object_pose(
+                request.entity, target, (speed.x, speed.y, speed.z, *own)
+            )
             yield from until_entered(cell, pending)
         except UnknownName as error:
             refuse(result, Result.RESULT_NOT_FOUND, error)
@@ -159,20 +161,20 @@ def refuse(result: Any, code: int, error: Exception) -> None:
     result.result, result.error_message = code, str(error)
 
 
-def until_entered(cell: Cell, request: EntryRequest) -> Work:
+def until_entered(cell: Cell, request: SceneChangeRequest) -> Work:
     """Wait for the answer of the loop to a request to move, spawn or delete an object.
 
     Raises:
-        SimulationRefused: If the loop rejects the request.
+        SimulationRejected: If the loop rejects the request.
         LoopTimeout: If the loop does not answer in time.
     """
     yield from until(
         cell,
-        lambda: cell.entry_answer(request) or None,
-        f"the request for {request.thing}",
+        lambda: cell.scene_change_done(request) or None,
+        f"the request for {request.object_name}",
         # A paused loop runs no cycles, but answers within this timeout as well.
         SCENE_CHANGE_TIMEOUT,
-        lambda: cell.withdraw_entry(request),
+        lambda: cell.cancel_scene_change(request),
     )
 
 
@@ -209,14 +211,14 @@ class SpawnServices:
             obj = self._choose(request)
             header = request.initial_pose.header
             pose = pose_in_world(header.frame_id, request.initial_pose.pose)
-            yield from until_entered(self._cell, self._cell.ask_spawn(obj, pose))
+            yield from until_entered(self._cell, self._cell.request_spawn(obj, pose))
         except _Refused as error:
             refuse(result, error.code, error)
         except UnknownName as error:
             refuse(result, Result.RESULT_NOT_FOUND, error)
         except LoopTimeout as error:
             refuse(result, Result.RESULT_OPERATION_FAILED, error)
-        except (SimulationRefused, TargetRejected) as error:
+        except (SimulationRejected, TargetRejected) as error:
             refuse(result, SpawnEntity.Response.INVALID_POSE, error)
         else:
             result.result, response.entity_name = Result.RESULT_OK, obj
@@ -224,13 +226,13 @@ class SpawnServices:
     def _delete(self, request: Any, response: Any) -> Work:
         result = response.result
         try:
-            yield from until_entered(self._cell, self._cell.ask_remove(request.entity))
+            yield from until_entered(self._cell, self._cell.request_delete(request.entity))
         except UnknownName as error:
             refuse(result, Result.RESULT_NOT_FOUND, error)
         except LoopTimeout as error:
             refuse(result, Result.RESULT_OPERATION_FAILED, error)
-        except SimulationRefused as error:
-            is_absent = request.entity in self._cell.absent
+        except SimulationRejected as error:
+            is_absent = request.entity in self._cell.spawnable
             code = Result.RESULT_NOT_FOUND if is_absent else Result.RESULT_INCORRECT_STATE
             refuse(result, code, error)
         else:
@@ -267,9 +269,9 @@ class SpawnServices:
                 f"name: got {request.name!r:.60}, allowed {obj}, as in the cell file. Use "
                 "that name or set allow_renaming",
             )
-        if obj in self._cell.absent:
+        if obj in self._cell.spawnable:
             return obj
-        other = self._cell.absent_like(obj) if may_rename else ""
+        other = self._cell.spawnable_like(obj) if may_rename else ""
         if not other:
             like = (
                 "no similar object is absent" if may_rename else "set allow_renaming for another"
@@ -286,7 +288,7 @@ class SpawnServices:
             response.result.error_message = (
                 f"sources: got {unknown:.200}, allowed none; the cell is the only source"
             )
-        for name in self._cell.absent:
+        for name in self._cell.spawnable:
             obj = self._cell.config.objects[name]
             item = Spawnable(description=f"{obj.shape} of {obj.mass:g} kg")
             getattr(item, "entity_resource", item).uri = name

@@ -203,7 +203,7 @@ class TaskServices:
         try:
             yield from self._checked(runner)
             if not self._called_off and runner.task.controllet not in self._cell.active:
-                pending = self._cell.ask_switch(
+                pending = self._cell.request_switch(
                     [runner.task.controllet], (), Strictness.FORCE_AUTO, SWITCH_TIMEOUT,
                     f"task {runner.task.name}",
                 )  # fmt: skip
@@ -262,7 +262,7 @@ class TaskServices:
         """
         if self._is_starting:
             self._called_off = reason
-            pending = self._cell.ask_hold(by=f"the end of a task: {reason}")
+            pending = self._cell.request_hold(by=f"the end of a task: {reason}")
             while pending.poll() is None:
                 yield
             return "not started; every arm holds"

@@ -243,7 +243,7 @@ class _Follower:
         if len(parts) == 1:
             self._cell.set_channel(self._arms[0], TRAJECTORY.name, parts[0])
         else:
-            self._cell.follow_together(self._name, dict(zip(self._arms, parts)))
+            self._cell.follow_trajectories(self._name, dict(zip(self._arms, parts)))
 
     def _owners(self) -> str:
         return ", ".join(
@@ -289,7 +289,7 @@ class _Follower:
             goal.number = motions
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
-            reason = self._cell.ended_by(self._name, goal.accepted_at)
+            reason = self._cell.abort_reason(self._name, goal.accepted_at)
             by = f"by {reason or 'the loop; see its events'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
@@ -302,7 +302,7 @@ class _Follower:
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
         elif state is MotionState.RUNNING:
-            if not self._cell.silence_reason():  # Feedback of a stalled loop would be outdated.
+            if not self._cell.stall_reason():  # Feedback of a stalled loop would be outdated.
                 self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)

@@ -35,7 +35,7 @@ from multipanda_py.config.parameter_file import CAMERA_NODE
 from multipanda_py.config.sections import CameraConfig
 from multipanda_py.exceptions import MultipandaError
 from multipanda_py.pose import quaternion_from_rotation
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.realtime.system.child_process import end_of_input, leave, read_data
 from multipanda_py.realtime.system.dds import announce_without_types, keep_own_memory_private
 from multipanda_py.ros.node.clock import NodeClock
@@ -190,7 +190,7 @@ def main() -> int:
     )  # fmt: skip
     keep_own_memory_private()
     try:
-        _send(node, config, RowFollower(config, int(sys.argv[1])), ended)
+        _send(node, config, RecordFollower(config, int(sys.argv[1])), ended)
     except MultipandaError as error:
         node.get_logger().warning(f"no images of the scene: {error}")
     node.destroy_node()
@@ -199,7 +199,7 @@ def main() -> int:
 
 
 def _send(
-    node: rclpy.node.Node, config: CellConfig, follower: RowFollower, ended: threading.Event
+    node: rclpy.node.Node, config: CellConfig, follower: RecordFollower, ended: threading.Event
 ) -> None:
     """Render and publish whenever a camera is due.
 

@@ -285,9 +285,9 @@ def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
 class Introspection:
     """Publisher of named values, and of their names when these change.
 
-    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of ``<arm>/law/...`` (the
-    controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
-    :meth:`.RowFollower.terms`.
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of
+    ``<arm>/controllet_class/...`` (the controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...``
+    and ``<arm>/bounds/...``; see :meth:`.RecordFollower.terms`.
     ``<arm>/tau_ext/...`` is the external torque. ``<controllet>/<report>`` are reports of active
     controllets. ``loop/...`` are lateness and computation time of the cycle.
 
@@ -301,8 +301,8 @@ class Introspection:
 
     def __init__(self, node: Node, cell: Cell) -> None:
         self._cell, self._pace = cell, Pace(cell.config.cell.introspection_rate)
-        self._follower = cell.follow_rows()
-        self._reporting = [spec for spec in cell.specs if spec.law.report_names]
+        self._follower = cell.follow_records()
+        self._reporting = [spec for spec in cell.specs if spec.controllet_class.report_names]
         self._joints = {
             arm: [joint.name for joint in description.robot.joints]
             for arm, description in cell.descriptions.items()
@@ -350,7 +350,7 @@ class Introspection:
         for spec in self._reporting:
             if spec.name in active:
                 values = row["reports"][spec.index].tolist()
-                for title, value in zip(spec.law.report_names, values):
+                for title, value in zip(spec.controllet_class.report_names, values):
                     numbers[f"{spec.name}/{title}"] = value
         numbers["loop/lateness [us]"] = 1e-3 * float(row["wake_ns"] - row["deadline_ns"])
         numbers["loop/compute [us]"] = 1e-3 * float(row["compute_ns"])
@@ -375,7 +375,7 @@ class SceneCameras:
         self.process: subprocess.Popen[bytes] | None = None
         if not cell.config.cameras:
             return
-        fd = cell.mailbox_fd
+        fd = cell.shared_memory_fd
         process = self.process = subprocess.Popen(
             module_command("multipanda_py.ros.topics.camera_node", str(fd), node.get_namespace()),
             stdin=subprocess.PIPE, pass_fds=(fd,), preexec_fn=end_with_parent,

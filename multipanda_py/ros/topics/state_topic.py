@@ -110,7 +110,7 @@ class FreshStates:
 
     def poll(self) -> Fresh | None:
         """Return the new states since the last call, or None if there is no new measurement."""
-        row = self._cell.row()
+        row = self._cell.latest_record()
         sensed = row["arms"]["state_cycle_ns"].tolist()
         # All times are zero if no robot wakes the loop. Each cycle then has a new state of every
         # arm.
@@ -171,7 +171,7 @@ class SimClock:
         every(node, 1.0 / rate, self._tick)
 
     def _tick(self) -> None:
-        row = self._cell.row()
+        row = self._cell.latest_record()
         if int(row["cycle"]) != self._cycle:
             self._cycle = int(row["cycle"])
             sec, nanosec = world_time(row)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.actuators.operation_modes import BeyondStops
@@ -88,7 +88,7 @@ class ActuatorCommandDispatcher:
         is_new = ~np.isnan(command[1:]) & ((command[1:] != before[1:]) | changed)
         self._commands = command.copy()
         if changed.any():
-            self._joints.sense(q, dq)
+            self._joints.set_link_state(q, dq)
             self._change(np.flatnonzero(changed))
             self._update_masks()
         is_new &= self.actuator_commanded & ~self.direct
@@ -122,7 +122,7 @@ class ActuatorCommandDispatcher:
         for mode, joints in by_mode.items():
             try:
                 self._joints.set_mode(mode, joints)
-            except ActuatorRefused as error:
+            except ActuatorRejected as error:
                 self.refused[joints[0]] = str(error)
                 self._commands[0, joints], self._commands[1:, joints] = (
                     CONTROLLET_TORQUE_MODE,
@@ -184,7 +184,7 @@ class ActuatorCommandDispatcher:
         for name, at in result.items():
             try:
                 self._joints.command(name, values[name], at)
-            except ActuatorRefused as error:
+            except ActuatorRejected as error:
                 self.refused[at[0]] = str(error)
         if result:
             beyond, known = self._joints.beyond_stops(), {*self._reported_beyond}

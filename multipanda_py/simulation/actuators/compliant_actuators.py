@@ -233,7 +233,7 @@ class Awas2(Actuator[Awas2Params]):
         lever = self._lever = self.of["lever"]
         high = self.preset_high
         for joint in np.flatnonzero(high >= lever):
-            raise self.refused(
+            raise self.rejected(
                 f"preset_high of joint {joint + 1}: got {high[joint]:g} m, allowed less than the "
                 f"lever length {lever[joint]:g} m"
             )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.actuator import ElasticTorque, finite_numbers
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.robots.actuated_joints import (
     COMMAND_ALIASES,
     COMMANDS,
@@ -31,7 +31,7 @@ class Commands:
 
     Attributes:
         values: Commands by name, (n,) each.
-        refused: Number of rejected commands and mode changes.
+        rejected: Number of rejected commands and mode changes.
 
     Thread: control.
     """
@@ -41,7 +41,7 @@ class Commands:
         self.values: dict[str, Vector] = {name: np.zeros(springs.n_joints) for name in COMMANDS}
         self.values["stiffness_preset"][:] = springs.preset_low
         self.values["reference_2"][:] = np.where(springs.is_antagonistic, 0.0, springs.preset_low)
-        self.refused = 0
+        self.rejected = 0
 
     def receive(
         self,
@@ -59,13 +59,13 @@ class Commands:
             modes: Operation modes of all joints.
 
         Raises:
-            ActuatorRefused: If a joint's mode does not accept the command or a value is invalid.
-                The previous command stays, and ``refused`` increases.
+            ActuatorRejected: If a joint's mode does not accept the command or a value is invalid.
+                The previous command stays, and ``rejected`` increases.
         """
         try:
             name, at, numbers = self._checked(name, values, joints, modes)
-        except ActuatorRefused:
-            self.refused += 1
+        except ActuatorRejected:
+            self.rejected += 1
             raise
         self.values[name][at] = numbers
         return name, at
@@ -77,7 +77,7 @@ class Commands:
             values: Presets, one number or (n,) [rad or m].
 
         Raises:
-            ActuatorRefused: If a preset is not finite or out of range.
+            ActuatorRejected: If a preset is not finite or out of range.
         """
         n, springs = self._springs.n_joints, self._springs
         numbers = finite_numbers("stiffness_preset", values, n)
@@ -93,20 +93,20 @@ class Commands:
     ) -> tuple[str, NDArray[np.intp], Vector]:
         name = COMMAND_ALIASES.get(name, name) if isinstance(name, str) else name
         if not isinstance(name, str) or name not in self.values:
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"command: got {name!r:.40}, allowed {', '.join((*COMMANDS, *COMMAND_ALIASES))}"
             )
         at = joints_of(joints, self._springs.n_joints)
         for joint in at.tolist():
             if name not in modes[joint].commands:
                 taken = " and ".join(modes[joint].commands)
-                raise ActuatorRefused(
+                raise ActuatorRejected(
                     f"{name}: joint {joint + 1} is in mode {modes[joint]:d} "
                     f"({modes[joint].name.lower()}), which takes {taken}"
                 )
         numbers = finite_numbers(name, values, len(at))
         for index in np.flatnonzero(np.abs(numbers) > MAX_COMMAND):
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"{name} of joint {at[index] + 1}: got {numbers[index]:g}, allowed "
                 f"{-MAX_COMMAND:g} to {MAX_COMMAND:g}"
             )
@@ -129,7 +129,7 @@ class Commands:
         if name == "reference_2":
             bounded = bounded & ~springs.is_antagonistic[at]
         for index in np.flatnonzero(bounded & ((values < low) | (values > high))):
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"{name} of joint {at[index] + 1}: got {values[index]:g}, allowed {low[index]:g} "
                 f"to {high[index]:g} {springs.preset_units[at[index]]}"
             )
@@ -143,7 +143,7 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
         n_joints: Number of joints.
 
     Raises:
-        ActuatorRefused: If an index is invalid.
+        ActuatorRejected: If an index is invalid.
     """
     if joints is None:
         return np.arange(n_joints)
@@ -151,12 +151,12 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
     try:
         at = np.atleast_1d(np.asarray(joints))
     except ValueError:  # NumPy rejects lists of different lengths.
-        raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}") from None
+        raise ActuatorRejected(f"joints: got {joints!r:.60}, {allowed}") from None
     if at.size and (at.dtype.kind not in "iu" or at.ndim > 1):
-        raise ActuatorRefused(f"joints: got {joints!r:.60}, {allowed}")
+        raise ActuatorRejected(f"joints: got {joints!r:.60}, {allowed}")
     for joint in at:
         if not 0 <= joint < n_joints:
-            raise ActuatorRefused(f"joints: got {joint}, {allowed}")
+            raise ActuatorRejected(f"joints: got {joint}, {allowed}")
     return at.astype(np.intp)
 
 
@@ -184,11 +184,11 @@ class Readings:
     def n_joints(self) -> int:
         return self.springs.n_joints
 
-    def look(self) -> None:
-        """Evaluate springs and motors at the current state, for a call of :meth:`as_stepped`."""
+    def evaluate(self) -> None:
+        """Evaluate springs and motors at the current state, for a call of :meth:`last_step`."""
         self.flow.evaluate()
 
-    def as_stepped(self) -> Matrix:
+    def last_step(self) -> Matrix:
         """Return the state after the last step, without a new evaluation.
 
         Returns:
@@ -309,7 +309,7 @@ def motors_for(
         preset: Preset for joints that had no springs before, (n,).
 
     Raises:
-        ActuatorRefused: If springs cannot exert the torque of a link.
+        ActuatorRejected: If springs cannot exert the torque of a link.
     """
     before = now.modes or tuple(modes)
     elastic = np.array([not mode.is_rigid for mode in modes])
@@ -355,7 +355,7 @@ def commands_for(
             motors, (2, 3, n).
 
     Raises:
-        ActuatorRefused: If a link controller without proportional gain would have to exert a
+        ActuatorRejected: If a link controller without proportional gain would have to exert a
             torque.
     """
     before = now.modes or (OperationMode.LINK_TORQUE,) * len(modes)
@@ -366,7 +366,7 @@ def commands_for(
     aim = np.where(had_pid, now.aim, reference_under_load(theta, torque + d[1:] * dtheta, p[1:]))
     for joint, mode in enumerate(modes):
         if mode is OperationMode.LINK_PID and p[0, joint] == 0.0 and now.torque[joint] != 0.0:
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"mode 1 (link_pid): joint {joint + 1} carries {now.torque[joint]:.4g} Nm, but "
                 "its controller has p = 0. Use p above 0, or switch while there is no torque"
             )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import whole_number
-from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.exceptions import ActuatorRejected, BackendError
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.integrator import (
     MAX_SUBSTEPS,
@@ -125,8 +125,9 @@ class CompliantJoints(CommandedJoints):
     the springs.
 
     The second half kick uses r of the next step. The caller that steps the world must therefore
-    add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`inner` is
-    1. Without it vibrations gain energy. Here r excludes the joints' own damping.
+    add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where
+    :attr:`is_substepped` is 1. Without it vibrations gain energy. Here r excludes the joints' own
+    damping.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
@@ -141,11 +142,11 @@ class CompliantJoints(CommandedJoints):
 
     Attributes:
         scheme: Integration scheme, as given.
-        complaint: Message about the loss of accuracy in the last step, or an empty text.
-        unheld: Number of steps with a complaint.
+        accuracy_warning: Message about the loss of accuracy in the last step, or an empty text.
+        n_inaccurate: Number of steps with a complaint.
 
     Raises:
-        ActuatorRefused: If arguments do not fit together.
+        ActuatorRejected: If arguments do not fit together.
 
     Thread: control.
     """
@@ -162,12 +163,12 @@ class CompliantJoints(CommandedJoints):
         most_substeps: int = MAX_SUBSTEPS,
     ) -> None:
         if scheme not in SCHEMES:
-            raise ActuatorRefused(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
+            raise ActuatorRejected(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
         self._max_substeps = whole_number("most_substeps", most_substeps)
         n_joints = whole_number("joints", n_joints)
         self._slow, self.scheme = QuasiStaticTerm.zero(n_joints), scheme
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)
-        self.complaint, self.unheld = "", 0
+        self.accuracy_warning, self.n_inaccurate = "", 0
         self._empty, self._velocity = np.zeros(n_joints), np.zeros(n_joints)
         self._torque, self._shift = np.zeros(n_joints), np.zeros(n_joints)
 
@@ -184,7 +185,7 @@ class CompliantJoints(CommandedJoints):
             preset: Stiffness preset, one number or (n,); the last commanded one by default.
 
         Raises:
-            ActuatorRefused: If a number is not finite or out of range, or springs cannot exert
+            ActuatorRejected: If a number is not finite or out of range, or springs cannot exert
                 such a torque. Nothing changes then.
         """
         super().reset(q, torque, preset)
@@ -215,11 +216,11 @@ class CompliantJoints(CommandedJoints):
             Effect on the joints, in arrays that the next call overwrites.
 
         Raises:
-            ActuatorRefused: If the step length is not positive and finite.
+            ActuatorRejected: If the step length is not positive and finite.
             BackendError: If the result is not finite. Both errors leave the motors unchanged.
         """
         if not 0.0 < duration < math.inf:
-            raise ActuatorRefused(f"step: got {duration!r:.40}, allowed more than 0 s")
+            raise ActuatorRejected(f"step: got {duration!r:.40}, allowed more than 0 s")
         flow, damping = self.flow, self._empty if damping is None else damping
         before = flow.state.copy()
         flow.x[0], flow.v[0] = q, dq
@@ -257,9 +258,9 @@ class CompliantJoints(CommandedJoints):
         )
         if self.springs.are_damped:
             equations.set_damping(plan.damper_scale * own)
-        self._damper_scale, self.complaint = plan.damper_scale, plan.accuracy_warning
-        self.unheld += bool(plan.accuracy_warning)
-        self._slow.update(flow.v[0], self._velocity, rest, self.inner, duration)
+        self._damper_scale, self.accuracy_warning = plan.damper_scale, plan.accuracy_warning
+        self.n_inaccurate += bool(plan.accuracy_warning)
+        self._slow.update(flow.v[0], self._velocity, rest, self.is_substepped, duration)
         slow = self._slow.acceleration
         equations.set_links(
             compliance,
@@ -276,26 +277,26 @@ class CompliantJoints(CommandedJoints):
         np.subtract(flow.x[0], q, out=self._shift)
         self._shift -= duration * flow.v[0]
         self._velocity[:] = flow.v[0]
-        self._shift *= self.inner
+        self._shift *= self.is_substepped
         np.divide(flow.impulse, duration, out=self._torque)
         self._torque -= damping * self._shift / duration
 
-    def complain(self, what: str) -> None:
+    def set_warning(self, message: str) -> None:
         """Report a loss of accuracy in the last step; only the first message of a step is stored.
 
         Args:
-            what: Message.
+            message: Message.
         """
-        self.unheld += not self.complaint
-        self.complaint = self.complaint or what
+        self.n_inaccurate += not self.accuracy_warning
+        self.accuracy_warning = self.accuracy_warning or message
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
         # The original scheme applies all accelerations in the world's step, so it has no kicks.
         if self.scheme == "original":
-            self.inner = np.zeros(self.n_joints)
+            self.is_substepped = np.zeros(self.n_joints)
 
-    def sense(self, q: Vector, dq: Vector) -> None:
+    def set_link_state(self, q: Vector, dq: Vector) -> None:
         """Set the link state after the world's step, so that readings use it before the next step.
 
         Args:

@@ -111,12 +111,12 @@ class MotorLimiter:
         at = actuator_commanded & self._with_motors
         if not (at.any() or self._was_limited):
             return
-        aims, torques = joints.aims, joints.motor_commands
+        aims, torques = joints.references, joints.motor_commands
         result = self._limited(q, dq, self._window(dq, bounds), at, aims, torques)
         limited = ((result[0] != aims) | (result[1] != torques)).any(axis=0)
         is_limited = bool(limited.any())
         if is_limited or self._was_limited:
-            joints.restrain(*result)
+            joints.limit(*result)
         self._was_limited = is_limited
         self._limited_cycles = np.where(limited, self._limited_cycles + 1, 0)
         self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
@@ -341,7 +341,7 @@ class LinkTorque:
             torque: Torques on links, (m,) [Nm].
 
         Raises:
-            ActuatorRefused: If springs cannot exert the torques.
+            ActuatorRejected: If springs cannot exert the torques.
         """
         joints = self.joints
         joints.set_mode(OperationMode.EQUILIBRIUM)
@@ -425,7 +425,7 @@ class LinkTorque:
             self._resumed = _NO_JOINTS
             self._last_positions = motors
             motors = motors + self._offset_per_load * loads + self._offset_per_speed * rate
-        joints.follow(motors, sprung)
+        joints.set_references(motors, sprung)
 
     def _apply_commands(
         self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import PINION_RADIUS, Actuator, positive_number, whole_number
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.state import Matrix, Vector
 
 _POSITIVE_PARAMETERS = ("inertia", "max_torque", "max_velocity")
@@ -99,7 +99,7 @@ class Motors:
             pinion: Radius r of the pinion [m].
 
         Raises:
-            ActuatorRefused: If a value is out of bounds or has a wrong shape.
+            ActuatorRejected: If a value is out of bounds or has a wrong shape.
         """
         pinion = positive_number("motors.pinion", pinion, "m")
         n = sum(len(joints) for _, joints in actuators)
@@ -127,13 +127,13 @@ class Motors:
         """Check all values.
 
         Raises:
-            ActuatorRefused: If a value is invalid, with parameter, joint and allowed range.
+            ActuatorRejected: If a value is invalid, with parameter, joint and allowed range.
         """
         shape = np.shape(self.inertia)
         for field in fields(self):
             name, value = field.name, getattr(self, field.name)
             if np.shape(value) != shape or len(shape) != 2 or shape[0] != 2:
-                raise ActuatorRefused(
+                raise ActuatorRejected(
                     f"motors.{name}: got an array of shape {np.shape(value)}, allowed (2, n)"
                 )
             bad = ~np.isfinite(value)
@@ -145,13 +145,13 @@ class Motors:
             else:
                 bad, allowed = bad | (value < 0.0), "0 or more"
             for motor, joint in np.argwhere(bad):
-                raise ActuatorRefused(
+                raise ActuatorRejected(
                     f"motors.{name} of motor {motor + 1} of joint {joint + 1}: got "
                     f"{value[motor, joint]:g}, allowed {allowed}"
                 )
             value.setflags(write=False)
         for motor, joint in np.argwhere(self.min_position > self.max_position):
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"motors.min_position of motor {motor + 1} of joint {joint + 1}: got "
                 f"{self.min_position[motor, joint]:g}, allowed up to max_position "
                 f"{self.max_position[motor, joint]:g}"
@@ -198,14 +198,14 @@ class LinkPid:
             max_torque: Maximum torques, one number or (n,) [Nm].
 
         Raises:
-            ActuatorRefused: If a value is negative, not finite, or has a wrong shape.
+            ActuatorRejected: If a value is negative, not finite, or has a wrong shape.
         """
         n_joints, result = whole_number("joints", n_joints), {}
         for name, value in (("p", p), ("i", i), ("d", d), ("max_torque", max_torque)):
             result[name] = _rows(f"link_pid.{name}", value, (n_joints,))
             max_value = np.inf if name == "max_torque" else np.finfo(float).max
             if not ((result[name] >= 0.0) & (result[name] <= max_value)).all():
-                raise ActuatorRefused(f"link_pid.{name}: got {value!r:.60}, allowed 0 or more")
+                raise ActuatorRejected(f"link_pid.{name}: got {value!r:.60}, allowed 0 or more")
         return cls(**result)
 
 
@@ -217,7 +217,7 @@ def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
     """Return numbers as a new array of a shape, repeating rows or single numbers.
 
     Raises:
-        ActuatorRefused: If they do not fit the shape.
+        ActuatorRejected: If they do not fit the shape.
     """
     try:
         numbers = np.asarray(value, dtype=np.float64)
@@ -225,5 +225,5 @@ def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
             raise ValueError
     except (TypeError, ValueError):
         each = f"one number, {shape[-1]} numbers" + f" or 2 x {shape[-1]}" * (len(shape) == 2)
-        raise ActuatorRefused(f"{name}: got {value!r:.60}, allowed {each}") from None
+        raise ActuatorRejected(f"{name}: got {value!r:.60}, allowed {each}") from None
     return np.broadcast_to(numbers, shape).copy()

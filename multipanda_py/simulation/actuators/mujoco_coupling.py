@@ -121,7 +121,7 @@ class CompliantWorld:
             )
         self.drive.start(q, desired)
         self._ctrl[self._motors] = desired
-        self.joints.look()
+        self.joints.evaluate()
         self.write_state()
 
     def max_stiffness(self) -> Vector:
@@ -168,10 +168,10 @@ class CompliantWorld:
         a stop are returned when they begin.
         """
         joints, stopped, notices = self.joints, self.drive.command_dispatcher.stopped, list[str]()
-        kind = _NUMBER.sub("", joints.complaint)
+        kind = _NUMBER.sub("", joints.accuracy_warning)
         if kind and kind not in self._reported:
             self._reported.add(kind)
-            notices.append(f"compliant arms ({', '.join(self.arms)}): {joints.complaint}")
+            notices.append(f"compliant arms ({', '.join(self.arms)}): {joints.accuracy_warning}")
         names = [name for arm in self._arms for name in arm.joint_names]
         for joint in [] if self.drive.limiter is None else self.drive.limiter.newly_limited():
             notices.append(
@@ -191,7 +191,7 @@ class CompliantWorld:
 
     def write_state(self) -> None:
         """Write modes and measurements of motors and springs to the arm states."""
-        result, modes = self.joints.as_stepped(), self.joints.mode_numbers
+        result, modes = self.joints.last_step(), self.joints.mode_numbers
         for arm, own in zip(self._arms, self._joint_slices):
             to, at = arm.actuators, arm.elastic
             to.mode[at] = modes[own]
@@ -225,7 +225,7 @@ class CompliantWorld:
             # known.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
-                dq += 0.5 * duration * self.joints.inner * (kicks - self._kicks)
+                dq += 0.5 * duration * self.joints.is_substepped * (kicks - self._kicks)
                 self._qvel[dofs] = dq
             self._kicks = kicks
             q = self._qpos[self._positions]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multipanda_py.actuator import finite_numbers
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.robots.actuated_joints import OperationMode
 from multipanda_py.simulation.actuators.joint_commands import (
     Commands,
@@ -47,12 +47,12 @@ class CommandedJoints(Readings):
     Attributes:
         modes: Operation mode of every joint.
         mode_numbers: Numbers of the modes, (n,).
-        inner: 1 for joints that springs or controllers drive in substeps, 0 for joints with a
-            commanded torque, which the step of the simulated world moves, (n,).
-        bounded: Number of commands that were limited to what springs and motors can execute.
+        is_substepped: 1 for joints that springs or controllers drive in substeps, 0 for joints
+            with a commanded torque, which the step of the simulated world moves, (n,).
+        n_limited: Number of commands that were limited to what springs and motors can execute.
 
     Raises:
-        ActuatorRefused: If arguments do not fit together.
+        ActuatorRejected: If arguments do not fit together.
 
     Thread: control.
     """
@@ -67,7 +67,7 @@ class CommandedJoints(Readings):
         link_pid: LinkPid | None = None,
     ) -> None:
         if motors is not None and motors.n_joints != n_joints:
-            raise ActuatorRefused(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
+            raise ActuatorRejected(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
         super().__init__(JointSprings(actuators, n_joints))
         self._motors, self._link_pid = motors, link_pid or LinkPid.from_config(n_joints)
         self._commands = Commands(self.springs)
@@ -75,7 +75,7 @@ class CommandedJoints(Readings):
         # Commanded presets. They are stored, because loads shift motors, and so the presets that
         # follow from motor positions.
         self._preset = self.springs.preset_low.copy()
-        self.bounded = 0
+        self.n_limited = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
         self._aim, self._direct = np.zeros((3, n_joints)), np.zeros((3, n_joints))
         self._commanded = self._aim[1:].copy()
@@ -83,9 +83,9 @@ class CommandedJoints(Readings):
         self.reset(np.zeros(n_joints))
 
     @property
-    def refused(self) -> int:
+    def rejected(self) -> int:
         """Number of rejected commands and mode changes."""
-        return self._commands.refused
+        return self._commands.rejected
 
     def reset(
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
@@ -106,7 +106,7 @@ class CommandedJoints(Readings):
         flow.x[0], flow.x[1:] = q, self.springs.references(equilibrium, chosen)
         try:
             self._change_modes(self.modes, np.arange(self.n_joints), desired, from_rest=True)
-        except ActuatorRefused:
+        except ActuatorRejected:
             flow.state[:] = before
             raise
         self._preset = chosen
@@ -121,9 +121,9 @@ class CommandedJoints(Readings):
             joints: Indices of the joints, counted from 0; all by default.
 
         Raises:
-            ActuatorRefused: If the mode does not exist, if it needs motor parameters that were not
-                given, or if springs cannot exert the current link torque. Modes then stay, and
-                ``refused`` increases.
+            ActuatorRejected: If the mode does not exist, if it needs motor parameters that were
+                not given, or if springs cannot exert the current link torque. Modes then stay, and
+                ``rejected`` increases.
         """
         try:
             new, at = OperationMode.from_value(mode), joints_of(joints, self.n_joints)
@@ -133,8 +133,8 @@ class CommandedJoints(Readings):
             self._refuse_without_motors(modes)
             changed = np.array([j for j in at if self.modes[j] is not new], dtype=np.intp)
             self._change_modes(modes, changed, self.link_torque)
-        except ActuatorRefused:
-            self._commands.refused += 1
+        except ActuatorRejected:
+            self._commands.rejected += 1
             raise
 
     def command(self, name: str, values: ArrayLike, joints: Sequence[int] | None = None) -> None:
@@ -148,15 +148,15 @@ class CommandedJoints(Readings):
             joints: Indices of the joints, counted from 0; all by default.
 
         Raises:
-            ActuatorRefused: If the mode of a joint does not accept the command, or a value is not
-                finite or out of range. The previous command stays, and ``refused`` increases.
+            ActuatorRejected: If the mode of a joint does not accept the command, or a value is not
+                finite or out of range. The previous command stays, and ``rejected`` increases.
         """
         name, at = self._commands.receive(name, values, joints, self.modes)
         if name == "stiffness_preset":
             self._preset[at] = self._commands.values[name][at]
         self._apply()
 
-    def follow(self, references: Matrix, joints: Sequence[int]) -> None:
+    def set_references(self, references: Matrix, joints: Sequence[int]) -> None:
         """Set motor references without checks, for control loops above modes with references.
 
         References may be beyond a stop or the range of presets, because a proportional controller
@@ -193,8 +193,8 @@ class CommandedJoints(Readings):
         }
 
     @property
-    def aims(self) -> Matrix:
-        """Commanded motor positions before any limit by :meth:`restrain`, (2, n) [rad or m]."""
+    def references(self) -> Matrix:
+        """Commanded motor positions before any limit by :meth:`limit`, (2, n) [rad or m]."""
         return self._commanded.copy()
 
     @property
@@ -205,7 +205,7 @@ class CommandedJoints(Readings):
         motor_commands: Matrix = self._drives * np.array(commands)
         return motor_commands
 
-    def restrain(self, aims: Matrix, torques: Matrix) -> None:
+    def limit(self, aims: Matrix, torques: Matrix) -> None:
         """Override motor references and torques until the next command, without checks.
 
         Args:
@@ -223,28 +223,28 @@ class CommandedJoints(Readings):
         The springs are inverted at the current joint angles: each motor gets the reference at
         which its spring exerts the torque. It is set by the commands of the joint's mode. For PID
         controllers the reference includes the offset by the motor's load. Torques that springs
-        cannot exert are limited and counted in ``bounded``.
+        cannot exert are limited and counted in ``n_limited``.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
             preset: Stiffness preset, one number or (n,); unchanged by default.
 
         Raises:
-            ActuatorRefused: If a number is not finite or out of range, or a link is under PID
-                control. The previous command stays, and ``refused`` increases.
+            ActuatorRejected: If a number is not finite or out of range, or a link is under PID
+                control. The previous command stays, and ``rejected`` increases.
         """
         try:
             desired = finite_numbers("torque", torque, self.n_joints)
             chosen = self._chosen_preset(preset)
-        except ActuatorRefused:
-            self._commands.refused += 1
+        except ActuatorRejected:
+            self._commands.rejected += 1
             raise
         q = self.flow.x[0]
         equilibrium = self._equilibrium_for_torque(q, desired, chosen)
         commands, exerted = commands_for_torque(
             self.springs, self.modes, q, desired, chosen, equilibrium, self.equations.gains[0, 1:]
         )
-        self.bounded += bool(
+        self.n_limited += bool(
             (np.abs(exerted - desired) > _TORQUE_TOLERANCE * (1.0 + np.abs(desired))).any()
         )
         for name, values in commands.items():
@@ -287,10 +287,10 @@ class CommandedJoints(Readings):
         """Store and return the presets for a torque command; None keeps the stored presets.
 
         Raises:
-            ActuatorRefused: If they are out of range, or a link is under PID control.
+            ActuatorRejected: If they are out of range, or a link is under PID control.
         """
         if OperationMode.LINK_PID in self.modes:
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"torque: joint {self.modes.index(OperationMode.LINK_PID) + 1} is in mode 1 "
                 "(link_pid), which takes link_command"
             )
@@ -301,7 +301,7 @@ class CommandedJoints(Readings):
     def _refuse_without_motors(self, modes: Sequence[OperationMode]) -> None:
         for joint, mode in enumerate(modes):
             if mode.has_motors and self._motors is None:
-                raise ActuatorRefused(
+                raise ActuatorRejected(
                     f"mode of joint {joint + 1}: got {mode:d} ({mode.name.lower()}), allowed 0 to "
                     "3, because the joint has no motor parameters"
                 )
@@ -313,13 +313,15 @@ class CommandedJoints(Readings):
         self.equations.set_modes(
             modes, self._motors, self._link_pid, springs.has_second, springs.is_antagonistic
         )
-        self.inner = np.array([float(mode is not OperationMode.LINK_TORQUE) for mode in modes])
+        self.is_substepped = np.array(
+            [float(mode is not OperationMode.LINK_TORQUE) for mode in modes]
+        )
         ideal = [not (mode.is_rigid or mode.has_motors) for mode in modes]
         mapped = [mode.takes_equilibrium for mode in modes]
         self._stands, self._maps = any(ideal), any(mapped)
         self._ideal = slice(None) if all(ideal) else np.array(ideal)
         self._mapped = slice(None) if all(mapped) else np.array(mapped)
-        self._links = 1.0 - self.inner
+        self._links = 1.0 - self.is_substepped
         self._drives = np.array([float(mode is OperationMode.MOTOR_TORQUE) for mode in modes])
         self._pushes = bool(self._links.any() or self._drives.any())
         self._direct[:] = 0.0
@@ -340,7 +342,7 @@ class CommandedJoints(Readings):
             from_rest: True if the joints start at rest, without a previous mode.
 
         Raises:
-            ActuatorRefused: If springs or controllers cannot exert the torques; nothing changes.
+            ActuatorRejected: If springs or controllers cannot exert the torques; nothing changes.
         """
         flow, equations, springs = self.flow, self.equations, self.springs
         flow.evaluate()
@@ -353,7 +355,7 @@ class CommandedJoints(Readings):
             theta, dtheta = motors_for(springs, now, modes, self._preset)
             self._take_modes(modes)
             commands = commands_for(springs, now, modes, theta, dtheta, equations.gains[[0, 2]])
-        except ActuatorRefused:
+        except ActuatorRejected:
             self._take_modes(before)
             equations.memory = memory
             raise
@@ -399,7 +401,7 @@ class CommandedJoints(Readings):
                     self._motors.min_position[:, ideal],
                     self._motors.max_position[:, ideal],
                 )
-                self.bounded += bool(((reached < low) | (reached > high)).any())
+                self.n_limited += bool(((reached < low) | (reached > high)).any())
                 reached = np.minimum(np.maximum(reached, low), high)
             flow.x[1:, ideal] = reached
         self.equations.command(aim, self._direct)
@@ -409,5 +411,5 @@ def _modes_of(mode: ModeName | Sequence[ModeName], n_joints: int) -> list[Operat
     if isinstance(mode, (str, int)):
         return [OperationMode.from_value(mode)] * n_joints
     if len(mode) != n_joints:
-        raise ActuatorRefused(f"mode: got {len(mode)} modes, allowed one or {n_joints}")
+        raise ActuatorRejected(f"mode: got {len(mode)} modes, allowed one or {n_joints}")
     return [OperationMode.from_value(one) for one in mode]

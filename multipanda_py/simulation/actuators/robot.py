@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.actuator import positive_number
-from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.exceptions import ActuatorRejected, BackendError
 from multipanda_py.registry import extras_named
 from multipanda_py.simulation.actuators.joints import CompliantJoints
 from multipanda_py.simulation.mujoco_friction import let_friction_stick
@@ -55,7 +55,7 @@ class CompliantRobot:
         external_torque: External torques on these joints, (n,) [Nm]; writable.
 
     Raises:
-        ActuatorRefused: If a joint does not exist or has another type, if their number differs
+        ActuatorRejected: If a joint does not exist or has another type, if their number differs
             from that of ``joints``, or if the integrator is Runge-Kutta.
 
     Thread: the caller's.
@@ -70,14 +70,14 @@ class CompliantRobot:
     ) -> None:
         self._positions, self._dofs = _joint_addresses(model, names)
         if len(names) != joints.n_joints:
-            raise ActuatorRefused(f"joints: got {len(names)} names, allowed {joints.n_joints}")
+            raise ActuatorRejected(f"joints: got {len(names)} names, allowed {joints.n_joints}")
         allowed = (
             mujoco.mjtIntegrator.mjINT_EULER,
             mujoco.mjtIntegrator.mjINT_IMPLICIT,
             mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
         )
         if model.opt.integrator not in [int(one) for one in allowed]:
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"integrator: got {mujoco.mjtIntegrator(model.opt.integrator).name}, allowed "
                 f"{', '.join(one.name for one in allowed)}"
             )
@@ -105,7 +105,7 @@ class CompliantRobot:
             torque: Spring torques at these angles, (n,) [Nm]; zero by default.
 
         Raises:
-            ActuatorRefused: If springs cannot exert these torques.
+            ActuatorRejected: If springs cannot exert these torques.
         """
         result = self.model.qpos0[self._positions] if q is None else q
         self.joints.reset(result, 0.0 if torque is None else torque)
@@ -138,7 +138,7 @@ class CompliantRobot:
     @property
     def link_torque(self) -> Vector:
         """Spring torques on links, (n,) [Nm]."""
-        self.joints.sense(self.q, self.dq)
+        self.joints.set_link_state(self.q, self.dq)
         return self.joints.link_torque
 
     @property
@@ -172,7 +172,7 @@ class CompliantRobot:
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:
-            dq = dq + 0.5 * h * self.joints.inner * (kicks - self._kicks)
+            dq = dq + 0.5 * h * self.joints.is_substepped * (kicks - self._kicks)
             self._qvel[dofs] = dq
         self._kicks = kicks
         push = self.joints.advance(
@@ -189,9 +189,9 @@ class CompliantRobot:
             )
         self._qpos[self._positions] += push.position_correction(self._qvel[dofs])
         self._limit_motion(start)
-        if self.joints.complaint and not self._has_warned:
+        if self.joints.accuracy_warning and not self._has_warned:
             self._has_warned = True
-            warnings.warn(self.joints.complaint, RuntimeWarning, stacklevel=2)
+            warnings.warn(self.joints.accuracy_warning, RuntimeWarning, stacklevel=2)
 
     def _limit_motion(self, start: Vector) -> None:
         """Limit the motion of each joint in this step to :data:`MAX_STEP_MOTION`."""
@@ -204,7 +204,7 @@ class CompliantRobot:
             displacement, -MAX_STEP_MOTION, MAX_STEP_MOTION
         )
         self._qvel[self._dofs] = np.clip(speed, -MAX_STEP_MOTION / h, MAX_STEP_MOTION / h)
-        self.joints.complain(
+        self.joints.set_warning(
             f"joints move by {moved:.3g} rad or m in a step of {1e3 * h:.3g} ms: limited to "
             f"{MAX_STEP_MOTION:.3g}, beyond which the simulation is unstable"
         )
@@ -229,15 +229,15 @@ def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indi
     """Return the indices of joints in MuJoCo's positions and velocities.
 
     Raises:
-        ActuatorRefused: If a joint does not exist, or has more than one degree of freedom.
+        ActuatorRejected: If a joint does not exist, or has more than one degree of freedom.
     """
     known = [model.joint(at).name for at in range(model.njnt)]
     for name in names:
         if name not in known:
-            raise ActuatorRefused(f"joint {name!r} does not exist; known: {', '.join(known)}")
+            raise ActuatorRejected(f"joint {name!r} does not exist; known: {', '.join(known)}")
         kind = mujoco.mjtJoint(int(model.joint(name).type[0]))
         if kind not in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
-            raise ActuatorRefused(f"joint {name!r}: got {kind.name}, allowed a hinge or a slide")
+            raise ActuatorRejected(f"joint {name!r}: got {kind.name}, allowed a hinge or a slide")
     at = [model.joint(name) for name in names]
     return (
         _row([int(joint.qposadr[0]) for joint in at]),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multipanda_py.actuator import Actuator, ElasticTorque
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.state import Matrix, Vector
 
 Actuators = Sequence[tuple[Actuator[Any], Sequence[int]]]
@@ -39,7 +39,7 @@ class JointSprings:
         are_damped: True if any joint has damping between motors and link.
 
     Raises:
-        ActuatorRefused: If a joint is in no group or in two, or the size of a group is wrong.
+        ActuatorRejected: If a joint is in no group or in two, or the size of a group is wrong.
 
     Thread: any; it has no state.
     """
@@ -166,7 +166,7 @@ class JointSprings:
             preset: Stiffness presets, (n,).
             motors: Maximum torques of both motors, (2, n).
         """
-        return self._each(lambda of, at: of.exertable(preset[at], motors[:, at]))
+        return self._each(lambda of, at: of.torque_limit(preset[at], motors[:, at]))
 
     def equilibrium_of(self, theta: Matrix) -> Vector:
         """Return the equilibrium angles at motor positions, (n,) [rad]."""
@@ -187,7 +187,7 @@ class JointSprings:
             preset: Stiffness presets, (n,).
 
         Raises:
-            ActuatorRefused: If springs cannot exert a torque.
+            ActuatorRejected: If springs cannot exert a torque.
         """
         return self._each(lambda of, at: of.equilibrium_for(q[at], torque[at], preset[at]))
 
@@ -221,13 +221,13 @@ def _check_groups(groups: Sequence[tuple[Actuator[Any], NDArray[np.intp]]], n_jo
     for actuator, at in groups:
         kind = type(actuator).__name__.lower()
         if len(at) != actuator.n_joints:
-            raise ActuatorRefused(
+            raise ActuatorRejected(
                 f"{kind}: joints: got {len(at)}, allowed {actuator.n_joints}, the number of its "
                 "parameter values"
             )
         for joint in at:
             if not 0 <= joint < n_joints:
-                raise ActuatorRefused(f"{kind}: joints: got {joint}, allowed 0 to {n_joints - 1}")
+                raise ActuatorRejected(f"{kind}: joints: got {joint}, allowed 0 to {n_joints - 1}")
             times[joint] += 1
     for joint in np.flatnonzero(times != 1):
-        raise ActuatorRefused(f"joint {joint + 1}: got {times[joint]} actuators, allowed one")
+        raise ActuatorRejected(f"joint {joint + 1}: got {times[joint]} actuators, allowed one")

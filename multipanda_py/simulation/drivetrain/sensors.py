@@ -214,11 +214,11 @@ class MeasurementResidual(DrivetrainStage):
     @property
     def memory(self) -> object:
         """Hidden state of the network, for saved states."""
-        return self._live.memory()
+        return self._live.internal_state()
 
     @memory.setter
     def memory(self, saved: object) -> None:
-        self._live.remember(saved)
+        self._live.restore(saved)
 
     def measure(self, state: Measured) -> None:
         """Add the residual to positions, velocities and torques."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from multipanda_py.exceptions import BackendError
 from multipanda_py.registry import extras_named
-from multipanda_py.robots import MODELS, READY_POSTURE, ArmDescription, SceneObject, Tool
+from multipanda_py.robots import MODELS, READY_CONFIGURATION, ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER_LIMITS, UPPER_LIMITS
 from multipanda_py.robots.inertial import NO_LOAD, Load
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
@@ -63,7 +63,7 @@ def default_arm() -> WorldArm:
         load = hand.load
         tool = Tool(load.mass, load.com, load.inertia, hand.pose_tcp_in_flange)
     arm = ArmDescription("robot", "fr3", hand=False, tool=tool)
-    return WorldArm(arm, arm, READY_POSTURE)
+    return WorldArm(arm, arm, READY_CONFIGURATION)
 
 
 class RobotWorld:
@@ -74,7 +74,7 @@ class RobotWorld:
 
     Args:
         arms: Arms of the scene.
-        things: Objects in the scene.
+        objects: Objects in the scene.
         reset_objects: True to reset movable objects when a robot begins to move while no other
             robot moves.
 
@@ -93,14 +93,14 @@ class RobotWorld:
     def __init__(
         self,
         arms: Sequence[WorldArm],
-        things: Sequence[SceneObject] = (),
+        objects: Sequence[SceneObject] = (),
         *,
         reset_objects: bool = False,
     ) -> None:
         install_warning_handler()
         self._reset_objects, self._moving = reset_objects, 0
         self.arms = tuple(arms)
-        spec = build_scene([arm.real for arm in arms], things, timestep=PERIOD)
+        spec = build_scene([arm.real for arm in arms], objects, timestep=PERIOD)
         for arm in arms:
             flange = next(body for body in spec.bodies if body.name == arm.real.flange_frame)
             load = put(flange.add_body(), name=f"{arm.real.prefix}load", gravcomp=1.0)

@@ -20,7 +20,7 @@ from multipanda_py.apps.bench.records import (
     topic_to_use,
 )
 from multipanda_py.exceptions import BenchError
-from multipanda_py.realtime.running_cell import RowFollower
+from multipanda_py.realtime.running_cell import RecordFollower
 from multipanda_py.testing import simple_cell
 
 
@@ -73,7 +73,7 @@ def test_the_way_of_a_target_is_from_its_publication_to_its_first_cycle():
 @pytest.mark.inline
 def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
     with simple_cell() as cell:
-        rows = [RowFollower(cell.config, cell.rows_path)]
+        rows = [RecordFollower(cell.config, cell.records_path)]
         with pytest.raises(BenchError, match="left, right"):
             collect_all_cycle_times(rows, 0.01)
 
@@ -81,7 +81,7 @@ def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
 @pytest.mark.clock
 def test_every_cycle_of_a_paced_loop_is_seen():
     with simple_cell(placement="thread", name="bench_rows") as cell:
-        rows = RowFollower(cell.config, cell.rows_path)
+        rows = RecordFollower(cell.config, cell.records_path)
         found = collect_cycle_times(rows, 0.3)
     assert (np.diff(found.deadline) > 0).all()
     assert found.dropped == 0

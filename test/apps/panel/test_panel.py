@@ -369,7 +369,7 @@ def test_bodies_are_where_the_cell_has_them(rig):
     rig.until(lambda: rig.z() > 0.4, "it moves")
     for _ in range(MANY):
         rig.round()
-    rig.panel.scene.show(rig.cell.row())
+    rig.panel.scene.show(rig.cell.latest_record())
     nodes = {frame.name: frame for frame in rig.panel.scene.frames.values()}
     path = next(name for name in nodes if name.endswith("left_fr3_hand")).split("/")
     place = np.eye(4)

@@ -23,7 +23,7 @@ def some(rng, step=0.1, turn=0.5):
 def walk(clutch, device, end, axes, steps=10):
     """Take a device to a pose in small steps; return where the target ends."""
     for share in np.linspace(0.0, 1.0, steps):
-        target = clutch.follow(device.between(end, share), 0.02, axes)
+        target = clutch.follow(device.interpolate(end, share), 0.02, axes)
     return target
 
 

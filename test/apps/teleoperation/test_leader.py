@@ -41,8 +41,8 @@ class Led:
         self.cell.step(5)
         self.hand = self.cell.simulation.model.body("left_fr3_hand").id
         self.said, self.sent, self.height = [], [], None
-        self.leader = Leader({"left": place}, feedback=0.5, say=self.said.append)
-        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, say=self.said.append)
+        self.leader = Leader({"left": place}, feedback=0.5, report=self.said.append)
+        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, report=self.said.append)
         self.context = Context()  # others of this process have the default one
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)

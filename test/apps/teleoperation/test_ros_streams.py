@@ -35,7 +35,7 @@ class Hand:
         self.cell.step(5)
         self.root = f"/hand_{os.getpid()}"
         self.source, self.said = RosStreams(("left",), self.root), []
-        self.teleoperator = Teleoperator(self.cell, [self.source], say=self.said.append)
+        self.teleoperator = Teleoperator(self.cell, [self.source], report=self.said.append)
         self.context = Context()  # others of this process have the default one
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"tracker_{os.getpid()}", context=self.context)

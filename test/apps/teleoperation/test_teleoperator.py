@@ -11,7 +11,7 @@ import pytest
 from cell_names import CARTESIAN
 from long_form import every_nth
 
-from multipanda_py.apps.teleoperation import HandCommand, Teleoperator
+from multipanda_py.apps.teleoperation import DeviceCommand, Teleoperator
 from multipanda_py.exceptions import ConfigurationError, SourceLost, UnknownName
 from multipanda_py.pose import Pose
 from multipanda_py.testing import simple_cell
@@ -46,7 +46,9 @@ class Rig:
         self.cell.start()
         self.cell.step(5)
         self.source, self.said = Script("left"), []
-        self.teleoperator = Teleoperator(self.cell, [self.source], say=self.said.append, **options)
+        self.teleoperator = Teleoperator(
+            self.cell, [self.source], report=self.said.append, **options
+        )
 
     def play(self, says, ticks=1):
         self.source.says = says
@@ -55,7 +57,7 @@ class Rig:
             self.cell.step(20)
 
     def left(self, ticks=1, **command):
-        self.play({"left": HandCommand(**command)}, ticks)
+        self.play({"left": DeviceCommand(**command)}, ticks)
 
     def z(self, arm="left"):
         return float(self.cell.pose(arm).position[2])
@@ -91,7 +93,7 @@ def test_slowest_and_fastest_rate_move_it_as_far(rig, rate):
     rig = rig(rate=rate)
     before, cycles = rig.z(), round(1000 / rate)
     for _ in range(round(rate)):  # 1 s
-        rig.source.says = {"left": HandCommand(True, UP)}
+        rig.source.says = {"left": DeviceCommand(True, UP)}
         rig.teleoperator.tick()
         rig.cell.step(cycles)
     rig.left(30)
@@ -116,20 +118,20 @@ def test_a_pose_repositions_without_moving_the_arm(rig):
     every_nth(
         4,
         [
-            ({"left": HandCommand(True, [math.nan] * 6)}, "allowed 6 finite numbers"),
-            ({"left": HandCommand(True, [0.0] * 5)}, "allowed 6 finite numbers"),
-            ({"left": HandCommand(True, [50.0, 0, 0, 0, 0, 0])}, r"got 50\.00 m/s"),
-            ({"left": HandCommand(True, UP, frame="moon")}, "frame 'moon' is unknown"),
-            ({"left": HandCommand(True, problem="nothing heard for 0.3 s")}, "nothing heard"),
-            ({"left": HandCommand(True, [10**400] * 6)}, "allowed 6 finite numbers"),
-            ({"left": HandCommand(math.nan, UP)}, "is_engaged: got nan, allowed True or False"),
-            ({"left": HandCommand(1, UP)}, "is_engaged: got 1, allowed True or False"),
-            ({"left": HandCommand(True)}, "closed, but there is neither a twist nor a pose"),
-            ({"left": HandCommand(True, pose=UP)}, "allowed a Pose or None"),
-            ({"left": HandCommand(True, UP, gripper="shut")}, "gripper: got 'shut', allowed ''"),
-            ({"left": None}, "got None, allowed a HandCommand"),
+            ({"left": DeviceCommand(True, [math.nan] * 6)}, "allowed 6 finite numbers"),
+            ({"left": DeviceCommand(True, [0.0] * 5)}, "allowed 6 finite numbers"),
+            ({"left": DeviceCommand(True, [50.0, 0, 0, 0, 0, 0])}, r"got 50\.00 m/s"),
+            ({"left": DeviceCommand(True, UP, frame="moon")}, "frame 'moon' is unknown"),
+            ({"left": DeviceCommand(True, problem="nothing heard for 0.3 s")}, "nothing heard"),
+            ({"left": DeviceCommand(True, [10**400] * 6)}, "allowed 6 finite numbers"),
+            ({"left": DeviceCommand(math.nan, UP)}, "is_engaged: got nan, allowed True or False"),
+            ({"left": DeviceCommand(1, UP)}, "is_engaged: got 1, allowed True or False"),
+            ({"left": DeviceCommand(True)}, "closed, but there is neither a twist nor a pose"),
+            ({"left": DeviceCommand(True, pose=UP)}, "allowed a Pose or None"),
+            ({"left": DeviceCommand(True, UP, gripper="shut")}, "gripper: got 'shut', allowed ''"),
+            ({"left": None}, "got None, allowed a DeviceCommand"),
             (
-                {"middle": HandCommand(True, UP)},
+                {"middle": DeviceCommand(True, UP)},
                 "script: got a command for 'middle', allowed left",
             ),
             (None, "script: got None, allowed commands by arm"),

@@ -21,7 +21,7 @@ class Bench:
     """A tool at rest and a target 5 cm and 0.2 rad away."""
 
     def __init__(self, seed=0):
-        (self.state,) = StateMaker().at([READY])
+        (self.state,) = StateMaker().states_at([READY])
         rng = np.random.default_rng(seed)
         self.position = self.state.position_ee_in_base + rng.normal(size=3) * 0.03
         self.rotation = pin.exp3(rng.normal(size=3) * 0.1) @ self.state.rotation_ee_in_base

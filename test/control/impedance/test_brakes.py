@@ -29,8 +29,8 @@ def test_it_never_drives_whatever_the_mass_matrix():
 def test_at_rest_it_does_nothing():
     (state,) = StateMaker(1).random(np.random.default_rng(2))
     brake = MomentumBrake(FR3_LIMITS, 75.0)
-    brake.weigh(state.mass)
-    assert not brake.torque(state.mass, np.zeros(7)).any()
+    brake.weigh(state.mass_matrix)
+    assert not brake.torque(state.mass_matrix, np.zeros(7)).any()
 
 
 @pytest.mark.parametrize("speed", [0.05, 0.5, 2.5, 5.0])

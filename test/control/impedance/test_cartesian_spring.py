@@ -20,7 +20,9 @@ def test_the_wrench_is_that_of_spring_and_damper_and_no_spring_exceeds_its_bound
 ):
     rng, maker = np.random.default_rng(7), StateMaker(1)
     for _ in range(20):
-        (state,) = maker.at([READY + rng.uniform(-0.2, 0.2, 7)], [rng.uniform(-0.5, 0.5, 7)])
+        (state,) = maker.states_at(
+            [READY + rng.uniform(-0.2, 0.2, 7)], [rng.uniform(-0.5, 0.5, 7)]
+        )
         spring = CartesianSpring()
         root = rng.normal(size=(6, 6)) * np.sqrt([1.0, 1, 1, 0.05, 0.05, 0.05])
         full = root.T @ root * stiffness

@@ -59,7 +59,7 @@ LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)
 def started(kind):
     """Return a law whose tool is pulled by a centimetre; what activates, stiffens, updates it."""
     maker = StateMaker()
-    states = maker.at([READY], [np.zeros(7)])
+    states = maker.states_at([READY], [np.zeros(7)])
     law = kind(maker.context, kind.Params(stiffness=SOFT, gain_time=0.1))
     target = kind.Target(1)
 

@@ -23,7 +23,7 @@ def narrowest(state):
 
 def exact(kind, state):
     """The projector from nullspace vectors by SVD, without an inverse of J J' or J inv(M) J'."""
-    root = np.linalg.cholesky(state.mass) if kind == "dynamic" else np.eye(7)
+    root = np.linalg.cholesky(state.mass_matrix) if kind == "dynamic" else np.eye(7)
     null = np.linalg.svd(state.jacobian @ np.linalg.inv(root).T)[2][6:]
     return root @ null.T @ null @ np.linalg.inv(root)
 
@@ -49,7 +49,7 @@ def test_damping_of_the_projector_let_posture_torque_reach_the_tool(kind, close)
         checked += 1
         free = rng.normal(size=7)
         tau = project(state, free.copy())
-        weight = np.linalg.inv(state.mass) if kind == "dynamic" else np.eye(7)
+        weight = np.linalg.inv(state.mass_matrix) if kind == "dynamic" else np.eye(7)
         assert np.abs(state.jacobian @ weight @ tau).max() < 1e-6
         assert np.allclose(tau, exact(kind, state) @ free, atol=1e-6)
 
@@ -61,7 +61,7 @@ def test_projection_stays_bounded_and_continuous_through_a_singular_posture(kind
     project = getattr(NullspaceProjector(7), kind)
     before, steps, least = None, [], 1.0
     for elbow in np.linspace(-0.1, 0.1, 4001):
-        (state,) = maker.at([np.array([0.3, 0.0, 0.2, elbow, 0.1, 0.0, 0.4])])
+        (state,) = maker.states_at([np.array([0.3, 0.0, 0.2, elbow, 0.1, 0.0, 0.4])])
         least = min(least, narrowest(state))
         tau = project(state, np.linspace(-5.0, 5.0, 7))
         assert np.isfinite(tau).all()
@@ -82,13 +82,13 @@ def test_projection_is_continuous_along_random_paths_through_small_singular_valu
     while passed < 4:
         q = rng.uniform(FR3_LIMITS.lower, FR3_LIMITS.upper)
         q[rng.choice([1, 3, 5])] *= 0.02  # near the axes' alignments of shoulder, elbow, wrist
-        if narrowest(maker.at([q])[0]) > 5e-3:
+        if narrowest(maker.states_at([q])[0]) > 5e-3:
             continue
         passed += 1
         way = (middle - q) * 0.1 + rng.normal(size=7) * 0.05
         taus = []
         for share in np.linspace(-1.0, 1.0, half):
-            (state,) = maker.at([q + share * way])
+            (state,) = maker.states_at([q + share * way])
             taus.append(project(state, np.linspace(5.0, -5.0, 7)).copy())
         assert np.abs(np.diff(taus, axis=0)).max() < 0.25
 
@@ -101,7 +101,7 @@ def test_six_joints_leave_no_nullspace(kind):
         (state,) = maker.random(rng)
 
     class SixJoints:
-        jacobian, mass = state.jacobian[:, :6].copy(), state.mass[:6, :6].copy()
+        jacobian, mass = state.jacobian[:, :6].copy(), state.mass_matrix[:6, :6].copy()
 
         def operational_space(self):
             space = TaskInertia(6)

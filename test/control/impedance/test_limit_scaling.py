@@ -85,7 +85,7 @@ def test_a_damper_becomes_critical_and_brakes_no_faster_than_latency_stands(rati
         spring.set_stiffness(stiffness)
         (state,) = maker.random(rng, margin=0.3)
         spring.measure(state, state.position_ee_in_base, state.rotation_ee_in_base)
-        inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
+        inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
         omega = np.sqrt(np.linalg.eigvals(inverse * stiffness).real.max())
         grown = VelocityLimitScaling.damper(1.0, ratio, spring.stiffness_scale)
         rate = np.linalg.eigvals(inverse @ spring.damping).real.max()
@@ -102,10 +102,10 @@ WAY = np.array([1.0, 0.5, -0.3, 0.2, 0.0, 0.4])
 @pytest.mark.parametrize("steepness", [20.0, 40.0])
 def test_an_approach_from_afar_is_braked_by_what_was_allowed_and_no_later(steepness):
     """A tool that moves as it is told, integrated: its braking torques, by the mass matrix."""
-    state = StateMaker().at([READY])[0]
+    state = StateMaker().states_at([READY])[0]
     bound = BrakingSpeedLimit(ArmDescription("arm", "fr3"), 0.25)
     bound.set_damping(2.0 * steepness)
-    inverse = state.jacobian @ np.linalg.solve(state.mass, state.jacobian.T)
+    inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
     torque = np.abs(state.jacobian.T @ np.linalg.solve(inverse, WAY))  # of 1 m/s^2 along it
     most = 0.6 * np.minimum(FR3_LIMITS.torque, FR3_LIMITS.torque_rate / (2.0 * steepness))
     hardest = (most / torque).min()
@@ -141,6 +141,6 @@ def test_a_spring_lets_go_of_joints_that_are_fast_already():
     shares = []
     for part in (0.7, 0.86, 1.0, 1.05):
         dq[3] = part * FR3_LIMITS.velocity[3]
-        state = StateMaker().at([READY], [dq])[0]
+        state = StateMaker().states_at([READY], [dq])[0]
         shares.append(bound.scale(state, 0.01 * WAY, 0.1 * WAY))
     assert shares == pytest.approx([1.0, 0.5, 0.0, 0.0], abs=1e-9)

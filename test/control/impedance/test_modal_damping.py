@@ -26,7 +26,7 @@ def inertia_inv(rng, n):
     found = []
     while len(found) < n:
         (state,) = maker.random(rng)
-        inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
+        inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
         if np.linalg.eigvalsh(inverse)[0] > 0.01:
             found.append(inverse)
     return found
@@ -75,13 +75,13 @@ def embed(small, where):
 
 
 def test_finite_where_the_tool_cannot_move():
-    (state,) = StateMaker().at([np.array([0.0, 0, 0, 0, 0, np.pi / 2, 0])])
-    inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
+    (state,) = StateMaker().states_at([np.array([0.0, 0, 0, 0, 0, np.pi / 2, 0])])
+    inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
     assert np.linalg.eigvalsh(inverse)[0] < 1e-9
     half = np.diag(np.sqrt([800.0] * 3 + [40.0] * 3))
     _, d = designed(half, inverse)
     torque_per_rate = state.jacobian.T @ d @ state.jacobian
-    rates = np.linalg.eigvals(np.linalg.inv(state.mass) @ torque_per_rate).real
+    rates = np.linalg.eigvals(np.linalg.inv(state.mass_matrix) @ torque_per_rate).real
     assert rates.max() < 2 * np.sqrt(np.linalg.eigvals(inverse @ half @ half).real.max()) * 1.001
 
 

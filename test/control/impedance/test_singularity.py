@@ -25,9 +25,9 @@ def test_curvature_is_what_finite_differences_of_the_jacobian_say():
     for _ in range(20):
         q = maker.random(rng)[0].q.copy()
         u, wrench = rng.normal(size=7), rng.normal(size=6)
-        ahead, behind = (maker.at([q + s * h * u])[0].jacobian.copy() for s in (1, -1))
+        ahead, behind = (maker.states_at([q + s * h * u])[0].jacobian.copy() for s in (1, -1))
         expected = wrench @ (ahead - behind) / (2 * h) @ u
-        assert curvature(maker.at([q])[0], u, wrench) == pytest.approx(expected, abs=1e-6)
+        assert curvature(maker.states_at([q])[0], u, wrench) == pytest.approx(expected, abs=1e-6)
 
 
 def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
@@ -36,7 +36,7 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
     for _ in range(60):
         dq, wrench = 0.5 * rng.normal(size=7), rng.normal(size=6) * 10.0
         state = stretched(maker, rng.uniform(-0.6, -0.2), dq)
-        j, minv = state.jacobian, np.linalg.inv(state.mass)
+        j, minv = state.jacobian, np.linalg.inv(state.mass_matrix)
         w, v = np.linalg.eigh(j @ minv @ j.T)
         assert w[1] > MIN_MANIPULABILITY > w[0]
         stiffness = -curvature(state, minv @ j.T @ v[:, 0] / np.sqrt(w[0]), wrench)
@@ -91,14 +91,14 @@ def spring_of(*stiffness):
 
 def lost(state):
     """Mobilities (6,), and joint motions of unit kinetic energy in columns (n, 6)."""
-    inverse = np.linalg.inv(state.mass)
+    inverse = np.linalg.inv(state.mass_matrix)
     w, v = np.linalg.eigh(SCALE @ state.jacobian @ inverse @ state.jacobian.T @ SCALE)
     return w, inverse @ state.jacobian.T @ SCALE @ v / np.sqrt(np.maximum(w, 1e-12))
 
 
 def wrist(maker, angle, dq=None):
     q = np.array([0.0, -1.5, 1.6, -1.7, angle, 0.0])
-    (state,) = maker.at([q], None if dq is None else [dq])
+    (state,) = maker.states_at([q], None if dq is None else [dq])
     return state
 
 
@@ -149,7 +149,7 @@ def test_what_commanded_torques_explain_is_not_resisted():
     spring = spring_of(100, 100, 100, 10, 10, 10)
     guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
     motion = lost(wrist(maker, 0.02))[1][:, 0]
-    momentum = wrist(maker, 0.02).mass @ motion
+    momentum = wrist(maker, 0.02).mass_matrix @ motion
     speed = 0.0
     for cycle in range(1000):
         drive = np.cos(0.004 * cycle)

@@ -56,7 +56,7 @@ def test_forces_are_those_of_contacts_also_when_pairs_are_the_same():
     rng, maker = np.random.default_rng(0), StateMaker()
     for _ in range(50):
         state = maker.random(rng)[0]
-        inverse = np.linalg.inv(state.mass)
+        inverse = np.linalg.inv(state.mass_matrix)
         normals = rng.normal(size=(3, 3)) * 0.7 + [0, 0, 1]  # that can all be obeyed
         normals /= np.linalg.norm(normals, axis=1)[:, None]
         gradients = normals @ state.jacobian[:3]

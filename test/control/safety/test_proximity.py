@@ -76,7 +76,7 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     middle = READY + np.outer(towards(maker), np.eye(7)[0])
     for cycle in range(cycles):
         angle = phases + rates * 2e-3 * cycle
-        maker.at(middle + 0.4 * np.sin(angle), 0.4 * rates * np.cos(angle))
+        maker.states_at(middle + 0.4 * np.sin(angle), 0.4 * rates * np.cos(angle))
         pairs, expected = ([(p.distance, p.rate, p.near_distance) for p in p_.find()] for p_ in
                            (found, everything))  # fmt: skip
         assert pairs == expected

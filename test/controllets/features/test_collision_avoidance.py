@@ -154,7 +154,7 @@ def every_distance(context, qs, params):
 
 def pushes(found, gradients, states, params):
     """Force of every pair: that of its potential, shared by those that act on one motion."""
-    inverses = [np.linalg.inv(state.mass) for state in states]
+    inverses = [np.linalg.inv(state.mass_matrix) for state in states]
     coupling = sum(
         gradients[:, arm] @ inverse @ gradients[:, arm].T for arm, inverse in enumerate(inverses)
     )
@@ -245,7 +245,7 @@ def test_torque_at_rest_is_the_pushes_of_all_pairs_along_their_gradients(n_own, 
         if not 0.02 < nearest.min() < 0.17:
             continue
         checked += 1
-        states = maker.at(list(qs))
+        states = maker.states_at(list(qs))
         tau = added(feature, states)
         found = every_distance(context, qs, params)
         gradients = np.zeros((len(found), n, 7))
@@ -282,7 +282,7 @@ def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_hel
     params = CollisionAvoidanceParams(0.05, bandwidth=0.0, **(ONLY | {"arms": True}))
     maker, context, qs = only_pair_near(params)
     feature, h = CollisionAvoidance(context, params), 1e-6
-    rest = added(feature, maker.at(list(qs)))
+    rest = added(feature, maker.states_at(list(qs)))
     gradient = np.zeros((2, 7))
     for arm in range(2):
         for k in range(7):
@@ -299,9 +299,9 @@ def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_hel
     rng = np.random.default_rng(4)
     for _ in range(10):
         dq = rng.normal(size=(2, 7)) * 0.3
-        states = maker.at(list(qs), list(dq))
+        states = maker.states_at(list(qs), list(dq))
         rate = (gradient * dq).sum()
-        inverse = sum(g @ np.linalg.solve(s.mass, g) for g, s in zip(gradient, states))
+        inverse = sum(g @ np.linalg.solve(s.mass_matrix, g) for g, s in zip(gradient, states))
         stiffness = 2 * params.max_force * depth / params.distance**2
         damping = min(
             2 * params.damping_ratio * np.sqrt(stiffness / inverse),
@@ -320,7 +320,7 @@ def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
     taus, nearest = [], []
     for turn in np.linspace(0.25, 0.6, 1401):
         qs = two_hands(turn)
-        taus.append(added(feature, maker.at(qs, dq)))
+        taus.append(added(feature, maker.states_at(qs, dq)))
         nearest.append(min(r.min_distance for g in feature.near.groups for r in g.results))
     taus = np.array(taus)
     assert np.isfinite(taus).all()
@@ -344,7 +344,7 @@ def test_a_group_that_was_far_is_never_missed(n_own):
         swing = 0.4 * np.sin(2e-3 * cycle * np.linspace(0.6, 1.4, 7) + phase)
         qs = [READY + s for s in swing]
         context.object_poses[0, :3] = [0.45, 0.3 + 0.6 * np.sin(3e-3 * cycle), 0.5]
-        states = maker.at(qs)
+        states = maker.states_at(qs)
         tau = added(feature, states)
         near += bool(tau.any())
         fresh.on_parameters()
@@ -362,7 +362,7 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
         monkeypatch.setattr(
             group, "measure", lambda *a, f=original, g=group: measured.append(g.kind) or f(*a)
         )
-    states = maker.at([READY, READY])
+    states = maker.states_at([READY, READY])
     added(feature, states)
     assert len(measured) == len(feature.near.groups)
     measured.clear()
@@ -389,7 +389,7 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
         step = 0.6 if cycle % 8 == 0 else 0.01
         qs = [READY + np.clip(q + rng.uniform(-step, step, 7) - READY, -0.8, 0.8) for q in qs]
         context.object_poses[0, :3] = [0.45, 0.3 * np.sin(cycle), 0.4]
-        states = maker.at(qs)
+        states = maker.states_at(qs)
         feature.on_activate(states, None)
         fresh = CollisionAvoidance(context, params)
         fresh.on_activate(states, None)
@@ -495,15 +495,15 @@ def test_a_leader_was_pushed_by_what_follows_it():
     """It gets no energy from the follower's nearness; the follower yields, and gets all of it."""
     maker = StateMaker(2)
     feature = CollisionAvoidance(
-        dataclasses.replace(maker.context, led=(0,)),
+        dataclasses.replace(maker.context, leader_arms=(0,)),
         CollisionAvoidanceParams(self_collision=False, floor=False),
     )
     far, rng = [READY, READY], np.random.default_rng(5)
-    feature.on_activate(maker.at(far), JointTarget(2))
+    feature.on_activate(maker.states_at(far), JointTarget(2))
     yielded = braked = 0
     for _ in range(150):
         q = [s.q.copy() for s in maker.random(rng, margin=0.3)]
-        states = maker.at(q, list(rng.uniform(-0.3, 0.3, (2, 7))))
+        states = maker.states_at(q, list(rng.uniform(-0.3, 0.3, (2, 7))))
         tau = [np.zeros(7), np.zeros(7)]
         feature.add(states, None, tau, PERIOD)
         power = float(tau[0] @ states[0].dq)
@@ -524,12 +524,12 @@ def taken(turn, rate, pulled):
     """
     maker, context = cell_of(2, 0)
     feature = CollisionAvoidance(context, CollisionAvoidanceParams(**(ONLY | {"arms": True})))
-    feature.on_activate(maker.at(two_hands(0.1)), JointTarget(2))
-    states = maker.at(two_hands(turn))
+    feature.on_activate(maker.states_at(two_hands(0.1)), JointTarget(2))
+    states = maker.states_at(two_hands(turn))
     pair = min(feature.measure(states, 0.3), key=lambda one: one.distance)
-    ways = [np.linalg.solve(state.mass, g) for state, g in zip(states, pair.gradients)]
+    ways = [np.linalg.solve(state.mass_matrix, g) for state, g in zip(states, pair.gradients)]
     speed = sum(float(g @ way) for g, way in zip(pair.gradients, ways))
-    states = maker.at(two_hands(turn), [-rate / speed * way for way in ways])
+    states = maker.states_at(two_hands(turn), [-rate / speed * way for way in ways])
     for state, g in zip(states, pair.gradients):
         state.tau_ext[:] = pulled * g
     tau = [-80.0 * g + state.coriolis for state, g in zip(states, pair.gradients)]

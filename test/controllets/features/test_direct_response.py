@@ -58,7 +58,7 @@ def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell
         controllets={"law": {"type": "cartesian_impedance", "params": params}},
     )  # fmt: skip
     cell.step(5)
-    here, (first, _) = cell.pose("arm"), cell.rows()
+    here, (first, _) = cell.pose("arm"), cell.records()
     target, fastest = cell.loop.owners.active[0].target, 0.0
     cell.set_target("arm", Pose(here.position + [0.0, 0.12, 0.0], here.rotation))
     before = here.position
@@ -68,7 +68,7 @@ def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell
         fastest = max(fastest, 1e3 * float(np.linalg.norm(after - before)))
         before = after
     assert fastest < 0.25 * (1 + 1e-9)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     places = rows["arms"]["position_ee_in_base"][:, 0]
     speeds = np.linalg.norm(np.diff(places, axis=0), axis=1) * 1e3
     assert speeds.max() < 1.25 * 0.25
@@ -105,13 +105,13 @@ def test_a_response_set_in_motion_swung_a_stiff_late_arm_into_velocity_limit(mak
         controllets={"law": {"type": "cartesian_impedance", "params": params}},
     )  # fmt: skip
     cell.step(5)
-    here, (first, _) = cell.pose("arm"), cell.rows()
+    here, (first, _) = cell.pose("arm"), cell.records()
     cell.set_target("arm", Pose(here.position + [0.0, 0.05, 0.0], here.rotation))
     cell.step(100)
     cell.set_parameters("arm/law", {"governor.response": "direct"})
     cell.step(800)
     assert cell.state("arm").fault == ""
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     used = np.abs(rows["arms"]["dq"][:, 0]) / FR3_LIMITS.velocity
     assert used.max() < 0.5
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
@@ -127,12 +127,12 @@ def test_a_reference_slowed_before_a_joint_limit_ends_without_feedforward(make_c
         arms={"arm": arm}, controllets={"law": law}, active=["arm/law"], gate=response.WIDE
     )
     cell.step(20)
-    here, (first, _) = cell.pose("arm"), cell.rows()
+    here, (first, _) = cell.pose("arm"), cell.records()
     turn = pin.exp3(np.array([0.2, -0.557, 0.098]))
     goal = Pose(here.position + [-0.147, -0.016, -0.027], turn @ here.rotation)
     cell.set_target("arm", goal)
     cell.step(1500)
-    _, rows = cell.rows(first)
+    _, rows = cell.records(first)
     assert rows["arms"]["q"][-1, 0, 3] < -2.95
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
     assert (steps > 0.99e-3 * FR3_LIMITS.torque_rate[0]).sum() < 10

@@ -26,12 +26,12 @@ def test_nullspace_accelerates_no_task_coordinate():
     checked = 0
     while checked < 40:
         states = maker.random(rng, speed=1.0)
-        for posture in target.posture:
+        for posture in target.nullspace_configuration:
             posture[:] = rng.normal(size=7)
         tau = [np.zeros(7), np.zeros(7)]
         feature.add(states, target, tau, PERIOD)
-        for s, t, posture in zip(states, tau, target.posture):
-            minv = np.linalg.inv(s.mass)
+        for s, t, posture in zip(states, tau, target.nullspace_configuration):
+            minv = np.linalg.inv(s.mass_matrix)
             if (
                 np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0]
                 < 1.1 * TaskInertia.MIN_MANIPULABILITY
@@ -68,7 +68,7 @@ def test_coriolis_torques_do_no_net_work_beyond_the_changing_inertia():
         tau = [np.zeros(7)]
         feature.add([state], CartesianTarget(1), tau, PERIOD)
         power, h = float(tau[0] @ dq), 1e-6
-        ahead = maker.at([q + h * dq])[0].mass.copy()
-        behind = maker.at([q - h * dq])[0].mass.copy()
+        ahead = maker.states_at([q + h * dq])[0].mass_matrix.copy()
+        behind = maker.states_at([q - h * dq])[0].mass_matrix.copy()
         rate = (ahead - behind) / (2 * h)
         assert np.isclose(power, 0.5 * dq @ rate @ dq, atol=1e-5)

@@ -44,7 +44,7 @@ def made(maker, feature, **values):
 def added(feature, state, posture=None):
     """Return what a feature adds for a state, (n,) [Nm]."""
     target, tau = CartesianTarget(1, n_joints=state.n_joints), [np.zeros(state.n_joints)]
-    target.posture[0][:] = state.q if posture is None else posture
+    target.nullspace_configuration[0][:] = state.q if posture is None else posture
     feature.add([state], target, tau, PERIOD)
     return tau[0]
 
@@ -52,8 +52,8 @@ def added(feature, state, posture=None):
 def slope(maker, q, value, h=1e-6):
     """Return the gradient of a function of a state, by central differences, (n,)."""
     steps = np.eye(len(q)) * h
-    ahead = [value(maker.at([q + step])[0]) for step in steps]
-    behind = [value(maker.at([q - step])[0]) for step in steps]
+    ahead = [value(maker.states_at([q + step])[0]) for step in steps]
+    behind = [value(maker.states_at([q - step])[0]) for step in steps]
     return (np.array(ahead) - behind) / (2 * h)
 
 
@@ -82,7 +82,7 @@ def test_motion_along_a_lost_direction_decays_and_no_other(model):
     feature, checked = made(maker, Singularity), 0
     while checked < 5:
         (state,) = maker.random(rng, speed=0.5)
-        j, minv = state.jacobian, np.linalg.inv(state.mass)
+        j, minv = state.jacobian, np.linalg.inv(state.mass_matrix)
         w, v = np.linalg.eigh(j @ minv @ j.T)
         if not 1e-5 < w[0] < 0.9 * params.threshold:
             continue
@@ -108,7 +108,7 @@ def test_barriers_are_the_gradient_of_their_potential(model):
     for _ in range(5):
         edge = np.where(rng.random(len(width)) < 0.5, spans[0], spans[1])
         inside = np.where(edge == spans[0], 1.0, -1.0) * rng.uniform(0.05, 0.2, len(width))
-        (state,) = maker.at([edge + inside])
+        (state,) = maker.states_at([edge + inside])
         q, tau = state.q.copy(), added(feature, state)
         endless = np.isinf(own.limits.lower)
         assert not tau[endless].any()
@@ -133,7 +133,7 @@ def test_a_posture_moves_no_tool(model, projector):
             assert np.abs(tau).max() < 1e-7
         else:
             assert np.abs(tau).max() > 1e-3
-            weight = np.linalg.inv(state.mass) if projector == "dynamic" else np.eye(7)
+            weight = np.linalg.inv(state.mass_matrix) if projector == "dynamic" else np.eye(7)
             assert np.abs(state.jacobian @ weight @ tau).max() < 1e-7
 
 

@@ -30,7 +30,7 @@ class Felt:
         self.context = maker.context
         self.feature = FeedbackWrench(maker.context, FeedbackWrenchParams(**params))
         self.target = GravityCompensation.Target(1, ("feedback_wrench",))
-        self.states = maker.at([READY])
+        self.states = maker.states_at([READY])
         self.back = np.linalg.pinv(self.states[0].jacobian.T)
         self.feature.on_activate(self.states, self.target)
 

@@ -27,7 +27,7 @@ PANDA = (  # of Gaz et al., RA-L 2019
 
 def added(params, maker, dq, drive=None, push=0.0):
     """Torques added to what drives the joints: by default a law that asks for a lot of motion."""
-    states = maker.at(np.zeros((len(dq), 7)), dq)
+    states = maker.states_at(np.zeros((len(dq), 7)), dq)
     feature = Friction(maker.context, params)
     before = [1e3 * np.sign(v) if drive is None else np.array(drive) for v in dq]
     for state in states:
@@ -174,7 +174,7 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
 def test_viscous_friction_of_an_identified_robot_is_compensated_too():
     """Its figures have Coulomb's part only."""
     robot = dataclasses.replace(MODELS["fr3"], damping=np.linspace(0.1, 0.7, 7))
-    states = StateMaker().at(np.zeros((1, 7)), [np.full(7, 0.3)])
+    states = StateMaker().states_at(np.zeros((1, 7)), [np.full(7, 0.3)])
     found = []
     for model in ("fr3", robot):
         context = Context(PERIOD, (ArmDescription("arm", model),))

@@ -11,7 +11,7 @@ from long_form import every_nth, long_form
 
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.pose import Pose
-from multipanda_py.robots import READY_POSTURE as Q_READY
+from multipanda_py.robots import READY_CONFIGURATION as Q_READY
 from multipanda_py.robots.franka import FR3_LIMITS
 
 READY = np.array(Q_READY)
@@ -59,11 +59,11 @@ def near_ready(rng):
 def check_calm(cell, cycles=2500, at_rate_limit=0.01, settling=0):
     """Step; no fault, hardly ever at the limit of torque rate, and at rest after settling."""
     cell.step(cycles)
-    _, rows = cell.rows()
+    _, rows = cell.records()
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
     assert (steps > 0.99 * FR3_LIMITS.torque_rate[0] * 1e-3).mean() < at_rate_limit
     cell.step(settling)
-    _, last = cell.rows()
+    _, last = cell.records()
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     assert np.abs(last["arms"]["dq"][-200:, 0]).max() < 0.06
     return rows
@@ -234,7 +234,9 @@ def test_a_velocity_that_counts_for_less_than_a_cycle_does_not_count_for_ever(ma
     goal = cell.state("arm").q + 0.1 * np.eye(7)[0]
     cell.set_target("arm", q=goal, dq=np.full(7, 0.3))
     cell.step(750)
-    np.testing.assert_allclose(cell.row()["arms"][0]["target_joint"], [goal, np.zeros(7)])
+    np.testing.assert_allclose(
+        cell.latest_record()["arms"][0]["target_joint"], [goal, np.zeros(7)]
+    )
 
 
 @pytest.mark.parametrize("arm", every_nth(3, ARMS))

@@ -18,7 +18,7 @@ from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.parameters import ParameterSet
 from multipanda_py.pose import Pose
-from multipanda_py.robots import READY_POSTURE as Q_READY
+from multipanda_py.robots import READY_CONFIGURATION as Q_READY
 from multipanda_py.robots.franka import FR3_LIMITS
 
 GATE = GateConfig()
@@ -76,7 +76,7 @@ def rest(cell, which="default", seconds=6.0, slowest=0.05):
     for _ in range(round(seconds / 0.5)):
         cell.step(500)
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
-        _, rows = cell.rows()
+        _, rows = cell.records()
         speeds = np.abs(rows["arms"]["dq"][-500:, 0])
         fastest = max(fastest, speeds.max())
         if speeds[-200:].max() < max(slowest, 0.1 * fastest * (which == "lowest")):
@@ -143,7 +143,7 @@ def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
         step = 0.98 * GATE.position * move / np.linalg.norm(move)
         cell.set_target("arm", Pose(here.position + step, rotation))
         cell.step(1000)
-        _, rows = cell.rows()
+        _, rows = cell.records()
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]
         changes = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
         assert (changes > 0.99).mean() < 0.15
@@ -170,5 +170,5 @@ def test_braking_from_the_bound_of_speed_all_at_once_swung_into_velocity_limit(
     cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
-    _, rows = cell.rows()
+    _, rows = cell.records()
     assert (np.abs(rows["arms"]["dq"][:, 0]) < 0.75 * FR3_LIMITS.velocity).all()

@@ -40,9 +40,9 @@ def test_a_step_of_the_whole_gate_does_not_swing(make_cell, episodes, law, model
         fastest = []
         for _ in range(2):  # into a nearly singular posture the last way is slow
             cell.step(2200)
-            start, _ = cell.rows()
+            start, _ = cell.records()
             cell.step(300)
-            fastest.append(np.abs(cell.rows(start)[1]["arms"]["dq"]).max())
+            fastest.append(np.abs(cell.records(start)[1]["arms"]["dq"]).max())
             if fastest[-1] < 0.03:
                 break
         assert cell.state("arm").fault == "", q.tolist()

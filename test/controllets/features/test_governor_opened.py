@@ -32,11 +32,11 @@ def arrival(make_cell, governor, stiffness, move, turn, cycles=2500):
         controllets={"law": {"type": "cartesian_impedance", "params": params}},
     )  # fmt: skip
     cell.step(5)
-    here, (first, _) = cell.pose("arm"), cell.rows()
+    here, (first, _) = cell.pose("arm"), cell.records()
     cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
     for _ in range(0, cycles, 250):
         cell.step(250)
-        _, rows = cell.rows(first)
+        _, rows = cell.records(first)
         way = (rows["arms"]["position_ee_in_base"][:, 0] - here.position) @ move
         there = np.flatnonzero(way >= 0.95 * move @ move)
         if len(there):

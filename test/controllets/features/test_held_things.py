@@ -46,7 +46,7 @@ def grasped_rod(make_cell, **settings):
 def test_a_grasped_rod_was_driven_into_the_table(make_cell):
     """The hand stopped 15 mm in front of it, and the rod's lower end was 10 cm below the hand."""
     cell = grasped_rod(make_cell)
-    assert cell.held() == {"left": "rod"}
+    assert cell.attached_objects() == {"left": "rod"}
     start, least = cell.pose("left"), np.inf
     cell.set_target("left", Pose(start.position - [0.0, 0.0, 0.3], start.rotation))
     for _ in range(40):
@@ -57,7 +57,7 @@ def test_a_grasped_rod_was_driven_into_the_table(make_cell):
     assert cell.state("left").fault == ""
     cell.gripper("left").move(0.08)
     cell.step(3)
-    assert cell.held() == {}
+    assert cell.attached_objects() == {}
     said = [event.text for event in cell.events()]
     assert "rod" in said[-1]
 
@@ -125,7 +125,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
     sim.model.opt.gravity[:] = 0.0
     numbers = {name: len(BASES) + k for k, name in enumerate(places)}
     for held in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):
-        for arm in cell.held():
+        for arm in cell.attached_objects():
             cell.detach(arm)
         for arm, thing in held.items():
             cell.attach(arm, thing)

@@ -53,7 +53,7 @@ def test_torque_at_rest_is_the_negative_gradient_of_the_potential():
         side = rng.choice([-1, 1], 7)
         depth = rng.uniform(-0.3, 1.3, 7) * params.range
         q = np.where(side > 0, UPPER - params.range + depth, LOWER + params.range - depth)
-        tau = added(params, maker.at([q])[0])
+        tau = added(params, maker.states_at([q])[0])
         gradient = np.array([
             (potential(q + h * e, params) - potential(q - h * e, params)) / (2 * h)
             for e in np.eye(7)
@@ -69,7 +69,7 @@ def test_nothing_is_added_away_from_the_limits():
     for _ in range(20):
         q = rng.uniform(LOWER + params.range, UPPER - params.range)
         speed = BRAKING_SPEED_FRACTION * FR3_LIMITS.velocity
-        (state,) = maker.at([q], [rng.uniform(-speed, speed)])
+        (state,) = maker.states_at([q], [rng.uniform(-speed, speed)])
         assert not added(params, state).any()
 
 
@@ -78,10 +78,11 @@ def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
     q = MIDDLE.copy()
     q[joint] = UPPER[joint] - params.range[joint] * (1 - s)
     for speed in (-0.05, 0.05):
-        (state,) = StateMaker().at([q], [np.eye(7)[joint] * speed])
+        (state,) = StateMaker().states_at([q], [np.eye(7)[joint] * speed])
         rest = -params.max_torque[joint] * s**2
         stiffness = 2 * params.max_torque[joint] * s / params.range[joint]
-        mass = 1.0 / np.linalg.inv(state.mass)[joint, joint]  # the other joints may give way
+        # the other joints may give way
+        mass = 1.0 / np.linalg.inv(state.mass_matrix)[joint, joint]
         damping = min(2 * np.sqrt(stiffness * mass), MAX_BARRIER_DAMPING_RATE * mass)
         assert added(params, state)[joint] == pytest.approx(rest - damping * speed, rel=1e-9)
 
@@ -90,7 +91,7 @@ def test_torque_is_bounded_whatever_the_speed():
     rng, maker, params = np.random.default_rng(3), StateMaker(), JointLimitsParams()
     for _ in range(50):
         q = rng.uniform(LOWER - 0.2, UPPER + 0.2)
-        (state,) = maker.at([q], [rng.normal(size=7) * 1e3])
+        (state,) = maker.states_at([q], [rng.normal(size=7) * 1e3])
         most = 2 * params.max_torque + FR3_LIMITS.torque
         assert (np.abs(added(params, state)) <= most + 1e-9).all()
 
@@ -100,7 +101,7 @@ def test_torque_is_continuous_in_position_and_velocity():
     maker, params = StateMaker(), JointLimitsParams()
     for dq in (np.zeros(7), np.full(7, 0.5), np.full(7, -0.5)):
         places = UPPER - 0.2 + np.linspace(-0.05, 0.25, 4501)[:, None]
-        taus = [added(params, maker.at([q], [dq])[0]).copy() for q in places]
+        taus = [added(params, maker.states_at([q], [dq])[0]).copy() for q in places]
         assert np.abs(np.diff(taus, axis=0)).max() < 0.1
 
 

@@ -29,9 +29,9 @@ def near(joint, room):
 
 
 def fastest(cell, cycles):
-    count = cell.rows()[0]
+    count = cell.records()[0]
     cell.step(cycles)
-    return float(np.abs(cell.rows(count)[1]["arms"][:, 0]["dq"]).max())
+    return float(np.abs(cell.records(count)[1]["arms"][:, 0]["dq"]).max())
 
 
 def resting(make_cell, q, law, **params):
@@ -124,7 +124,7 @@ def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
     joint, width, most = 0, params.range[0], params.max_torque[0]
     q = (LOWER + UPPER) / 2
     q[joint] = UPPER[joint] - 0.03
-    states = maker.at([q])
+    states = maker.states_at([q])
     feature.on_activate(states, JointTarget(1))
     for cycle in range(1, 2000):
         tau = [np.zeros(7)]
@@ -143,7 +143,7 @@ def test_a_joint_that_moves_inwards_is_held_from_the_first_cycle_on(joint):
         q = (LOWER + UPPER) / 2
         q[joint] = UPPER[joint] - 0.01 + inwards
         tau = [np.zeros(7)]
-        feature.add(maker.at([q]), JointTarget(1), tau, PERIOD)
+        feature.add(maker.states_at([q]), JointTarget(1), tau, PERIOD)
         return -tau[0][joint]
 
     begun, whole = JointLimits(maker.context, params), JointLimits(maker.context, params)

@@ -21,7 +21,7 @@ CONTEXT = StateMaker(2).context
 
 def added(params, states, postures):
     feature, target = Nullspace(CONTEXT, params), CartesianTarget(2)
-    for mine, posture in zip(target.posture, postures):
+    for mine, posture in zip(target.nullspace_configuration, postures):
         mine[:] = posture
     tau = [np.zeros(7), np.zeros(7)]
     feature.add(states, target, tau, PERIOD)
@@ -44,7 +44,7 @@ def test_projected_posture_torque_is_the_textbook_one(kind):
             if np.linalg.svd(s.jacobian)[1][-1] < 0.01:
                 continue
             checked += 1
-            j, minv = s.jacobian, np.linalg.inv(s.mass)
+            j, minv = s.jacobian, np.linalg.inv(s.mass_matrix)
             k = params.stiffness
             most = 3.4 if kind == "none" else 12.0
             d = np.minimum(2 * params.damping_ratio * np.sqrt(k), most)
@@ -72,7 +72,7 @@ def test_velocity_of_the_posture_feeds_the_damper_and_runs_out():
     states = maker.random(rng, speed=0.2)
     feature.on_activate(states, target)
     for arm, state in enumerate(states):
-        target.posture[arm][:] = state.q
+        target.nullspace_configuration[arm][:] = state.q
     rate = rng.uniform(-0.2, 0.2, 7)
     target.data["joint"][1][7:] = rate
     feature.on_target("joint", 1, target)
@@ -130,9 +130,9 @@ def narrow_posture(rng, maker):
     lower, upper = FR3_LIMITS.lower, FR3_LIMITS.upper
     while True:
         q = rng.uniform(lower + 0.3, upper - 0.3)
-        (state,) = maker.at([q])
+        (state,) = maker.states_at([q])
         j = state.jacobian
-        w = np.linalg.eigvalsh(j @ np.linalg.inv(state.mass) @ j.T)[0]
+        w = np.linalg.eigvalsh(j @ np.linalg.inv(state.mass_matrix) @ j.T)[0]
         if w > 0.02 or not 0.01 < np.linalg.svd(j)[1][-1] < 0.1:
             continue
         start = Pose(state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy())
@@ -149,7 +149,7 @@ def solve(maker, q, goal):
     """Inverse kinematics with room to the limits and to singular postures, or None."""
     q = q.copy()
     for _ in range(100):
-        (state,) = maker.at([q])
+        (state,) = maker.states_at([q])
         turn = pin.log3(goal.rotation @ state.rotation_ee_in_base.T)
         error = np.concatenate([goal.position - state.position_ee_in_base, turn])
         if np.abs(error).max() < 1e-8:
@@ -205,7 +205,7 @@ def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
         assert settle(cell, short) < 0.01
         wrong()
         last = settle(cell, wrong)
-        (state,) = maker.at([cell.state("arm").q])
+        (state,) = maker.states_at([cell.state("arm").q])
         room = np.minimum(state.q - FR3_LIMITS.lower, FR3_LIMITS.upper - state.q).min()
         # Where the task inertia is damped, a guard holds what the spring loses, pushes too.
         is_guarded = bool(state.operational_space().damping)

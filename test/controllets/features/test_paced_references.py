@@ -75,7 +75,7 @@ def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
     assert clearance.force == 0.0
     asked = 1.5 if law == "joint_impedance" else 0.3
     assert np.abs(seen[-1] - first).max() < 0.9 * asked
-    tau = np.abs(cell.rows()[1]["arms"]["tau"][-200:, 0])
+    tau = np.abs(cell.records()[1]["arms"]["tau"][-200:, 0])
     assert tau.max() < 12.0  # nothing is wound up
     assert cell.state("left").fault == ""
 

@@ -171,7 +171,7 @@ def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
         cell.set_target("arm", Pose(start.position + [0.0, offset, 0.0], start.rotation))
         found, _ = run(cell, 50)
         forces.append(found)
-    moved = cell.rows()[1]["arms"]["position_ee_in_base"][-1000:, 0, 1]
+    moved = cell.records()[1]["arms"]["position_ee_in_base"][-1000:, 0, 1]
     assert np.ptp(moved) > 0.16  # of 0.24 m, by a spring that trails
     assert np.concatenate(forces).max() < 2.0 * FORCE
 
@@ -185,7 +185,7 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
     )  # fmt: skip
     start, rate = cell.pose("arm"), 0.4
     centre, speed = start.position + [0.1, 0.0, 0.0], 0.1 * 2.0 * np.pi * rate
-    seen, forces, behind, begin = [], [], [], cell.rows()[0]
+    seen, forces, behind, begin = [], [], [], cell.records()[0]
     for k in range(110):
         angle = np.pi - 2.0 * np.pi * rate * 0.02 * k
         goal = centre + 0.1 * np.array([np.cos(angle), np.sin(angle), 0.0])
@@ -195,7 +195,7 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
             forces.append(-cell.simulation.contact_force("table", "arm")[2])
         seen += notices(cell, "target not followed")
         behind.append(np.linalg.norm((cell.pose("arm").position - goal)[:2]))
-    twists = cell.rows(begin)[1]["arms"]["twist_ee_in_base"][:, 0]
+    twists = cell.records(begin)[1]["arms"]["twist_ee_in_base"][:, 0]
     assert max(behind) > 0.1  # it was held
     assert "link 3" in seen[0]
     assert "table" in seen[0]
@@ -218,7 +218,7 @@ def test_an_unknown_payload_is_no_contact(make_cell, law):
         here = cell.pose("arm")
         cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
         cell.step(700)
-        speeds = cell.rows()[1]["arms"]["twist_ee_in_base"][-700:, 0, 1]
+        speeds = cell.records()[1]["arms"]["twist_ee_in_base"][-700:, 0, 1]
         fastest.append(speeds.max())
         assert not notices(cell, "contact")
     assert fastest[1] > 0.8 * fastest[0] > 0.2
@@ -288,7 +288,7 @@ def surface(make_cell, rng, where, gap):
                      {"law": {"type": "cartesian_impedance"}}, ["arm/law"])  # fmt: skip
     cell.step(2)
     pose, state = cell.pose("arm"), cell.loop.arms[0].state
-    mobility = state.jacobian[:3] @ np.linalg.solve(state.mass, state.jacobian[:3].T)
+    mobility = state.jacobian[:3] @ np.linalg.solve(state.mass_matrix, state.jacobian[:3].T)
     while True:
         angle, tilt = rng.uniform(0.0, 2.0 * np.pi), rng.uniform(0.1, 0.5)
         tilt *= {"table": 0.0, "slope": 1.0, "wall": 0.4}[where]

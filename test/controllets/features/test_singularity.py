@@ -33,7 +33,7 @@ def test_motion_along_a_lost_direction_decays_at_the_rate_and_no_other():
     rng, maker, checked = np.random.default_rng(1), StateMaker(), 0
     while checked < 30:
         state = stretched(maker, rng.uniform(-0.5, -0.1), rng.normal(size=7) * 0.5)
-        j, minv = state.jacobian, np.linalg.inv(state.mass)
+        j, minv = state.jacobian, np.linalg.inv(state.mass_matrix)
         w, v = np.linalg.eigh(j @ minv @ j.T)
         if w[0] > THRESHOLD or w[0] < 1e-5:
             continue
@@ -47,7 +47,9 @@ def test_nothing_is_added_where_no_direction_is_lost():
     rng, maker, checked = np.random.default_rng(2), StateMaker(), 0
     while checked < 20:
         (state,) = maker.random(rng, speed=1.0)
-        w = np.linalg.eigvalsh(state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T)
+        w = np.linalg.eigvalsh(
+            state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
+        )
         if w[0] > THRESHOLD:
             checked += 1
             assert not added(state).any()
@@ -87,8 +89,8 @@ def test_hessian_is_the_derivative_of_the_jacobian(model):
         q, hessian = state.q.copy(), state.hessian().copy()
         for k in range(7):
             step = np.eye(7)[k] * h
-            ahead = maker.at([q + step])[0].jacobian.copy()
-            behind = maker.at([q - step])[0].jacobian.copy()
+            ahead = maker.states_at([q + step])[0].jacobian.copy()
+            behind = maker.states_at([q - step])[0].jacobian.copy()
             assert np.allclose(hessian[k].T, (ahead - behind) / (2 * h), atol=1e-8)
 
 
@@ -110,8 +112,8 @@ def test_torque_is_the_negative_gradient_of_the_potential(robot, threshold):
         gradient = np.zeros(7)
         for k in range(7):
             step = np.eye(7)[k] * h
-            ahead = potential(maker.at([q + step])[0].jacobian, params)
-            behind = potential(maker.at([q - step])[0].jacobian, params)
+            ahead = potential(maker.states_at([q + step])[0].jacobian, params)
+            behind = potential(maker.states_at([q - step])[0].jacobian, params)
             gradient[k] = (ahead - behind) / (2 * h)
         active += m < threshold
         assert np.abs(tau + gradient).max() <= 1e-5 * max(np.abs(tau).max(), 1e-3)
@@ -132,7 +134,7 @@ def test_torque_is_that_of_the_hessian():
 
 
 def test_nothing_is_added_above_the_threshold():
-    (state,) = StateMaker().at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
+    (state,) = StateMaker().states_at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
     m = np.sqrt(np.linalg.det(state.jacobian @ state.jacobian.T))
     assert not potential_torque(ManipulabilityParams(threshold=0.99 * m), state).any()
     assert potential_torque(
@@ -144,7 +146,7 @@ def test_in_the_nullspace_no_task_coordinate_is_accelerated():
     rng, maker, checked = np.random.default_rng(3), StateMaker(), 0
     while checked < 20:
         (state,) = maker.random(rng)
-        j, minv = state.jacobian, np.linalg.inv(state.mass)
+        j, minv = state.jacobian, np.linalg.inv(state.mass_matrix)
         inverse = j @ minv @ j.T
         if np.linalg.eigvalsh(inverse)[0] < 0.022:
             continue
@@ -159,7 +161,7 @@ def test_in_the_nullspace_no_task_coordinate_is_accelerated():
 def test_stretched_arm_stays_finite():
     maker = StateMaker()
     for q4 in np.linspace(-0.2, 0.0, 201):
-        (state,) = maker.at([np.array([0.0, 0.0, 0.0, q4, 0.0, 0.0, 0.0])])
+        (state,) = maker.states_at([np.array([0.0, 0.0, 0.0, q4, 0.0, 0.0, 0.0])])
         assert np.isfinite(potential_torque(ManipulabilityParams(), state)).all()
 
 
@@ -178,5 +180,5 @@ def test_the_arm_moves_towards_more_manipulability_while_the_hand_rests(make_cel
 
 
 def manipulability_of(cell):
-    (state,) = StateMaker().at([cell.state("left").q])
+    (state,) = StateMaker().states_at([cell.state("left").q])
     return np.sqrt(np.linalg.det(state.jacobian @ state.jacobian.T))

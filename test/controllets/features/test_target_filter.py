@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 
 def started(target, time, n=1):
     maker = StateMaker(n)
-    states = maker.at([np.zeros(7)] * n)
+    states = maker.states_at([np.zeros(7)] * n)
     part = TargetFilter(maker.context, TargetFilterParams(time_constant=time))
     part.on_activate(states, target)
     return part, states
@@ -31,12 +31,12 @@ def test_position_rotation_and_posture_are_first_order_with_the_time_constant():
     for k in range(1, 2001):
         target.position_ee_in_base[0][:] = goal
         target.rotation_ee_in_base[0][:] = pin.exp3(turn)
-        target.posture[0][:] = 0.5
+        target.nullspace_configuration[0][:] = 0.5
         part.prepare(states, target, PERIOD)
         share = 1 - np.exp(-k * PERIOD / 0.08)
         assert np.allclose(target.position_ee_in_base[0], share * goal, atol=2e-9)
         assert np.allclose(pin.log3(target.rotation_ee_in_base[0]), share * turn, atol=2e-9)
-        assert np.allclose(target.posture[0], share * 0.5, atol=2e-9)
+        assert np.allclose(target.nullspace_configuration[0], share * 0.5, atol=2e-9)
     assert np.array_equal(target.position_ee_in_base[0], goal)
     assert np.array_equal(target.rotation_ee_in_base[0], pin.exp3(turn))
 

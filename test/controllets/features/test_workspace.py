@@ -22,7 +22,7 @@ class Law:
 
     def __init__(self, n=1, **params):
         maker = StateMaker(n)
-        self.states = maker.at([READY] * n)
+        self.states = maker.states_at([READY] * n)
         self.feature = Workspace(maker.context, WorkspaceParams(**params))
         self.target = CartesianTarget(n)
         for arm, state in enumerate(self.states):

@@ -64,4 +64,4 @@ def test_a_force_of_the_gate_asked_21_nm_of_a_wrist_that_has_12(make_cell):
     with pytest.raises(TargetRejected, match=r"joint 6\b.*\barm:.*\b21\.0\d Nm.*\b10\.80 Nm"):
         cell.set_target("arm", wrench=[99.9, 0.0, 0.0, 0.0, 0.0, 0.0])
     cell.step(2)
-    np.testing.assert_array_equal(cell.rows()[1]["arms"]["target_wrench"][-1, 0], down)
+    np.testing.assert_array_equal(cell.records()[1]["arms"]["target_wrench"][-1, 0], down)

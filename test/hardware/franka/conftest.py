@@ -16,7 +16,7 @@ from robots import unused_address
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.hardware.franka.backend import Franka
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots.franka import LIMITS
 from multipanda_py.simulation.fci import FciSim
 from multipanda_py.state import ArmState
@@ -39,7 +39,7 @@ class Harness:
             for name, ip in zip(names, addresses)
         }
         self.config = CellConfig.from_dict({"arms": arms})
-        row = np.zeros(1, row_dtype(len(arms), 0, 0))
+        row = np.zeros(1, record_dtype(len(arms), 0, 0))
         self.states = [
             ArmState(name, LIMITS["fr3"], row["arms"][0, i : i + 1].reshape(()))
             for i, name in enumerate(names)
@@ -54,7 +54,7 @@ class Harness:
 
     def connect(self):
         self.backend.connect()
-        self.backend.begin()
+        self.backend.enable_commands()
         self.backend.finish_start()
         self.goals = [state.q.copy() for state in self.states]
         return self

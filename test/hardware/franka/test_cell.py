@@ -152,8 +152,8 @@ def test_switch_under_load_keeps_the_torque_rate(rig):
     rig.until(lambda: abs(rig.cell.state("left").wrench_ext_in_base[2] + 10.0) < 1.0, "load")
     rig.cell.switch(["left/joint_impedance_controller"], [f"left/{CARTESIAN}"])
     here = rig.cell.pose("left").position
-    cycles = rig.cell.rows()[0]
-    rig.until(lambda: rig.cell.rows()[0] > cycles + 500, "more cycles")
+    cycles = rig.cell.records()[0]
+    rig.until(lambda: rig.cell.records()[0] > cycles + 500, "more cycles")
     assert np.linalg.norm(rig.cell.pose("left").position - here) < 0.03
     within_bounds(rig.stats("left"))
 

@@ -15,8 +15,8 @@ import pytest
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.exceptions import BackendError, ConfigurationError
-from multipanda_py.realtime.cycle_record import row_dtype
-from multipanda_py.robots import READY_POSTURE
+from multipanda_py.realtime.cycle_record import record_dtype
+from multipanda_py.robots import READY_CONFIGURATION
 from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.franka import LIMITS
 from multipanda_py.simulation.fci import FciSim
@@ -34,7 +34,7 @@ def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     _, addresses = lockstep
     cell = make(addresses)
     for state in cell.states:
-        np.testing.assert_allclose(state.q, READY_POSTURE, atol=1e-6)
+        np.testing.assert_allclose(state.q, READY_CONFIGURATION, atol=1e-6)
         assert np.abs(state.tau_J).max() > 10.0
         assert not state.tau.any()
     assert not cell.ready()
@@ -61,7 +61,7 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
     link.spawn()
     cell.run(lambda: not link.starting)
     arm = describe_arm("left", cell.config.arms["left"])
-    row = np.zeros(1, row_dtype(1, 0, 0))
+    row = np.zeros(1, record_dtype(1, 0, 0))
     state = ArmState("left", LIMITS["fr3"], row["arms"][0, 0:1].reshape(()))
     model = ArmModel(arm)
     model.attach(state)
@@ -170,7 +170,7 @@ def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, comm
     assert addresses[1] in text
     assert words in text
     cell.run(lambda: cell.backend.is_ready(0))
-    np.testing.assert_array_equal(cell.states[1].q, READY_POSTURE)  # as the cell file says
+    np.testing.assert_array_equal(cell.states[1].q, READY_CONFIGURATION)  # as the cell file says
     cell.backend.recover(1)
     cell.faults.clear()
     assert words in cell.fault(1)[1], "still pressed"

@@ -131,7 +131,7 @@ def answer(cell, options):
     """Have the arm told, and return what comes of it."""
     found = []
     cell.backend.configure(0, options)
-    cell.run(lambda: found.extend(cell.backend.settings_answers()) or found)
+    cell.run(lambda: found.extend(cell.backend.settings_responses()) or found)
     return found
 
 
@@ -148,7 +148,7 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
 
     def told():
         seen.append((sim.admin(addresses[0], "stats")["mode"], cell.states[0].tau.any()))
-        return cell.backend.settings_answers() == [(0, "")]
+        return cell.backend.settings_responses() == [(0, "")]
 
     cell.run(told)
     assert ("idle", False) in seen
@@ -175,7 +175,7 @@ def test_a_recovery_waits_for_settings(lockstep, make):
     cell.backend.configure(0, FrankaSettings(load_mass=0.25))
     cell.backend.recover(0)
     found = []
-    cell.run(lambda: found.extend(cell.backend.settings_answers()) or found)
+    cell.run(lambda: found.extend(cell.backend.settings_responses()) or found)
     assert found == [(0, "")]
     assert sim.admin(addresses[0], "settings")["load_mass"] == 0.25
     cell.run(cell.ready)
@@ -190,7 +190,7 @@ def test_an_arm_that_moves_takes_settings_when_it_rests(lockstep, make):
     cell.run(lambda: np.abs(cell.states[0].dq).max() > 0.2)
     speeds = []
     cell.backend.configure(0, FrankaSettings(load_mass=0.25))
-    while not cell.backend.settings_answers():
+    while not cell.backend.settings_responses():
         cell.step(timeout=1.0)
         if cell.ready():
             speeds.append(np.abs(cell.states[0].dq).max())
@@ -206,13 +206,13 @@ def test_settings_are_answered_whatever_happens_meanwhile(lockstep, make, what):
     cell = make(addresses[:1])
     cell.run(cell.ready)
     cell.backend.configure(0, FrankaSettings(load_mass=0.25))
-    assert cell.backend.settings_answers() == []
+    assert cell.backend.settings_responses() == []
     if what == "user_stop":
         sim.admin(addresses[0], "user_stop", pressed=True)
     else:
         os.kill(cell.backend.real_arms[0].link.pid, signal.SIGKILL)
     found = []
-    cell.run(lambda: found.extend(cell.backend.settings_answers()) or (found and cell.faults))
+    cell.run(lambda: found.extend(cell.backend.settings_responses()) or (found and cell.faults))
     assert not cell.ready()
     assert [index for index, _ in found] == [0]
     applied = sim.admin(addresses[0], "settings")["load_mass"] == 0.25

@@ -237,7 +237,7 @@ def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell
     before = sim.admin(address, "stats")["width"]
     os.kill(cell.loop_pid, signal.SIGSTOP)
     try:
-        wait_until(cell.silence_reason)
+        wait_until(cell.stall_reason)
         for hand in hands:
             for command in (hand.homing, lambda hand=hand: hand.move(0.06),
                             lambda hand=hand: hand.grasp(0.01)):  # fmt: skip
@@ -246,7 +246,7 @@ def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell
         assert hands[0].stop().wait().succeeded
     finally:
         os.kill(cell.loop_pid, signal.SIGCONT)
-    wait_until(lambda: not cell.silence_reason())
+    wait_until(lambda: not cell.stall_reason())
     assert sim.admin(address, "stats")["width"] == pytest.approx(before, abs=1e-3)
     assert hands[0].move(0.06, 0.2).wait().succeeded
 

@@ -17,7 +17,7 @@ from multipanda_py.hardware.franka.driver import StateAge
 from multipanda_py.hardware.franka.position_control import JointMode, PositionControl
 from multipanda_py.hardware.franka.settings import FrankaSettings, driver_settings
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
-from multipanda_py.robots import READY_POSTURE, ArmDescription
+from multipanda_py.robots import READY_CONFIGURATION, ArmDescription
 from multipanda_py.robots.franka import FR3_LIMITS
 
 pytestmark = pytest.mark.inline
@@ -40,7 +40,7 @@ class Robot:
 
     def __init__(self, fates):
         self.fates, self.cycle = fates, -1
-        self.q, self.dq, self.ddq = READY_POSTURE.copy(), np.zeros(7), np.zeros(7)
+        self.q, self.dq, self.ddq = READY_CONFIGURATION.copy(), np.zeros(7), np.zeros(7)
         self.pending, self.begun, self.lost = None, False, 0
         self.acceleration = self.jerk = 0.0
 
@@ -98,7 +98,7 @@ class Loop:
     def __init__(self):
         self.words = defaultdict(int, {DriverWord.ENABLED: POSITIONS})
         self._motion, self._cycle = MotionLimiter(FR3_LIMITS, PERIOD), 0
-        self._motion.start(READY_POSTURE)
+        self._motion.start(READY_CONFIGURATION)
 
     def publish(self, *state):
         self._cycle += 1

@@ -22,16 +22,16 @@ from multipanda_py.hardware.franka.backend import Franka
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arms
 from multipanda_py.robots.franka import LIMITS
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.state import ArmState
 import select
 arm = {"backend": "franka", "robot_ip": sys.argv[1]}
 config = CellConfig.from_dict({"arms": {"left": arm}})
-row = np.zeros(1, row_dtype(1, 0, 0))
+row = np.zeros(1, record_dtype(1, 0, 0))
 state = ArmState("left", LIMITS["fr3"], row["arms"][0, 0:1].reshape(()))
 backend = Franka(config, (0,), [state], np.zeros((0, 7)), describe_arms(config))
 backend.connect()
-backend.begin()
+backend.enable_commands()
 backend.finish_start()
 fd = next(iter(backend.wake_fds))
 done = 0

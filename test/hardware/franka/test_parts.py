@@ -16,7 +16,7 @@ from multipanda_py.hardware.franka.errors import fault_of_mode, names_of, words_
 from multipanda_py.hardware.franka.model_check import ModelCheck, difference_message
 from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED, from_frame
 from multipanda_py.hardware.franka.settings import FrankaSettings
-from multipanda_py.robots import ARMATURE, READY_POSTURE, ArmDescription
+from multipanda_py.robots import ARMATURE, READY_CONFIGURATION, ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import build_pinocchio
 from multipanda_py.robots.franka import FR3_LIMITS
 
@@ -119,7 +119,7 @@ def _robot_says(arm):
     """Compute what a robot without rotors would say."""
     model = build_pinocchio(arm)
     model.armature = np.zeros(7)
-    data, q, dq = model.createData(), READY_POSTURE.copy(), np.full(7, PROBE_SPEED)
+    data, q, dq = model.createData(), READY_CONFIGURATION.copy(), np.full(7, PROBE_SPEED)
     gravity = pin.computeGeneralizedGravity(model, data, q).copy()
     mass = pin.crba(model, data, q).copy()
     mass = np.triu(mass) + np.triu(mass, 1).T

@@ -94,7 +94,7 @@ class Rig:
 
         At rest: the robot says with seven digits where it is.
         """
-        row = self.cell.row()["arms"][0]
+        row = self.cell.latest_record()["arms"][0]
         assert not row["joint_command"][1].any()
         return np.abs(self.stats()["q_d"] - row["joint_command"][0]).max()
 

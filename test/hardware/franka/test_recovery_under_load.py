@@ -23,9 +23,9 @@ WEIGHT = [0.0, 0.0, -29.4, 0.0, 0.0, 0.0]
 
 def run(cell, cycles):
     """Return the rows of the next cycles."""
-    first = cell.rows()[0]
-    wait_until(lambda: cell.rows()[0] > first + cycles, 10.0, lambda: "cycles")
-    return cell.rows(first)[1]["arms"][:, 0]
+    first = cell.records()[0]
+    wait_until(lambda: cell.records()[0] > first + cycles, 10.0, lambda: "cycles")
+    return cell.records(first)[1]["arms"][:, 0]
 
 
 @pytest.mark.slow
@@ -53,10 +53,10 @@ def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
         wait_until(lambda: cell.state("left").fault == "arm_stopped", 10.0, cell.events)
         run(cell, 500)  # the robot's own stiffness gives way a little, too
         before = cell.pose("left").position
-        first = cell.rows()[0]
+        first = cell.records()[0]
         cell.recover()
         run(cell, 1000)
-        arm = cell.rows(first)[1]["arms"][:, 0]
+        arm = cell.records(first)[1]["arms"][:, 0]
         away = np.linalg.norm(arm["position_ee_in_base"] - before, axis=1)
         assert away.max() < 2e-3
         assert np.abs(arm["dq"]).max() < 0.1  # until the torque is back

@@ -93,9 +93,9 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     here, there = cell.pose("left").position, cell.pose("right")
     goal = there.position + [0.0, 0.0, 0.06]
     cell.set_target("right", Pose(goal, there.rotation))
-    first = cell.rows()[0]
+    first = cell.records()[0]
     cell.set_robot_settings("left", **LOAD)
-    rows = cell.rows(first)[1]["arms"]
+    rows = cell.records(first)[1]["arms"]
     assert rig.moves("left")
     assert cell.state("left").owner == "left/hold"
     assert kinds(cell) == [("SETTINGS_APPLIED", "left")]

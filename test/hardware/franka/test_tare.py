@@ -22,9 +22,9 @@ WEIGHT = [0.0, -1.5, 0.0, 1.0, 0.0, 0.4, 0.0]
 
 def felt(cell, cycles=100):
     """Return the mean external torque of the next cycles, (7,)."""
-    first = cell.rows()[0]
-    wait_until(lambda: cell.rows()[0] > first + cycles, 10.0, lambda: "cycles")
-    return cell.rows(first)[1]["arms"]["tau_ext"][:, 0].mean(axis=0)
+    first = cell.records()[0]
+    wait_until(lambda: cell.records()[0] > first + cycles, 10.0, lambda: "cycles")
+    return cell.records(first)[1]["arms"]["tau_ext"][:, 0].mean(axis=0)
 
 
 def test_tared_over_a_switch_and_a_recovery():

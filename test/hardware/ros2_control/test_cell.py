@@ -90,8 +90,8 @@ def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
     try:
         fault_of(rig)
         newest()
-        end, seen = rig.cell.row()["cycle"] + 200, set()
-        wait_until(lambda: seen.update(newest()) or rig.cell.row()["cycle"] > end)
+        end, seen = rig.cell.latest_record()["cycle"] + 200, set()
+        wait_until(lambda: seen.update(newest()) or rig.cell.latest_record()["cycle"] > end)
         assert seen == {"sim"}
     finally:
         os.kill(rig.arm.process.pid, signal.SIGCONT)
@@ -181,10 +181,13 @@ def test_another_load_is_told_while_the_driver_runs(rig):
     rig.cell.hold()
     rig.cell.set_robot_settings("ur", load_mass=1.0, load_com=[0.0, 0.0, 0.1])
     assert rig.cell.robot_settings("ur").load_mass == 1.0
-    before = rig.cell.row()["arms"]["tau_gravity"].ravel()[:6].copy()
+    before = rig.cell.latest_record()["arms"]["tau_gravity"].ravel()[:6].copy()
     rig.cell.set_robot_settings("ur", load_mass=0.0)
     wait_until(
-        lambda: np.abs(rig.cell.row()["arms"]["tau_gravity"].ravel()[:6] - before).max() > 2.0
+        lambda: (
+            np.abs(rig.cell.latest_record()["arms"]["tau_gravity"].ravel()[:6] - before).max()
+            > 2.0
+        )
     )
 
 

@@ -20,7 +20,7 @@ from multipanda_py.hardware.ros2_control.settings import (
     driver_settings,
     unpacked,
 )
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity
 from multipanda_py.simulation.scene_mjcf import build_scene
@@ -37,7 +37,7 @@ def test_the_driver_carries_what_the_loop_carries_and_damps_by_the_limits():
     told = driver_settings(settings, ARM, [0])
     told = TopicDriverSettings.from_json(told.to_json())
     assert len(told.to_json()) < 8192  # a pipe takes it at once
-    row = np.zeros(1, row_dtype(1, 0, 1, 6))
+    row = np.zeros(1, record_dtype(1, 0, 1, 6))
     state = ArmState("arm", ARM.limits, row["arms"][0, :1].reshape(()))
     gravity = ArmGravity(ARM, state, 1e-3)
     gravity.set_load(settings.load)

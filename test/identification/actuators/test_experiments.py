@@ -15,7 +15,7 @@ import pytest
 from long_form import LONG, every_nth
 
 from multipanda_py.apps.cli import main
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.identification.actuators.experiments import (
     EXPERIMENTS,
     START_CONFIGURATION,
@@ -78,7 +78,7 @@ def test_learning_takes_the_error_off_by_the_law_it_states():
 
 
 def test_learning_that_does_not_get_there_ends():
-    found = learn(lambda references: 0.0 * references, np.ones((3, 1)), most=4)
+    found = learn(lambda references: 0.0 * references, np.ones((3, 1)), max_iterations=4)
     assert found.errors == (1.0,) * 5
 
 
@@ -88,13 +88,13 @@ def test_learning_that_does_not_get_there_ends():
      ({"tolerance": -1.0}, "tolerance: got -1"), ({"most": 0}, "most: got 0")],
 )  # fmt: skip
 def test_settings_that_teach_nothing_are_refused(values, said):
-    with pytest.raises(ActuatorRefused, match=said):
+    with pytest.raises(ActuatorRejected, match=said):
         learn(lambda references: references, np.ones((3, 1)), **values)
 
 
 @pytest.mark.parametrize("given", [np.full((3, 1), np.nan), np.ones((2, 1))])
 def test_a_run_that_is_none_is_refused(given):
-    with pytest.raises(ActuatorRefused, match=rf"run 1: .*{re.escape(str(given.shape))}"):
+    with pytest.raises(ActuatorRejected, match=rf"run 1: .*{re.escape(str(given.shape))}"):
         learn(lambda references: given, np.ones((3, 1)))
 
 

@@ -10,7 +10,7 @@ from long_form import LONG
 
 from multipanda_py import registry
 from multipanda_py.apps.cli import main
-from multipanda_py.exceptions import ActuatorRefused, ConfigurationError, IdentificationRefused
+from multipanda_py.exceptions import ActuatorRejected, ConfigurationError, IdentificationRejected
 from multipanda_py.identification.actuators.springs import identify_springs
 from multipanda_py.robots.measured_files import actuator_from, read_actuator
 
@@ -88,7 +88,7 @@ def test_springs_of_many_kinds_are_found_or_refused_and_never_wrong():
         columns = measured("qbmove", params, 0.02, (0.05, 0.2, 0.4), seed=seed)
         try:
             found = identify_springs("qbmove", link_only(columns))
-        except IdentificationRefused:
+        except IdentificationRejected:
             continue
         off += [(found.values[n] - params[n]) / found.deviations[n] for n in params]
     assert len(off) > 2 * TRIALS  # half of them are found
@@ -169,14 +169,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("kind", "columns", "options", "reason"), REFUSED)
 def test_data_that_do_not_tell_the_springs_are_refused(kind, columns, options, reason):
-    with pytest.raises(IdentificationRefused, match=f"data: {reason}"):
+    with pytest.raises(IdentificationRejected, match=f"data: {reason}"):
         identify_springs(kind, columns, **options)
 
 
 def test_parameters_that_are_none_are_refused():
-    with pytest.raises(ActuatorRefused, match=r"^sea: .*'k'.*max_"):
+    with pytest.raises(ActuatorRejected, match=r"^sea: .*'k'.*max_"):
         identify_springs("sea", SOFT, names=["k"])
-    with pytest.raises(ActuatorRefused, match=r"^sea: stiffness: .*-1\.0\b"):
+    with pytest.raises(ActuatorRejected, match=r"^sea: stiffness: .*-1\.0\b"):
         identify_springs("sea", SOFT, fixed={"stiffness": -1.0})
     with pytest.raises(ConfigurationError, match=r"'seas'.*awas2"):
         identify_springs("seas", SOFT)

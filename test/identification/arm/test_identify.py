@@ -11,7 +11,7 @@ import pytest
 from measured_arm import Imperfections, measure, perturbed, some_motion
 from rail import railed_ur5e
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.estimators import FrictionEstimate, FrictionShape, fit
 from multipanda_py.identification.arm.identify import Options, identify
 from multipanda_py.identification.arm.regressor import ArmRegressor, pseudo_inertia
@@ -216,7 +216,7 @@ def test_a_motion_of_one_joint_after_the_other_is_refused_with_what_it_leaves_op
     ddq = np.gradient(dq, time, axis=0)
     rows = regressor.rows(q, dq, ddq)
     tau = rows @ regressor.prior + rows[..., -10:] @ regressor.carried
-    with pytest.raises(IdentificationRefused, match=r"cannot be .*condition number"):
+    with pytest.raises(IdentificationRejected, match=r"cannot be .*condition number"):
         identify([MeasuredMotion("small", time, q, tau)], PRIOR)
 
 

@@ -108,7 +108,8 @@ def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
     with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
         cell.set_target("arm", q=points[0, 1:8])
         cell.step(10_000)
-        cell.follow("arm", points)  # it was refused: more points than a trajectory may have
+        # it was refused: more points than a trajectory may have
+        cell.follow_trajectory("arm", points)
 
 
 def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, capsys):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from measured_arm import some_motion
 
-from multipanda_py.exceptions import IdentificationRefused
-from multipanda_py.identification.arm.payload import find_load
+from multipanda_py.exceptions import IdentificationRejected
+from multipanda_py.identification.arm.payload import identify_payload
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.realtime.recording.measured_motion import MeasuredMotion
 from multipanda_py.robots import ArmDescription
@@ -34,7 +34,7 @@ def log_of(q, dq, ddq, time, noise=0.05):
 def test_fifteen_seconds_of_motion_tell_a_load():
     motion = some_motion(ARM, 1, period=14.0)
     time = motion.times(100.0)
-    found = find_load([log_of(*motion.sample(time), time)], ARM)
+    found = identify_payload([log_of(*motion.sample(time), time)], ARM)
     assert found.has_inertia
     assert found.load.mass == pytest.approx(LOAD.mass, abs=0.03)
     np.testing.assert_allclose(found.load.com, LOAD.com, atol=4e-3)
@@ -51,12 +51,12 @@ def postures(tilts):
 
 def test_postures_tell_mass_and_centre():
     tilts = [(0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 0.5, 1), (0, 0.3, 0, 0, -1, -0.6, -1)]
-    found = find_load([postures(tilts)], ARM)
+    found = identify_payload([postures(tilts)], ARM)
     assert not found.has_inertia
     assert found.load.mass == pytest.approx(LOAD.mass, abs=0.15)
     np.testing.assert_allclose(found.load.com, LOAD.com, atol=0.02)
 
 
 def test_one_posture_is_refused():
-    with pytest.raises(IdentificationRefused, match="cannot be separated"):
-        find_load([postures([(0,) * 7] * 3)], ARM)
+    with pytest.raises(IdentificationRejected, match="cannot be separated"):
+        identify_payload([postures([(0,) * 7] * 3)], ARM)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from measured_arm import some_motion
 
-from multipanda_py.exceptions import IdentificationRefused
+from multipanda_py.exceptions import IdentificationRejected
 from multipanda_py.identification.arm.identify import identify
 from multipanda_py.identification.arm.regressor import ArmRegressor
 from multipanda_py.identification.arm.stack import MAX_SAMPLES, check_motion
@@ -115,7 +115,7 @@ def test_a_good_log_is_taken():
 @pytest.mark.parametrize("name", BAD)
 def test_refused(name):
     spoil, words = BAD[name]
-    with pytest.raises(IdentificationRefused, match=words) as refusal:
+    with pytest.raises(IdentificationRejected, match=words) as refusal:
         check_motion(spoil(GOOD), REGRESSOR)
     assert "\n" not in str(refusal.value)
 
@@ -173,5 +173,5 @@ def test_a_log_of_twenty_minutes_is_refused_before_it_takes_the_memory():
     motion = MeasuredMotion(
         "long", 1e-3 * np.arange(MAX_SAMPLES + 1), *np.zeros((2, MAX_SAMPLES + 1, 7))
     )
-    with pytest.raises(IdentificationRefused, match=r"^long: .*\b300001\b"):
+    with pytest.raises(IdentificationRejected, match=r"^long: .*\b300001\b"):
         check_motion(motion, REGRESSOR)

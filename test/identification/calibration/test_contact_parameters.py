@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.calibration import contact_parameters as surface
 from multipanda_py.identification.calibration.contact_parameters import ContactFit
 from multipanda_py.identification.calibration.improvement import with_surface
@@ -92,7 +92,7 @@ def test_a_log_without_a_wrench_is_refused_in_words(twin):
     ((name, log),) = run.logs.items()
     columns = {key: log.columns[key] for key in ("tau_ext", "position_ee_in_base")}
     run = replace(run, logs={name: replace(log, columns=columns)})
-    with pytest.raises(ValidationRefused, match=r"left: .*wrench_ext_in_base"):
+    with pytest.raises(ValidationRejected, match=r"left: .*wrench_ext_in_base"):
         ContactFit(twin, [(task, [run])], 0)
 
 

@@ -12,7 +12,7 @@ import pytest
 from measured_arm import some_motion
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import IdentificationRefused, ValidationRefused
+from multipanda_py.exceptions import IdentificationRejected, ValidationRejected
 from multipanda_py.identification.calibration import (
     Calibration,
     CalibrationPlan,
@@ -56,13 +56,13 @@ def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
 def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
     cell = CellConfig.from_yaml("config/dual_sim.yaml")
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [Run({}, fault="left: reflex")])
-    with pytest.raises(ValidationRefused, match=r"task 1: .*left: reflex"):
+    with pytest.raises(ValidationRejected, match=r"task 1: .*left: reflex"):
         calibrate(cell, cell, tmp_path, CalibrationPlan(tasks=[1]))
 
 
 def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_path, monkeypatch):
     def told(motions, arm, *, load, progress):
-        raise IdentificationRefused(f"the flange carried {load.mass} kg")
+        raise IdentificationRejected(f"the flange carried {load.mass} kg")
 
     twin = CellConfig.from_dict({"arms": {"arm": {}}})
     plant = CellConfig.from_dict({"arms": {"arm": {"franka": {"load_mass": 0.8}}}})
@@ -73,7 +73,7 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     monkeypatch.setattr(MODULE, "identify", told)
     motion = some_motion(ArmDescription("arm"))
     points = motion.table(motion.times(10.0))
-    with pytest.raises(IdentificationRefused, match=r"\b0\.8 kg"):
+    with pytest.raises(IdentificationRejected, match=r"\b0\.8 kg"):
         calibrate(plant, twin, tmp_path, CalibrationPlan(tasks=[1]), {"arm": points})
 
 
@@ -87,7 +87,7 @@ def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
     log = ArmLog("arm", "fr3", names, points[:, 0], q, tau=np.zeros_like(q))
     monkeypatch.setattr(arm, "run_task", lambda *_, **__: Run({"arm": log}))
     cell = CellConfig.from_dict({"arms": {"arm": {}}})
-    with pytest.raises(ValidationRefused, match=r"\barm: .*\d\.\d\d rad"):
+    with pytest.raises(ValidationRejected, match=r"\barm: .*\d\.\d\d rad"):
         arm.measure(cell, "arm", points, 1)
 
 
@@ -121,7 +121,7 @@ class Rig:
 
     def measure(self, plant, arm, points, seed, keep, *, recover):
         if fault := self.broken.get((arm, seed)):
-            raise ValidationRefused(f"{arm}: {fault}")
+            raise ValidationRejected(f"{arm}: {fault}")
         return type("Motion", (), {"name": f"{arm} {seed}"})()
 
     def refine(self, tasks=(1, 2, 5), rounds=2):
@@ -164,7 +164,7 @@ def test_rounds_in_which_no_arm_came_through_end_with_what_was_found_before(rig)
 
 def test_a_first_round_in_which_no_arm_came_through_is_refused(rig):
     rig.broken.update({("left", 1): "reflex", ("right", 1): "reflex"})
-    with pytest.raises(ValidationRefused, match="left: reflex"):
+    with pytest.raises(ValidationRejected, match="left: reflex"):
         rig.refine()
 
 
@@ -237,6 +237,6 @@ def test_a_file_that_is_cut_off_is_done_again(tmp_path):
 def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):
     RunCache(tmp_path, ASKED).run("one", stored_run)
     there = sorted(path.name for path in tmp_path.iterdir())
-    with pytest.raises(ValidationRefused, match=words):
+    with pytest.raises(ValidationRejected, match=words):
         RunCache(tmp_path, {**ASKED, **change})
     assert sorted(path.name for path in tmp_path.iterdir()) == there

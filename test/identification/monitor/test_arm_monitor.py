@@ -10,7 +10,7 @@ from robot_file import write_robot
 from shadow_rig import Rig
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.identification.monitor import ArmMonitor, ArmTwin
 from multipanda_py.identification.monitor.arm_monitor import (
     CORRECTION_STIFFNESS,
@@ -18,7 +18,7 @@ from multipanda_py.identification.monitor.arm_monitor import (
     min_half_widths,
     residual_slices,
 )
-from multipanda_py.identification.monitor.cell_monitor import CellShadow
+from multipanda_py.identification.monitor.cell_monitor import CellMonitor
 from multipanda_py.identification.validation import make_task, run_task
 from multipanda_py.realtime.recording import ArmLog
 from multipanda_py.robots import ArmDescription
@@ -135,12 +135,12 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
 
 def test_what_cannot_be_followed_is_refused_in_a_sentence():
     arm, log = slow_log(100.0)
-    with pytest.raises(ShadowRefused, match=r"\b7 joints\b.*\b6\b"):
+    with pytest.raises(MonitorRejected, match=r"\b7 joints\b.*\b6\b"):
         ArmMonitor(ArmDescription("arm", "ur5e", hand=False)).follow(log)
     bare = ArmLog("arm", "fr3", log.joints, log.time, log.q)
-    with pytest.raises(ShadowRefused, match="torques"):
+    with pytest.raises(MonitorRejected, match="torques"):
         ArmMonitor(arm).follow(bare)
-    with pytest.raises(ShadowRefused, match=r"\b5\.0\b.*\b10\b"):
+    with pytest.raises(MonitorRejected, match=r"\b5\.0\b.*\b10\b"):
         ArmMonitor(arm).follow(log.part(slice(None, None, 20)))
 
 
@@ -161,7 +161,7 @@ def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
     run = run_task(make_task(1, seconds=3.0), known)
     needed = {}
     for name, config in (("known", known), ("plain", CellConfig.from_dict({"arms": {"arm": {}}}))):
-        shadow = CellShadow(config)
+        shadow = CellMonitor(config)
         shadow.follow(run.logs)
         found = shadow.last["arm"]
         needed[name] = np.sqrt(np.mean(found.correction[found.evaluated] ** 2, axis=0))

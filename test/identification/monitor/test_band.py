@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multipanda_py.exceptions import ShadowRefused
+from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.identification.monitor import Band, MonitoredLog, learn
 from multipanda_py.identification.monitor.arm_monitor import min_half_widths, residual_slices
 from multipanda_py.realtime.recording import ArmLog
@@ -50,11 +50,11 @@ def test_it_comes_back_from_its_file(tmp_path):
 
 def test_too_little_is_no_band():
     short = shadowed(1.5)
-    with pytest.raises(ShadowRefused, match=r"\b1\.5 s\b.*\b2 s\b"):
+    with pytest.raises(MonitorRejected, match=r"\b1\.5 s\b.*\b2 s\b"):
         learn({"arm": [short]}, {"arm": ARM.limits})
     unjudged = shadowed()
     unjudged = replace(unjudged, evaluated=np.zeros(len(unjudged.time), bool))
-    with pytest.raises(ShadowRefused, match=r"\b0\.0 s\b"):
+    with pytest.raises(MonitorRejected, match=r"\b0\.0 s\b"):
         learn({"arm": [unjudged]}, {"arm": ARM.limits})
 
 
@@ -78,13 +78,13 @@ GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
 def test_a_file_that_is_no_band_is_refused(tmp_path, text, says):
     path = tmp_path / "band.yaml"
     path.write_text(text)
-    with pytest.raises(ShadowRefused, match=says):
+    with pytest.raises(MonitorRejected, match=says):
         Band.from_yaml(path)
     path.write_text(f"arms: {{left: {GOOD}}}")
     band = Band.from_yaml(path)
-    with pytest.raises(ShadowRefused, match=r"'right'.*\bleft\b"):
+    with pytest.raises(MonitorRejected, match=r"'right'.*\bleft\b"):
         band.of("right", ["a"])
-    with pytest.raises(ShadowRefused, match=r"joints a\b.* b\b"):
+    with pytest.raises(MonitorRejected, match=r"joints a\b.* b\b"):
         band.of("left", ["b"])
-    with pytest.raises(ShadowRefused, match=r"nowhere\.yaml"):
+    with pytest.raises(MonitorRejected, match=r"nowhere\.yaml"):
         Band.from_yaml(tmp_path / "nowhere.yaml")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRejected
 from multipanda_py.identification.paired.data_set import DataSetSpec, record_pairs
 from multipanda_py.identification.paired.folder import RECORDED_FOLDER, TABLE_FILE
 
@@ -85,8 +85,8 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
 
 def test_real_arms_and_other_robots_are_refused(tmp_path):
     other = CellConfig.from_dict({"arms": {"arm": {"model": "ur5e"}}})
-    with pytest.raises(ValidationRefused, match="same joints"):
+    with pytest.raises(ValidationRejected, match="same joints"):
         record_pairs(TWIN, other, "arm", tmp_path / "a", WISHED)
-    with pytest.raises(ValidationRefused, match="'left'"):
+    with pytest.raises(ValidationRejected, match="'left'"):
         record_pairs(TWIN, PLANT, "left", tmp_path / "a", WISHED)
     assert not (tmp_path / "a").exists()

@@ -18,7 +18,7 @@ from robots import unused_address
 
 from multipanda_py import Cell
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, LoopError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, LoopError, ValidationRejected
 from multipanda_py.identification.paired.data_set import (
     DataSetSpec,
     Sides,
@@ -86,7 +86,7 @@ def test_an_arm_that_stands_by_elsewhere_is_refused():
     cell = plant({"arm": {"backend": "mock"}, "other": {"backend": "mock", "position": [0, 2, 0]}})
     start = np.array(cell.arms["other"].q_start)
     check_standing(cell, "arm", {"arm": start + 1.0, "other": start + 0.05})
-    with pytest.raises(ValidationRefused, match=r"^other .*0\.20 rad.*q_start"):
+    with pytest.raises(ValidationRejected, match=r"^other .*0\.20 rad.*q_start"):
         check_standing(cell, "arm", {"arm": start, "other": start - 0.2})
 
 
@@ -101,14 +101,14 @@ def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
             WISHED,
             controllets=("joint_trajectory", "joint_position"),
         )
-    with pytest.raises(ValidationRefused, match=r"^--plant-controllet: .*'hold'.*joint_traj"):
+    with pytest.raises(ValidationRejected, match=r"^--plant-controllet: .*'hold'.*joint_traj"):
         record_pairs(
             TWIN, mock, "arm", tmp_path / "b", WISHED, controllets=("joint_impedance", "hold")
         )
-    with pytest.raises(ValidationRefused, match=r"^twin: "):
+    with pytest.raises(ValidationRejected, match=r"^twin: "):
         record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
     other = plant({"arm": {"backend": "mock", "model": "ur5e"}})
-    with pytest.raises(ValidationRefused, match="same joints"):
+    with pytest.raises(ValidationRejected, match="same joints"):
         record_pairs(TWIN, other, "arm", tmp_path / "d", WISHED)
 
 
@@ -168,7 +168,7 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
             sim.admin(address, "reflex")
 
     with FciSim([address], tidy=True, priority=40) as sim:
-        with pytest.raises(ValidationRefused, match=r"(?s)^multi-00001: .*1 of 2"):
+        with pytest.raises(ValidationRejected, match=r"(?s)^multi-00001: .*1 of 2"):
             record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=say)
         assert not (tmp_path / TABLE_FILE).exists()
         sim.admin(address, "reboot", seconds=0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRejected
 from multipanda_py.identification.paired.folder import TABLE_FILE
 from multipanda_py.identification.paired.replay import logged_motions, replay_logs
 from multipanda_py.planning.trajectory.quintic import evaluate
@@ -72,7 +72,7 @@ def test_what_was_commanded_is_followed_where_it_was_recorded():
     assert found[0].motion.points[0, 1:8] == pytest.approx(READY, abs=1e-6)
     # one of two recordings lacks it, so it is not told for both
     assert logged_motions([commanded, log], ARM)[1] == "measured"
-    with pytest.raises(ValidationRefused, match="--follow measured"):
+    with pytest.raises(ValidationRejected, match="--follow measured"):
         logged_motions([commanded, log], ARM, "commanded")
 
 
@@ -112,7 +112,7 @@ def with_nan():
     ],
 )  # fmt: skip
 def test_a_recording_from_which_nothing_can_be_learned_is_refused(log, said):
-    with pytest.raises(ValidationRefused, match=said):
+    with pytest.raises(ValidationRejected, match=said):
         logged_motions([log], ARM)
 
 
@@ -123,7 +123,7 @@ def test_a_motion_that_128_points_are_too_few_for_is_left_out():
     q[on, 3] += 0.1 * (1.0 - np.cos(2.0 * np.pi * (time[on] - 1.0)))
     dq[on, 3] = 0.2 * np.pi * np.sin(2.0 * np.pi * (time[on] - 1.0))
     log = recording(time=time, q=q, dq=dq, tau=np.tile(OFF, (len(q), 1)))
-    with pytest.raises(ValidationRefused, match="--controllet joint_impedance"):
+    with pytest.raises(ValidationRejected, match="--controllet joint_impedance"):
         logged_motions([log], ARM, controllet="joint_trajectory")
     assert len(logged_motions([log], ARM)[0]) == 1
 
@@ -148,5 +148,5 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     assert said[-1].startswith("2 of 2 motions")
     with pytest.raises(ConfigurationError, match="Use another folder"):
         replay_logs(TWIN, [file], "arm", folder, jobs=1, controllet="joint_position")
-    with pytest.raises(ValidationRefused, match=r"none\.csv"):
+    with pytest.raises(ValidationRejected, match=r"none\.csv"):
         replay_logs(TWIN, [tmp_path / "none.csv"], "arm", folder)

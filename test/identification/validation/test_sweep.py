@@ -7,7 +7,7 @@ import pytest
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.perturbation import PerturbationSpec
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.validation.sweep import sweep
 
 pytest.importorskip("joblib")
@@ -33,10 +33,10 @@ def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
             raise Broken
 
     with pytest.raises(Broken):
-        sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=stop)
+        sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, report=stop)
     assert not target.exists()
     said.clear()
-    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, say=said.append) == 2
+    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, report=said.append) == 2
     assert said[0].startswith("1 of 2 plants ")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
     table = pandas.read_parquet(target)
@@ -75,7 +75,7 @@ def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_p
     for friction, say in ((0.1, stop), (0.4, said.append)):
         robot.write_text(f"robot: fr3\nfriction: {[friction] * 7}\n")
         try:
-            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, say=say)
+            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, report=say)
         except Broken:
             continue
     assert target.exists()
@@ -88,7 +88,7 @@ def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were
     low = {"upper_torque_thresholds": [5.0] * 7}
     cell = CellConfig.from_dict({"arms": {"arm": {"franka": low}}})
     heavy = PerturbationSpec.from_dict({"arms": {"all": {"perturbation": {"payload": 5.0}}}})
-    with pytest.raises(ValidationRefused, match=r"^\S+sweep\.parquet: .*\bplant\b.*\b0\.\d\d s"):
+    with pytest.raises(ValidationRejected, match=r"^\S+sweep\.parquet: .*\bplant\b.*\b0\.\d\d s"):
         sweep(cell, heavy, [1], target, [1], seconds=0.5)
     assert len(pandas.read_parquet(target)) == 1
 
@@ -105,6 +105,6 @@ def test_a_sweep_that_cannot_be_did_all_plants_and_wrote_a_table_of_refusals(
     arm, task, seconds, words, tmp_path
 ):
     cell = CellConfig.from_dict({"arms": {"arm": arm}})
-    with pytest.raises(ValidationRefused, match=words):
+    with pytest.raises(ValidationRejected, match=words):
         sweep(cell, SPEC, [1, 2], tmp_path / "sweep.parquet", [task], seconds=seconds)
     assert not list(tmp_path.iterdir())

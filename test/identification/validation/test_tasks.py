@@ -12,7 +12,7 @@ import yaml
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ValidationRefused
+from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.validation import make_task, run_task, validate
 from multipanda_py.identification.validation.task import tool_in_world
 from multipanda_py.identification.validation.tasks import (
@@ -90,7 +90,7 @@ def test_robots_in_a_task_have_its_things_around_them():
         for robot in robots:
             robot.rest()
     assert made.object_positions()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)  # it stands
-    with pytest.raises(ValidationRefused, match="task: got 7"):
+    with pytest.raises(ValidationRejected, match="task: got 7"):
         in_task(simulated(), 7)
 
 
@@ -112,7 +112,7 @@ def test_forces_that_no_simulation_says_are_those_that_the_arm_measures():
 
 def test_a_real_arm_that_would_stop_as_after_a_collision_is_refused_with_what_it_needs():
     """30 N at 0.46 m: 20 N and 20 Nm of a robot's examples stop the arm in the middle."""
-    with pytest.raises(ValidationRefused) as caught:
+    with pytest.raises(ValidationRejected) as caught:
         validate(real(), simulated(), [3], seconds=1.0)
     said = str(caught.value)
     assert "task 3: left " in said
@@ -125,5 +125,5 @@ def test_a_real_arm_that_would_stop_as_after_a_collision_is_refused_with_what_it
     for number, config in ((3, real(franka=enough)), (4, real()), (1, real())):
         task = make_task(number)
         check_thresholds(task, task.scene(config))
-    with pytest.raises(ValidationRefused, match=r"^task 5: left\b.*\b20 N"):
+    with pytest.raises(ValidationRejected, match=r"^task 5: left\b.*\b20 N"):
         validate(real(), simulated(), [5], seconds=1.0)

@@ -13,7 +13,7 @@ from multipanda_py.apps.cli import main
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.describe import describe_arm
-from multipanda_py.exceptions import ConfigurationError, ValidationRefused
+from multipanda_py.exceptions import ConfigurationError, ValidationRejected
 from multipanda_py.identification.validation import Run, compare, make_task, run_task, validate
 from multipanda_py.identification.validation.compare import gravity_of, quantities
 from multipanda_py.identification.validation.pressing_tasks import PlainForce
@@ -175,7 +175,7 @@ def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_words(call, words):
-    with pytest.raises(ValidationRefused) as caught:
+    with pytest.raises(ValidationRejected) as caught:
         call()
     assert words in str(caught.value)
 
@@ -274,7 +274,7 @@ def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
     log = Log(
         {"arm": ArmLog("arm", None, names, time, np.tile(np.broadcast_to(q, joints), (100, 1)))}
     )
-    with pytest.raises(ValidationRefused, match=words):
+    with pytest.raises(ValidationRejected, match=words):
         validate(log, cell(), [1], seconds=1.0)
 
 
@@ -282,5 +282,5 @@ def test_a_log_of_another_robot_is_refused_as_a_plant():
     ready = np.tile(MODELS["fer"].ready, (100, 1))
     joints = tuple(joint.name for joint in MODELS["fer"].joints)
     log = Log({"arm": ArmLog("arm", "fer", joints, np.linspace(0.0, 1.0, 100), ready)})
-    with pytest.raises(ValidationRefused, match=r"arm: .*\bfer\b.*\bfr3\b"):
+    with pytest.raises(ValidationRejected, match=r"arm: .*\bfer\b.*\bfr3\b"):
         validate(log, cell(), [1], seconds=1.0)

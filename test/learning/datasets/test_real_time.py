@@ -34,7 +34,7 @@ def test_every_instant_has_its_frame_even_if_the_program_was_late(tmp_path):
     env = CellEnv("reach", rate=RATE, cell=path, cameras=cameras)
     try:
         with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
-            recorder.begin(0)
+            recorder.start_episode(0)
             for k in range(12):
                 recorder.step([0.3, 0.0, -0.3, 0.0, 0.0, 0.0])
                 if k == 5:

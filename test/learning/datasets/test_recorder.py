@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from multipanda_py.apps.cli import main
-from multipanda_py.exceptions import ConfigurationError, DatasetRefused
+from multipanda_py.exceptions import ConfigurationError, DatasetRejected
 from multipanda_py.learning.datasets import Dataset, EpisodeRecorder, replay
 from multipanda_py.learning.datasets.reader import (
     EXTRA_METADATA_FILE,
@@ -37,7 +37,7 @@ def env():
 
 
 def record(recorder, seed, steps=12):
-    seen, _ = recorder.begin(seed)
+    seen, _ = recorder.start_episode(seed)
     for _ in range(steps):
         seen, _, ends, _, _ = recorder.step(recorder_action(recorder))
         if ends:
@@ -138,7 +138,7 @@ def test_discarded_and_repeated_episodes_leave_nothing(env, tmp_path):
         for _ in range(3):
             recorder.step(env.expert_action())
         recorder.end(success=True)
-        with pytest.raises(DatasetRefused, match="no episode is running"):
+        with pytest.raises(DatasetRejected, match="no episode is running"):
             recorder.step(env.hold_action())
     dataset = Dataset(tmp_path / "set")
     assert [len(episode) for episode in dataset] == [3]
@@ -151,17 +151,17 @@ def test_a_folder_goes_on_and_refuses_others(env, tmp_path):
     dataset = recorded(env, tmp_path / "set", 1)
     assert len(dataset) == 3
     assert check(dataset) == []
-    with pytest.raises(DatasetRefused, match="arms"):
+    with pytest.raises(DatasetRejected, match="arms"):
         EpisodeRecorder(CellEnv("reach_two", rate=30.0), tmp_path / "set", instruction="")
-    with pytest.raises(DatasetRefused, match="fps"):
+    with pytest.raises(DatasetRejected, match="fps"):
         EpisodeRecorder(CellEnv("reach", rate=20.0), tmp_path / "set", instruction="")
-    with pytest.raises(DatasetRefused, match="arms"):
+    with pytest.raises(DatasetRejected, match="arms"):
         replay(dataset, 0, CellEnv("reach_two", rate=30.0))
     with pytest.raises(ConfigurationError, match="whole numbers"):
         EpisodeRecorder(CellEnv("reach", rate=12.5), tmp_path / "half", instruction="")
     (tmp_path / "else").mkdir()
     (tmp_path / "else" / "letter.txt").write_text("mine")
-    with pytest.raises(DatasetRefused, match="not a data set"):
+    with pytest.raises(DatasetRejected, match="not a data set"):
         EpisodeRecorder(env, tmp_path / "else", instruction="")
     assert len(Dataset(tmp_path / "set")) == 3
 
@@ -170,13 +170,13 @@ def test_cut_files_are_named(env, tmp_path, capsys):
     dataset = recorded(env, tmp_path / "set")
     path = data_file(dataset.folder, 1)
     path.write_bytes(path.read_bytes()[:500])
-    with pytest.raises(DatasetRefused, match=r"file-001\.parquet: "):
+    with pytest.raises(DatasetRejected, match=r"file-001\.parquet: "):
         dataset[1]
     assert len(dataset[0]) == 12
     assert main(["dataset", "check", str(dataset.folder)]) == 1
     assert "file-001.parquet" in capsys.readouterr().err
     (dataset.folder / "meta/info.json").write_text('{"codebase_version": "v2.1"}')
-    with pytest.raises(DatasetRefused, match=r"allowed v3\.0"):
+    with pytest.raises(DatasetRejected, match=r"allowed v3\.0"):
         Dataset(dataset.folder)
     assert main(["dataset", "stats", str(tmp_path / "none")]) == 1
     for within in ("nan", "-1", "0"):
@@ -198,7 +198,7 @@ from multipanda_py.learning.gym import CellEnv
 env = CellEnv("reach", rate=30.0)
 recorder = EpisodeRecorder(env, sys.argv[1], instruction="reach")
 for seed in (0, 1):
-    recorder.begin(seed)
+    recorder.start_episode(seed)
     for _ in range(4):
         recorder.step(env.expert_action())
     if seed == 0:
@@ -253,14 +253,14 @@ def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
         CellEnv("reach", rate=20.0) as env,
         EpisodeRecorder(env, tmp_path / "set", instruction="go") as one,
     ):
-        one.begin(0)
+        one.start_episode(0)
         one.step(env.hold_action())
-        with pytest.raises(DatasetRefused, match=r"\bset: .*\bclose\(\)"):
+        with pytest.raises(DatasetRejected, match=r"\bset: .*\bclose\(\)"):
             EpisodeRecorder(env, tmp_path / "set", instruction="go")
         assert one.end() == 0
         one.close()
-        with pytest.raises(DatasetRefused, match=r"the recorder is closed"):
-            one.begin(1)
+        with pytest.raises(DatasetRejected, match=r"the recorder is closed"):
+            one.start_episode(1)
         with EpisodeRecorder(env, tmp_path / "set", instruction="go") as other:
             assert other.count == 1
 
@@ -278,8 +278,8 @@ def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(en
         shutil.rmtree(folder)
     else:
         shutil.rmtree(folder / ("meta" if goes == "emptied" else "data"))
-    for act in (recorder.end, recorder.begin, recorder.redo):
-        with pytest.raises(DatasetRefused, match=r"\bset: "):
+    for act in (recorder.end, recorder.start_episode, recorder.redo):
+        with pytest.raises(DatasetRejected, match=r"\bset: "):
             act()
     recorder.close()
     if goes == "renamed":
@@ -290,12 +290,12 @@ def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(en
 def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp_path):
     with CellEnv("reach", rate=20.0) as env:
         (tmp_path / "file").touch()
-        with pytest.raises(DatasetRefused, match=r"\bfile: "):
+        with pytest.raises(DatasetRejected, match=r"\bfile: "):
             EpisodeRecorder(env, tmp_path / "file", instruction="go")
         with EpisodeRecorder(env, tmp_path / "set", instruction="go"):
             pass
     (tmp_path / "set" / "meta" / "multipanda.json").write_text("{}")
-    with pytest.raises(DatasetRefused, match=r"multipanda\.json.* task, control"):
+    with pytest.raises(DatasetRejected, match=r"multipanda\.json.* task, control"):
         Dataset(tmp_path / "set")
 
 
@@ -305,7 +305,7 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
     for number in lost:
         episode_file(folder, number).unlink()
     kept = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(DatasetRefused, match=rf"file-00{lost[0]}\.parquet: "):
+    with pytest.raises(DatasetRejected, match=rf"file-00{lost[0]}\.parquet: "):
         EpisodeRecorder(env, folder, instruction="reach")
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
     assert main(["dataset", "check", str(folder)]) == 1
@@ -338,21 +338,21 @@ def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, sa
         said = capsys.readouterr().err
         assert says in said
         assert said.count("\n") == 1
-    with pytest.raises(DatasetRefused, match=r"info\.json"):
+    with pytest.raises(DatasetRejected, match=r"info\.json"):
         EpisodeRecorder(env, folder, instruction="reach")
 
 
 def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path):
     for words in (None, 3, "\ud800"):
-        with pytest.raises(DatasetRefused, match=r"^instruction: "):
+        with pytest.raises(DatasetRejected, match=r"^instruction: "):
             EpisodeRecorder(env, tmp_path / "set", instruction=words)
     with EpisodeRecorder(env, tmp_path / "set", instruction="reach") as recorder:
         for seed in ("x", 1.5, -1):
-            with pytest.raises(DatasetRefused, match=r"\bseed: .* 0\b"):
-                recorder.begin(seed)
+            with pytest.raises(DatasetRejected, match=r"\bseed: .* 0\b"):
+                recorder.start_episode(seed)
         record(recorder, np.int64(4), 1)
         for success in ("no", 2, [True]):
-            with pytest.raises(DatasetRefused, match=r"\bsuccess: .*True.*False.*None"):
+            with pytest.raises(DatasetRejected, match=r"\bsuccess: .*True.*False.*None"):
                 recorder.end(success)
         recorder.end(np.True_)
     assert Dataset(tmp_path / "set")[0].metadata == {"success": True, "seed": 4, "fault": ""}

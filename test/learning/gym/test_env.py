@@ -36,12 +36,12 @@ class Float(GymTask):
     """A task of a user's own: nothing to do."""
 
     arms = {"arm": {"gripper": False}}
-    seconds = 0.5
+    time_limit = 0.5
 
     def reward(self, scene):
         return 0.0
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         return False
 
 

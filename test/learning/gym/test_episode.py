@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from residual_weights import write_residual
 
-from multipanda_py.exceptions import ActionRejected, SimulationRefused, UnknownName
+from multipanda_py.exceptions import ActionRejected, SimulationRejected, UnknownName
 from multipanda_py.learning.gym import CellEnv, GymTask
 from multipanda_py.robots import ArmDescription
 
@@ -23,7 +23,7 @@ class Counting(GymTask):
     }
     goal_size = 1
 
-    def begin(self, scene, random):
+    def reset(self, scene, random):
         self.random, self.seen = random, []
         return random.uniform(size=1)
 
@@ -31,7 +31,7 @@ class Counting(GymTask):
         self.seen.append(self.random.uniform())
         return self.seen[-1] / (1 + len(self.seen))
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         return False
 
 
@@ -78,10 +78,10 @@ def test_a_saved_state_is_little_different_from_none(env):
     env.reset(seed=5)
     still = np.array([0.3, 0.0, 0.3, 0.0, 0.0, 0.0, 0.9])
     ahead(env, [still] * 3)
-    tool = env.scene.tool("arm").position
+    tool = env.scene.tool_pose("arm").position
     env.save()
     _, info = env.restore(env.save())
-    assert env.scene.tool("arm").position == pytest.approx(tool, abs=1e-12)
+    assert env.scene.tool_pose("arm").position == pytest.approx(tool, abs=1e-12)
     assert not info["fault"]
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_gone_back_to_is_refused(env):
         other.reset(seed=0)
         state = other.save()
         env.reset(seed=0)
-        with pytest.raises(SimulationRefused, match=r"^reset: "):
+        with pytest.raises(SimulationRejected, match=r"^reset: "):
             env.restore(state)
     finally:
         other.close()

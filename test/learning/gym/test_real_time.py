@@ -33,7 +33,7 @@ def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
     env = CellEnv("reach", cell=written(tmp_path, CELL), rate=20.0)
     try:
         env.reset(seed=0)
-        first, begun = env.scene.tool("arm").position, time.monotonic()
+        first, begun = env.scene.tool_pose("arm").position, time.monotonic()
         for _ in range(10):
             seen, _, _, _, info = env.step(env.expert_action())
         took = time.monotonic() - begun
@@ -109,13 +109,13 @@ class Taken(GymTask):
     goal_size = 1
     looks = 0
 
-    def begin(self, scene, random):
+    def reset(self, scene, random):
         return [0.0]
 
     def reward(self, scene):
         return 0.0
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         self.looks += 1
         if self.looks == 3:
             scene.cell.hold()

@@ -19,13 +19,13 @@ class Own(GymTask):
     goal_size = 3
     drawn, prize, done = (0.4, 0.0, 0.5), 0.3, False
 
-    def begin(self, scene, random):
+    def reset(self, scene, random):
         return self.drawn
 
     def reward(self, scene):
         return self.prize
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         return self.done
 
 
@@ -49,7 +49,7 @@ def task(env):
 )  # fmt: skip
 def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, said):
     task.drawn = drawn
-    with pytest.raises(TaskFailed, match=r"^Own\.begin: .* 3\b") as error:
+    with pytest.raises(TaskFailed, match=r"^Own\.reset: .* 3\b") as error:
         env.reset(seed=0)
     assert said in str(error.value)
 
@@ -68,7 +68,7 @@ def test_a_reward_that_is_no_number_was_learned_from(env, task, prize):
 def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
     env.reset(seed=0)
     task.done = done
-    with pytest.raises(TaskFailed, match=r"^Own\.is_done: .*True.*False"):
+    with pytest.raises(TaskFailed, match=r"^Own\.is_success: .*True.*False"):
         env.step(env.hold_action())
     task.done = np.True_
     assert env.step(env.hold_action())[2] is True
@@ -79,7 +79,8 @@ def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
     [("arms", ["arm"], "sections by name"), ("arms", {}, "sections by name"),
      ("objects", "box", "sections by name"), ("params", None, "sections by name"),
      ("goal_size", -1, "0, 1, 2"), ("goal_size", 2.5, "0, 1, 2"), ("goal_size", True, "0, 1, 2"),
-     ("seconds", 0.0, "above 0 s"), ("seconds", "5", "above 0 s"), ("seconds", np.nan, "above 0")],
+     ("time_limit", 0.0, "above 0 s"), ("time_limit", "5", "above 0 s"),
+     ("time_limit", np.nan, "above 0")],
 )  # fmt: skip
 def test_an_attribute_of_another_kind_was_an_error_of_python(name, value, allowed):
     mistaken = type("Mistaken", (Own,), {name: value})
@@ -90,7 +91,7 @@ def test_an_attribute_of_another_kind_was_an_error_of_python(name, value, allowe
 def test_what_a_scene_has_not_was_a_bare_key_error(env):
     env.reset(seed=0)
     with pytest.raises(UnknownName, match="'tabel'"):
-        env.scene.thing("tabel")
-    for ask in (env.scene.tool, env.scene.force, env.scene.opening):
+        env.scene.object_pose("tabel")
+    for ask in (env.scene.tool_pose, env.scene.force, env.scene.gripper_opening):
         with pytest.raises(UnknownName, match=r"\barm 'left'.*\barm\b"):
             ask("left")

@@ -52,13 +52,13 @@ def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():
     inference = LockstepInference(
         lambda seen: [seen["a"] + seen["b"]], latency=lambda k: 0.1 if k == 0 else 0.3
     )
-    inference.ask({"a": 1, "b": 2}, 5.0)
-    assert inference.answer(5.05) is None
-    assert inference.answer(5.1) == [3]
-    assert inference.answer(5.2) is None
-    inference.ask({"a": 1, "b": 1}, 6.0)
-    assert inference.answer(6.2) is None
-    assert inference.answer(6.3) == [2]
+    inference.request({"a": 1, "b": 2}, 5.0)
+    assert inference.receive(5.05) is None
+    assert inference.receive(5.1) == [3]
+    assert inference.receive(5.2) is None
+    inference.request({"a": 1, "b": 1}, 6.0)
+    assert inference.receive(6.2) is None
+    assert inference.receive(6.3) == [2]
 
 
 def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
@@ -71,11 +71,11 @@ def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
 
     inference = ThreadInference(slow)
     try:
-        inference.ask({"a": 1}, 0.0)
-        assert inference.answer(0.0) is None
-        inference.forget()
+        inference.request({"a": 1}, 0.0)
+        assert inference.receive(0.0) is None
+        inference.discard()
         go.set()
-        inference.ask({"a": 2}, 0.0)
+        inference.request({"a": 2}, 0.0)
         assert awaited(inference) == [2]
     finally:
         inference.close()
@@ -84,7 +84,7 @@ def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
 def test_what_a_policy_raises_in_a_thread_is_a_sentence():
     inference = ThreadInference(lambda seen: seen["goal"])
     try:
-        inference.ask({}, 0.0)
+        inference.request({}, 0.0)
         with pytest.raises(PolicyFailed, match=r"^policy: .*KeyError: 'goal'"):
             awaited(inference)
     finally:
@@ -94,15 +94,15 @@ def test_what_a_policy_raises_in_a_thread_is_a_sentence():
 def test_a_policy_that_exits_ended_its_thread_without_a_word():
     inference = ThreadInference(lambda seen: sys.exit("two\nlines") if seen["a"] else [1])
     try:
-        inference.ask({"a": 1}, 0.0)
+        inference.request({"a": 1}, 0.0)
         with pytest.raises(PolicyFailed, match=r"^policy: .*SystemExit: two lines$"):
             awaited(inference)
-        inference.ask({"a": 0}, 0.0)
+        inference.request({"a": 0}, 0.0)
         assert awaited(inference) == [1]
     finally:
         inference.close()
     with pytest.raises(PolicyFailed, match="thread"):
-        inference.ask({"a": 0}, 0.0)
+        inference.request({"a": 0}, 0.0)
 
 
 @pytest.mark.parametrize("latency", [-1.0, float("nan"), "soon", None])
@@ -111,16 +111,16 @@ def test_a_latency_that_is_no_time_is_refused(latency):
         LockstepInference(lambda seen: [1], latency)
     inference = LockstepInference(lambda seen: [1], lambda number: latency)
     with pytest.raises(PolicyFailed, match="latency: got"):
-        inference.ask({}, 0.0)
+        inference.request({}, 0.0)
 
 
 def test_an_answer_that_cannot_be_sent_ended_its_process(makers):
     inference = ProcessInference(makers.make_pickled)
     try:
-        inference.ask({"a": 1}, 0.0)
+        inference.request({"a": 1}, 0.0)
         with pytest.raises(PolicyFailed, match="TypeError: cannot pickle"):
             awaited(inference)
-        inference.ask({"a": 0}, 0.0)
+        inference.request({"a": 0}, 0.0)
         assert awaited(inference) == [0]
     finally:
         inference.close()
@@ -129,7 +129,7 @@ def test_an_answer_that_cannot_be_sent_ended_its_process(makers):
 def test_a_policy_in_a_process_answers(makers):
     inference = ProcessInference(makers.make_sum)
     try:
-        inference.ask({"a": 1, "b": 2}, 0.0)
+        inference.request({"a": 1, "b": 2}, 0.0)
         assert awaited(inference) == [3]
     finally:
         inference.close()
@@ -138,11 +138,11 @@ def test_a_policy_in_a_process_answers(makers):
 def test_a_picture_for_a_process_that_stalls_held_the_environment_up(makers):
     inference = ProcessInference(makers.make_slow)
     try:
-        inference.ask({"a": 1.0}, 0.0)
-        inference.forget()  # its episode is over
+        inference.request({"a": 1.0}, 0.0)
+        inference.discard()  # its episode is over
         begun = time.monotonic()
-        inference.ask({"a": 0.0, "image": np.zeros(4_000_000, np.uint8)}, 0.0)
-        assert inference.answer(0.0) is None
+        inference.request({"a": 0.0, "image": np.zeros(4_000_000, np.uint8)}, 0.0)
+        assert inference.receive(0.0) is None
         assert time.monotonic() - begun < 0.5
         assert awaited(inference) == [0.0]
     finally:
@@ -152,7 +152,7 @@ def test_a_picture_for_a_process_that_stalls_held_the_environment_up(makers):
 def test_a_process_that_is_killed_is_a_sentence(makers):
     inference = ProcessInference(makers.make_dying)
     try:
-        inference.ask({}, 0.0)
+        inference.request({}, 0.0)
         with pytest.raises(PolicyFailed, match=r"-9\b"):
             awaited(inference)
     finally:

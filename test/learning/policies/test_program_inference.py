@@ -88,7 +88,7 @@ def program(tmp_path):
 def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
     inference = program("good")
     seen, _ = env.reset(seed=0)
-    inference.ask(seen, 0.0)
+    inference.request(seen, 0.0)
     actions = awaited(inference)
     assert actions.shape == (40, 9)
     assert actions[0] == pytest.approx(seen["arm"]["target"])
@@ -111,7 +111,7 @@ def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence
     runner.reset(seed=0)
     if kind == "stalls":
         for _ in range(2):
-            inference.ask(env.reset(seed=0)[0], 0.0)
+            inference.request(env.reset(seed=0)[0], 0.0)
             assert awaited(inference) is not None
         runner.reset(seed=0)
     end = time.monotonic() + 60.0
@@ -173,12 +173,12 @@ def test_lerobot_is_shown_what_a_frame_would_hold(tmp_path, monkeypatch, env):
         shown = {key: list(value.shape) for key, value in numbers.items()} | {"begins": []}
         names = len(json.dumps(dict(sorted(shown.items()))))
         for first in (True, False, True):
-            inference.ask(seen, 0.0)
+            inference.request(seen, 0.0)
             assert awaited(inference)[0] == pytest.approx(
                 [float(first), numbers["observation.state"].sum(), names], rel=1e-5
             )
             if not first:
-                inference.forget()
+                inference.discard()
     finally:
         inference.close()
 

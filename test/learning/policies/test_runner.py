@@ -89,12 +89,12 @@ class Float(GymTask):
     """Nothing to do, for a second and a half."""
 
     arms = {"arm": {"gripper": False}}
-    seconds = 1.5
+    time_limit = 1.5
 
     def reward(self, scene):
         return 0.0
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         return False
 
 

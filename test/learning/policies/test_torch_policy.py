@@ -23,6 +23,6 @@ def test_a_module_is_asked_in_evaluation_without_gradients():
     )
     inference = LockstepInference(policy)
     q = np.array([1.0, 2.0, 3.0])
-    inference.ask({"arm": {"q": q}}, 0.0)
+    inference.request({"arm": {"q": q}}, 0.0)
     expected = (np.arange(24.0).reshape(8, 3) @ q + 1.0).reshape(4, 2) + 1.0
-    assert inference.answer(0.0) == pytest.approx(expected)
+    assert inference.receive(0.0) == pytest.approx(expected)

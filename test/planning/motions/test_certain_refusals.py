@@ -13,7 +13,7 @@ import pytest
 from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import LIMIT_MARGIN, check_feasible, find_move
-from multipanda_py.planning.motions.motion_request import MoveRequest
+from multipanda_py.planning.motions.motion_request import MotionRequest
 from multipanda_py.planning.motions.path_constraints import AttachedObject, required_distances
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
@@ -40,11 +40,11 @@ def refuse(scene, request, grips=()):
 
 def refusals(scene, arm):
     """Return what says why a place is refused, empty if it is not."""
-    distances = required_distances(scene, {}, MoveRequest([{arm: DOWN}], clearance=0.0))
+    distances = required_distances(scene, {}, MotionRequest([{arm: DOWN}], clearance=0.0))
 
     def said(place):
         try:
-            check_feasible(scene, MoveRequest([{arm: place}]), (), distances, LIMIT_MARGIN)
+            check_feasible(scene, MotionRequest([{arm: place}]), (), distances, LIMIT_MARGIN)
         except PlanRejected as error:
             return str(error)
         return ""
@@ -53,7 +53,7 @@ def refusals(scene, arm):
 
 
 def at(*position):
-    return DOWN.at(np.array(position))
+    return DOWN.with_position(np.array(position))
 
 
 READY = ArmDescription("left").robot.ready
@@ -74,7 +74,7 @@ def test_what_no_search_could_find_was_searched_for(said):
               for arm, one in IMPOSSIBLE[said].items()}  # fmt: skip
     scene, began = two_arms(TABLE), time.thread_time()
     with pytest.raises(PlanRejected, match=said):
-        find_move(scene, {}, MoveRequest([places]))
+        find_move(scene, {}, MotionRequest([places]))
     assert time.thread_time() - began < 0.5
 
 
@@ -82,7 +82,7 @@ def test_a_thing_in_a_hand_cannot_be_in_another_thing():
     rod = SceneObject("rod", "capsule", (0.01, 0.15), np.array([-0.5, 0.5, 0.4]), mass=0.1)
     scene = two_arms(TABLE, rod)
     grip = AttachedObject("left", "rod", Pose(np.zeros(3), np.eye(3)))
-    above = MoveRequest([{"left": at(0.5, 0.0, 0.33)}])
+    above = MotionRequest([{"left": at(0.5, 0.0, 0.33)}])
     refuse(scene, above)
     with pytest.raises(PlanRejected, match=r"^goal: rod and table "):
         refuse(scene, above, [grip])
@@ -90,7 +90,9 @@ def test_a_thing_in_a_hand_cannot_be_in_another_thing():
 
 def test_a_place_on_the_way_is_named():
     with pytest.raises(PlanRejected, match=r"^via, .*\b1 of left: "):
-        refuse(two_arms(), MoveRequest([{"left": at(3.0, 0.0, 0.5)}, {"left": at(0.5, 0.0, 0.5)}]))
+        refuse(
+            two_arms(), MotionRequest([{"left": at(3.0, 0.0, 0.5)}, {"left": at(0.5, 0.0, 0.5)}])
+        )
 
 
 def test_no_place_at_which_an_arm_can_be_is_refused():

@@ -10,7 +10,7 @@ import pytest
 from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.find_motion import find_move
-from multipanda_py.planning.motions.motion_request import MoveRequest, frames_at
+from multipanda_py.planning.motions.motion_request import MotionRequest, frames_at
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.robots import ArmDescription
 
@@ -34,10 +34,10 @@ def test_a_goal_that_leans_was_searched_for(scene):
         turn = pin.exp3(0.4 * np.eye(3)[axis])
         goal = Pose(here.position + [0.0, 0.1, 0.0], turn @ here.rotation)
         with pytest.raises(PlanRejected, match=rf"^goal of arm:.*\b{word}.*\b0\.400 rad"):
-            find_move(scene, {}, MoveRequest([{"arm": goal}], keep=keep))
+            find_move(scene, {}, MotionRequest([{"arm": goal}], path_constraint=keep))
     bent = scene.start + [0, 0, 0, 0, 0, 0.5, 0]
     with pytest.raises(PlanRejected, match=r"^goal of arm:.*\blean.*\b0\.500 rad"):
-        find_move(scene, {}, MoveRequest([{"arm": bent}], keep="upright"))
+        find_move(scene, {}, MotionRequest([{"arm": bent}], path_constraint="upright"))
 
 
 @pytest.mark.parametrize("keep", ["upright", "orientation"])
@@ -45,7 +45,7 @@ def test_a_milliradian_that_an_arm_gives_way_by_made_it_stay_for_good(scene, kee
     here = tool(scene, scene.start)
     wanted = pin.exp3(np.array([0.003, 0.0, 0.0])) @ here.rotation
     goal = Pose(here.position + [0.05, 0.1, 0.0], wanted)
-    found = find_move(scene, {}, MoveRequest([{"arm": goal}], keep=keep))
+    found = find_move(scene, {}, MotionRequest([{"arm": goal}], path_constraint=keep))
     for q in found.points["arm"][1:, 1:8]:
         turned = tool(scene, q).rotation @ wanted.T
         off = np.arccos(min(1.0, turned[2, 2])) if keep == "upright" else pin.log3(turned)

@@ -11,12 +11,12 @@ from multipanda_py.planning.motions.motion_request import request_of
 
 STOPS = [{"left": np.zeros(7)}]
 WRONG = [
-    *(("speed", value) for value in (0, 1.5, "fast", None, True, [0.5], np.nan, 1j)),
+    *(("velocity_scaling", value) for value in (0, 1.5, "fast", None, True, [0.5], np.nan, 1j)),
     *(("clearance", value) for value in (-1, 0.6, "x", None, False, np.inf, np.zeros(2))),
-    *(("patience", value) for value in (0, 10**400, "x", None, True, np.nan)),
+    *(("planning_time", value) for value in (0, 10**400, "x", None, True, np.nan)),
     *(("seed", value) for value in (-1, 1.5, "x", None, True, np.nan)),
-    *(("touching", value) for value in (None, "table", 3, [3], {"table": 1})),
-    *(("keep", value) for value in ("level", None, ["upright"], np.zeros(2))),
+    *(("allowed_contacts", value) for value in (None, "table", 3, [3], {"table": 1})),
+    *(("path_constraint", value) for value in ("level", None, ["upright"], np.zeros(2))),
 ]
 
 
@@ -27,11 +27,18 @@ def test_options_of_another_kind_were_raw_errors_of_python(name, value):
 
 
 def test_a_misspelt_option_was_an_error_of_a_constructor():
-    with pytest.raises(PlanRejected, match=r"^options: .*spped, waypoints\b.*\bkeep, clearance"):
+    with pytest.raises(
+        PlanRejected, match=r"^options: .*spped, waypoints\b.*\bpath_constraint, clearance"
+    ):
         request_of(STOPS, {"spped": 1.0, "waypoints": STOPS})
 
 
 def test_numbers_of_numpy_are_numbers():
-    options = {"speed": np.float32(0.5), "seed": np.int64(3), "patience": 2, "touching": ("a",)}
+    options = {
+        "velocity_scaling": np.float32(0.5),
+        "seed": np.int64(3),
+        "planning_time": 2,
+        "allowed_contacts": ("a",),
+    }
     request = request_of(STOPS, options)
-    assert (request.seed, request.patience) == (3, 2)
+    assert (request.seed, request.planning_time) == (3, 2)

@@ -15,7 +15,7 @@ from multipanda_py.exceptions import (
     TargetRejected,
     UnknownName,
 )
-from multipanda_py.planning.motions.find_motion import MoveRequest, find_move
+from multipanda_py.planning.motions.find_motion import MotionRequest, find_move
 from multipanda_py.planning.optimiser import Scene
 from multipanda_py.robots import ArmDescription, SceneObject
 
@@ -46,7 +46,7 @@ def contacts(cell):
 
 
 def moved(pose, *by):
-    return pose.at(pose.position + by)
+    return pose.with_position(pose.position + by)
 
 
 @pytest.mark.long
@@ -58,14 +58,14 @@ def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
     }
     over = {"left": moved(left, 0.05, -0.25, 0.1), "right": moved(right, 0.05, -0.2, 0.2)}
     for goals in (low, over):
-        plan = cell.plan(goals, speed=1.0)
+        plan = cell.plan(goals, velocity_scaling=1.0)
         assert plan.nearest > 0.01
-        ends = cell.begin_move(plan)
+        ends = cell.start_motion(plan)
         began = {arm: cell.state(arm).q for arm in goals}
         while cell.time < ends + 0.2:
             cell.step(5)
             assert not contacts(cell)
-        assert cell.has_ended(plan)
+        assert cell.is_finished(plan)
         for arm, goal in goals.items():
             distance, angle = cell.pose(arm).distance(goal)
             assert distance < 2e-3
@@ -78,8 +78,8 @@ def test_what_points_up_in_a_tool_goes_on_to(cell):
     start = cell.pose("left")
     goal = Pose(start.position + [0.1, -0.1, 0.2], start.rotation @ np.array(
         [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
-    plan = cell.plan({"left": goal}, keep="upright", speed=1.0)
-    ends, lean = cell.begin_move(plan), 0.0
+    plan = cell.plan({"left": goal}, path_constraint="upright", velocity_scaling=1.0)
+    ends, lean = cell.start_motion(plan), 0.0
     up = start.rotation.T @ [0.0, 0.0, 1.0]
     while cell.time < ends:
         cell.step(5)
@@ -93,29 +93,29 @@ def test_a_posture_by_way_of_a_pose_is_gone_to_and_waited_for(cell):
     start = cell.state("right").q
     place = moved(cell.pose("right"), 0.0, 0.0, 0.1)
     goal = start + [0.2, 0.0, 0.0, 0.1, 0.0, 0.0, -0.3]
-    plan = cell.move_to("right", goal, via=[place], speed=1.0)
+    plan = cell.move_to("right", goal, via=[place], velocity_scaling=1.0)
     np.testing.assert_allclose(cell.state("right").q, goal, atol=2e-3)
     assert plan.moving == ("right",)
     middle = plan.points["right"][16, 1:8]
     np.testing.assert_allclose(  # slice 16 of 32 is the stop
-        cell.plan({"right": place}, speed=1.0).starts["right"], goal, atol=2e-3
+        cell.plan({"right": place}, velocity_scaling=1.0).starts["right"], goal, atol=2e-3
     )
     assert np.abs(middle - start).max() > 0.05
 
 
 def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
     goals = {arm: moved(cell.pose(arm), 0.0, 0.0, 0.1) for arm in cell.arms}
-    plan = cell.plan(goals, speed=1.0)
+    plan = cell.plan(goals, velocity_scaling=1.0)
     cell.switch(["right/hold"], strictness="force_auto")
     before = {arm: cell.state(arm).q for arm in cell.arms}
     with pytest.raises(TargetRejected, match=r"^right: .*\bright/hold\b"):
-        cell.begin_move(plan)
+        cell.start_motion(plan)
     cell.step(300)
     for arm, q in before.items():
         np.testing.assert_allclose(cell.state(arm).q, q, atol=1e-4)
     cell.switch([f"right/{TRAJECTORY}"], strictness="force_auto")
     cell.step(5)
-    cell.begin_move(plan)
+    cell.start_motion(plan)
     begun = dict.fromkeys(cell.arms, 0)
     for cycle in range(200):
         cell.step(1)
@@ -127,24 +127,26 @@ def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
 
 
 def test_what_stops_an_arm_is_said(cell):
-    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.15)}, speed=0.5)
-    ends = cell.begin_move(plan)
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.15)}, velocity_scaling=0.5)
+    ends = cell.start_motion(plan)
     cell.step(300)
-    assert not cell.has_ended(plan)
+    assert not cell.is_finished(plan)
     cell.hold()
     with pytest.raises(MotionFailed, match=r"^left: .*\bleft/hold\b"):
-        cell.wait(lambda: cell.time > ends or cell.has_ended(plan), 5.0)
+        cell.wait(lambda: cell.time > ends or cell.is_finished(plan), 5.0)
 
 
 def test_a_plan_for_another_place_is_refused(cell):
-    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0)
-    cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), speed=1.0)
+    plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, velocity_scaling=1.0)
+    cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), velocity_scaling=1.0)
     with pytest.raises(PlanRejected, match=r"^plan: .*\bleft\b.*\d rad"):
-        cell.begin_move(plan)
+        cell.start_motion(plan)
 
 
 def test_arms_that_move_are_not_planned_for(cell):
-    cell.begin_move(cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, speed=1.0))
+    cell.start_motion(
+        cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, velocity_scaling=1.0)
+    )
     cell.step(300)
     with pytest.raises(PlanRejected, match=rf"^left: .*\bleft/{TRAJECTORY}\b"):
         cell.plan({"left": cell.pose("left")})
@@ -164,8 +166,8 @@ def refused(cell):
     yield {"other": here}, {}, UnknownName, "other"
     yield {"left": [0.0] * 6}, {}, PlanRejected, r"left: .*\b7\b"
     yield {"left": here}, {"frame": "moon"}, TargetRejected, "frame.*'moon'"
-    yield {"left": here}, {"keep": "flat"}, PlanRejected, "keep: got 'flat'"
-    yield {"left": here}, {"speed": 0.0}, PlanRejected, "speed: got 0.0"
+    yield {"left": here}, {"path_constraint": "flat"}, PlanRejected, "path_constraint: got 'flat'"
+    yield {"left": here}, {"velocity_scaling": 0.0}, PlanRejected, "velocity_scaling: got 0.0"
     yield {"left": here}, {"clearance": -1.0}, PlanRejected, "clearance: got -1.0"
 
 
@@ -186,14 +188,14 @@ def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
 def test_a_start_within_a_thing_is_refused():
     arm = ArmDescription("left")
     block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
-    request = MoveRequest([{"left": arm.robot.ready}])
+    request = MotionRequest([{"left": arm.robot.ready}])
     with pytest.raises(PlanRejected, match=r"^start: left\b.*\bblock\b.*\b0\.\d+ m"):
         find_move(Scene([arm], [block]), {}, request)
 
 
 def test_a_request_says_what_is_wrong_with_it():
-    with pytest.raises(PlanRejected, match="patience: got nan"):
-        MoveRequest([{"left": np.zeros(7)}], patience=float("nan")).check()
+    with pytest.raises(PlanRejected, match="planning_time: got nan"):
+        MotionRequest([{"left": np.zeros(7)}], planning_time=float("nan")).check()
 
 
 CUBE = {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.1}
@@ -215,31 +217,31 @@ def beside_a_cube(make_cell):
 
 def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
     cell = beside_a_cube
-    around = cell.pose("arm").at(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
+    around = cell.pose("arm").with_position(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
     with pytest.raises(PlanRejected, match="arm and cube "):
-        cell.plan({"arm": around}, touching=["table"])
-    plan = cell.plan({"arm": around}, touching=["cube", "table"], speed=1.0)
+        cell.plan({"arm": around}, allowed_contacts=["table"])
+    plan = cell.plan({"arm": around}, allowed_contacts=["cube", "table"], velocity_scaling=1.0)
     assert plan.duration > 0.0
     cell.set_parameters(f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "all"})
     for refused in (
-        lambda: cell.begin_move(plan),
-        lambda: cell.plan({"arm": around}, touching=["cube", "table"]),
+        lambda: cell.start_motion(plan),
+        lambda: cell.plan({"arm": around}, allowed_contacts=["cube", "table"]),
     ):
         with pytest.raises(PlanRejected, match=r"arm/gripper and table\b.*\d m\b"):
             refused()
     cell.set_parameters(
         f"arm/{TRAJECTORY}", {"collision_avoidance.fixed_objects": "without_gripper"}
     )
-    ends = cell.begin_move(plan)
-    cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 30.0, "the motion's end")
-    inside = around.at(around.position - [0.0, 0.0, 0.15])
+    ends = cell.start_motion(plan)
+    cell.wait(lambda: cell.time > ends and cell.is_finished(plan), 30.0, "the motion's end")
+    inside = around.with_position(around.position - [0.0, 0.0, 0.15])
     with pytest.raises(PlanRejected, match="arm and table "):
-        cell.plan({"arm": inside}, touching=["cube", "table"])
+        cell.plan({"arm": inside}, allowed_contacts=["cube", "table"])
 
 
 def test_what_hands_may_touch_is_a_list_of_things(beside_a_cube):
     here = beside_a_cube.pose("arm")
-    with pytest.raises(PlanRejected, match=r"^touching: .*'cube'"):
-        beside_a_cube.plan({"arm": here}, touching="cube")
+    with pytest.raises(PlanRejected, match=r"^allowed_contacts: .*'cube'"):
+        beside_a_cube.plan({"arm": here}, allowed_contacts="cube")
     with pytest.raises(UnknownName, match="cubes"):
-        beside_a_cube.plan({"arm": here}, touching=["cubes"])
+        beside_a_cube.plan({"arm": here}, allowed_contacts=["cubes"])

@@ -133,12 +133,12 @@ def executed(cell: Cell, goal) -> str:
     """Plan and execute a motion; return how it was done, or why it was refused."""
     world = Mujoco(cell)
     try:
-        plan = cell.plan({"left": goal[:7], "right": goal[7:]}, speed=0.6)
+        plan = cell.plan({"left": goal[:7], "right": goal[7:]}, velocity_scaling=0.6)
     except PlanRejected as error:
         return f"refused: {error}"
     assert all(len(rows) <= TRAJECTORY_POINTS for rows in plan.points.values())
-    ends = cell.begin_move(plan)
-    while not cell.has_ended(plan):  # raises if the law stops it
+    ends = cell.start_motion(plan)
+    while not cell.is_finished(plan):  # raises if the law stops it
         assert cell.time < ends + 0.5, "the law slowed the motion down"
         cell.step(8)
         assert not world.touching(world.live), "a body was touched"
@@ -179,13 +179,15 @@ def test_a_plan_of_129_points_was_handed_out_and_could_not_be_begun():
         cell.step(5)
         start = cell.state("left").q
         ways = [start + 0.02 * k * np.array([1, 0, 0, 1, 0, 0, -1.0]) for k in range(1, 9)]
-        plan = cell.plan({"left": ways[-1]}, via=[{"left": q} for q in ways[:-1]], speed=1.0)
+        plan = cell.plan(
+            {"left": ways[-1]}, via=[{"left": q} for q in ways[:-1]], velocity_scaling=1.0
+        )
         assert 17 < len(plan.points["left"]) <= TRAJECTORY_POINTS
         path = evaluate(plan.points["left"], np.linspace(0.0, plan.duration, 2000))[:, 0]
         for q in ways:
             assert np.abs(path - q).max(axis=1).min() < 2e-3
-        ends = cell.begin_move(plan)
-        cell.wait(lambda: cell.time > ends and cell.has_ended(plan), 60.0, "the motion's end")
+        ends = cell.start_motion(plan)
+        cell.wait(lambda: cell.time > ends and cell.is_finished(plan), 60.0, "the motion's end")
         np.testing.assert_allclose(cell.state("left").q, ways[-1], atol=2e-3)
         with pytest.raises(PlanRejected, match=r"^via: .*\b100\b"):
             cell.plan({"left": start}, via=[{"left": start}] * 100)

@@ -13,7 +13,7 @@ from multipanda_py import Pose
 from multipanda_py.exceptions import PlanRejected
 from multipanda_py.planning.motions.paths import PosePath, ToolPace
 
-PACE = ToolPace(speed=0.15, turn_speed=0.6, acceleration=0.5, turn_acceleration=2.0)
+PACE = ToolPace(speed=0.15, angular_speed=0.6, acceleration=0.5, angular_acceleration=2.0)
 START = Pose.from_rpy([0.4, 0.1, 0.3], (3.0, 0.1, -0.4))
 POSES = [
     START,
@@ -62,12 +62,12 @@ def test_a_way_is_straight_turns_about_one_axis_and_stops_at_every_pose():
 def test_no_way_is_faster_than_its_pace_and_one_bound_is_met():
     speed, rate, acceleration = fastest(PosePath.through(POSES, PACE))
     assert speed <= PACE.speed * 1.001
-    assert rate <= PACE.turn_speed * 1.001
+    assert rate <= PACE.angular_speed * 1.001
     assert acceleration <= PACE.acceleration * 1.001
-    assert rate == pytest.approx(PACE.turn_speed, rel=0.01)
-    far = [START, START.at(START.position + [0.0, 0.0, 0.4])]
+    assert rate == pytest.approx(PACE.angular_speed, rel=0.01)
+    far = [START, START.with_position(START.position + [0.0, 0.0, 0.4])]
     assert fastest(PosePath.through(far, PACE))[0] == pytest.approx(PACE.speed, rel=0.01)
-    near = [START, START.at(START.position + [0.0, 0.0, 0.01])]
+    near = [START, START.with_position(START.position + [0.0, 0.0, 0.01])]
     assert fastest(PosePath.through(near, PACE))[2] == pytest.approx(PACE.acceleration, rel=0.01)
 
 
@@ -81,7 +81,7 @@ def test_before_and_after_a_way_are_its_ends():
 def test_a_circle_closes_and_keeps_its_radius_and_its_plane(turning):
     axis = np.array([0.0, 3.0, 4.0])
     centre = START.position + np.array([0.1, 0.0, 0.0])  # perpendicular to the axis
-    path = PosePath.around(START, centre, axis, turning=turning, pace=PACE)
+    path = PosePath.around(START, centre, axis, rotate_tool=turning, pace=PACE)
     _, places, turns = sampled(path)
     off = places - centre
     assert np.linalg.norm(off, axis=1) == pytest.approx(0.1, abs=1e-12)
@@ -93,7 +93,7 @@ def test_a_circle_closes_and_keeps_its_radius_and_its_plane(turning):
     assert turned == pytest.approx(math.pi if turning else 0.0, abs=1e-2)
     speed, rate, acceleration = fastest(path)
     assert speed <= PACE.speed * 1.001
-    assert rate <= PACE.turn_speed * 1.001
+    assert rate <= PACE.angular_speed * 1.001
     assert acceleration <= PACE.acceleration * math.sqrt(2.0)
 
 
@@ -121,7 +121,7 @@ def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
         (lambda: PosePath.around(START, [0, 0, 0], [0, 0, 1], math.nan), "finite numbers"),
         (lambda: PosePath.around(START, [0, 0], [0, 0, 1]), "3 numbers each"),
         (lambda: ToolPace(speed=0.0), "speed: got 0.0"),
-        (lambda: ToolPace(turn_acceleration=math.nan), "turn_acceleration: got nan"),
+        (lambda: ToolPace(angular_acceleration=math.nan), "angular_acceleration: got nan"),
     ],
 )
 def test_what_is_no_way_is_refused(make, reason):

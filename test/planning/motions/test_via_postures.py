@@ -8,7 +8,7 @@ import pytest
 from cell_names import TRAJECTORY
 
 from multipanda_py.exceptions import PlanRejected
-from multipanda_py.planning.motions.paths import via_postures
+from multipanda_py.planning.motions.paths import via_configurations
 
 STEP = 1e-3
 
@@ -34,9 +34,9 @@ def ways_from(q):
 def test_an_arm_passes_its_postures_and_keeps_to_its_share_of_the_limits(cell):
     limits = cell.descriptions["left"].limits
     postures = ways_from(cell.state("left").q)
-    points = via_postures(postures, limits, speed=0.4)
+    points = via_configurations(postures, limits, speed=0.4)
     assert points[:, 1:8] == pytest.approx(np.array(postures))
-    cell.follow("left", points)
+    cell.follow_trajectory("left", points)
     q = []
     for _ in range(round(points[-1, 0] / STEP) + 100):
         cell.step(1)
@@ -55,7 +55,7 @@ def test_an_arm_passes_its_postures_and_keeps_to_its_share_of_the_limits(cell):
 def test_twice_the_speed_takes_half_the_time(cell):
     limits = cell.descriptions["left"].limits
     postures = ways_from(cell.state("left").q)
-    slow, fast = (via_postures(postures, limits, speed=share)[-1, 0] for share in (0.3, 0.6))
+    slow, fast = (via_configurations(postures, limits, speed=share)[-1, 0] for share in (0.3, 0.6))
     assert slow == pytest.approx(2.0 * fast)
 
 
@@ -76,4 +76,4 @@ def test_what_is_no_motion_is_refused(make_cell, change, speed, reason):
     cell.step(1)
     q, limits = cell.state("left").q, cell.descriptions["left"].limits
     with pytest.raises(PlanRejected, match=reason):
-        via_postures([q, *([q] if change is None else change)], limits, speed=speed)
+        via_configurations([q, *([q] if change is None else change)], limits, speed=speed)

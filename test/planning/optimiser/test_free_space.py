@@ -70,7 +70,7 @@ def test_who_is_too_near_is_named_and_how_near():
     q = next(q for q in random_postures(300) if not space.is_free(q))
     (first, second), distance = space.too_near(q)
     assert distance < 0.02
-    assert {first, second} <= {*SCENE.arms, *SCENE.things}
+    assert {first, second} <= {*SCENE.arms, *SCENE.objects}
     assert space.nearest(q) <= distance + 1e-12
 
 

@@ -51,7 +51,7 @@ OBJECTIVES = [
     Slides("right/tool", "box/side"),
     WithinLimits(),
     VelocityLimits("left"),
-    AccelerationLimits("right", share=0.5),
+    AccelerationLimits("right", fraction=0.5),
     Smoothness(order=3),
     Rest("box"),
     Near("left", np.zeros(7)),

@@ -40,7 +40,7 @@ def reached(scene, x, arm):
     """Return where pinocchio puts the tool of an arm."""
     model = build_pinocchio(scene.arms[arm], base_in_world=True)
     data = model.createData()
-    pin.framesForwardKinematics(model, data, np.array(scene.posture(x, arm)))
+    pin.framesForwardKinematics(model, data, np.array(scene.arm_configuration(x, arm)))
     placed = data.oMf[model.getFrameId(scene.arms[arm].ee_frame)]
     return Pose(placed.translation.copy(), placed.rotation.copy())
 
@@ -81,7 +81,7 @@ def test_the_same_seed_finds_the_same_posture():
 def test_a_posture_is_near_to_the_one_that_was_asked_for():
     scene = one_arm()
     here = reached(scene, scene.start, "left")
-    goal = PoseGoal("left/tool", here.at(here.position + [0.0, 0.0, 0.01]))
+    goal = PoseGoal("left/tool", here.with_position(here.position + [0.0, 0.0, 0.01]))
     x = inverse_kinematics(scene, [goal], settings=PATIENT)
     assert np.abs(x - scene.start).max() < 0.1
     bent = scene.start + [0.4, 0.0, -0.4, 0.0, 0.0, 0.0, 0.0]

@@ -135,7 +135,7 @@ def test_two_arms_carry_a_box_and_neither_lets_go(slices):
     assert found.pose("box").distance(goal) < (2e-4, 2e-4)
     scene = problem.scene
     for arm in ("left", "right"):
-        q, limits = found.posture(arm), scene.arms[arm].limits
+        q, limits = found.arm_configuration(arm), scene.arms[arm].limits
         assert (q > limits.lower - 1e-4).all()
         assert (q < limits.upper + 1e-4).all()
     frames = Kinematics(scene, ["left/tool", "right/tool"]).forward_kinematics(found.path).frames

@@ -12,7 +12,13 @@ from repository import CONFIG
 from multipanda_py.cell.tasks import TaskFile
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError
-from multipanda_py.planning.tasks.sections import Contact, Goal, Recourse, Subtask, proposed_mode
+from multipanda_py.planning.tasks.sections import (
+    Contact,
+    FailurePolicy,
+    Goal,
+    Subtask,
+    proposed_mode,
+)
 from multipanda_py.planning.tasks.world_state import contact_points
 from multipanda_py.robots import SceneObject
 
@@ -143,7 +149,7 @@ def test_a_mode_may_be_chosen():
     assert proposed_mode(Subtask(**step, mode="force")) == "force"
 
 
-@pytest.mark.parametrize("section", [TaskFile, Contact, Subtask, Goal, Recourse])
+@pytest.mark.parametrize("section", [TaskFile, Contact, Subtask, Goal, FailurePolicy])
 def test_the_page_has_every_key(section):
     page = (CONFIG.parent / "doc" / "tasks.md").read_text(encoding="utf-8")
     assert not [key for key in section.model_fields if f"`{key}`" not in page]

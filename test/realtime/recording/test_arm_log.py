@@ -96,7 +96,7 @@ def test_logs_of_rows_have_what_the_cell_says_of_its_arms():
         for _ in range(5):
             cell.step(10)
             states.append((cell.state("left"), cell.state("right")))
-        log = log_of_rows(cell.rows()[1], cell.config)
+        log = log_of_rows(cell.records()[1], cell.config)
     for k, arm in enumerate(("left", "right")):
         found = log.arms[arm]
         assert found.robot == "fr3"
@@ -119,7 +119,7 @@ def test_measured_torques_carry_the_arm_and_commanded_ones_do_not():
     pinocchio = pytest.importorskip("pinocchio")
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.step(200)
-        (log,) = log_of_rows(cell.rows()[1], cell.config).arms.values()
+        (log,) = log_of_rows(cell.records()[1], cell.config).arms.values()
         description = cell.descriptions[log.arm]
     assert log.gravity_in_tau
     assert not log.gravity_in_tau_commanded

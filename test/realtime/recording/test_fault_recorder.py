@@ -27,7 +27,7 @@ def parts():
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.step(10)
         plan = plan_of(cell.config, cell.specs, cell.loop.mailbox.record_location)
-        yield plan, cell.rows()[1][:1]
+        yield plan, cell.records()[1][:1]
 
 
 def feed(sink, row, seconds, faults):

@@ -50,13 +50,15 @@ def small_disk(tmp_path):
 
 def break_down(cell):
     """Have the arm stop at a threshold, and recover it."""
-    faults = cell.row()["arms"]["fault"][0]
+    faults = cell.latest_record()["arms"]["fault"][0]
     assert not faults
     with contextlib.suppress(Exception):  # it may stop before it answers
         cell.set_robot_settings("arm", upper_torque_thresholds=TIGHT)
-    cell.wait(lambda: cell.row()["arms"]["fault"][0] != 0, 20.0, "a fault")
-    since = cell.row()["time"]
-    cell.wait(lambda: cell.row()["time"] > since + AFTER + 0.2, 60.0, "the time after it")
+    cell.wait(lambda: cell.latest_record()["arms"]["fault"][0] != 0, 20.0, "a fault")
+    since = cell.latest_record()["time"]
+    cell.wait(
+        lambda: cell.latest_record()["time"] > since + AFTER + 0.2, 60.0, "the time after it"
+    )
     cell.set_robot_settings("arm", upper_torque_thresholds=WIDE)
     cell.recover()
 
@@ -65,11 +67,11 @@ def break_down(cell):
 def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
     with Cell(config_in(tmp_path / "faults")) as cell:
-        cell.wait(lambda: cell.row()["time"] > BEFORE + 0.5, 60.0, "some rows")
+        cell.wait(lambda: cell.latest_record()["time"] > BEFORE + 0.5, 60.0, "some rows")
         break_down(cell)
         cell.wait(lambda: len(cell.recorder.fault_logs()) == 1, 30.0, "its log")
-        again = cell.row()["time"]
-        cell.wait(lambda: cell.row()["time"] > again + BEFORE + AFTER, 60.0, "more rows")
+        again = cell.latest_record()["time"]
+        cell.wait(lambda: cell.latest_record()["time"] > again + BEFORE + AFTER, 60.0, "more rows")
         break_down(cell)
         cell.wait(lambda: len(cell.recorder.fault_logs()) == 2, 30.0, "another log")
         cell.check()
@@ -93,10 +95,12 @@ def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_d
         cell.recorder.start(small_disk / "run.mcap")
         recording = cell.recorder.recording
         cell.wait(lambda: not recording.is_alive, 60.0, "the end of the recorder")
-        before = cell.row()["cycle"]
+        before = cell.latest_record()["cycle"]
         with pytest.raises(LogError, match=rf"run\.mcap: {os.strerror(errno.ENOSPC)}"):
             cell.recorder.stop()
-        cell.wait(lambda: cell.row()["cycle"] > before + 200, 60.0, "a loop that goes on")
+        cell.wait(
+            lambda: cell.latest_record()["cycle"] > before + 200, 60.0, "a loop that goes on"
+        )
         cell.check()
         (small_disk / "run.mcap").rename(small_disk / "torn.mcap")
         log = logs.read(small_disk / "torn.mcap").arms["arm"]
@@ -112,7 +116,7 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     filler = small_disk / "filler"
     filler.write_bytes(bytes(3_000_000))
     with Cell(config_in(small_disk)) as cell:
-        cell.wait(lambda: cell.row()["time"] > BEFORE, 60.0, "some rows")
+        cell.wait(lambda: cell.latest_record()["time"] > BEFORE, 60.0, "some rows")
         said = ""
 
         def complained():
@@ -161,11 +165,15 @@ def test_a_recorder_that_stands_still_counts_what_it_lost(tmp_path):
         path = tmp_path / "run.mcap"
         cell.wait(lambda: path.stat().st_size > 300_000, 60.0, "some rows in it")
         os.kill(pid, signal.SIGSTOP)
-        since = cell.row()["cycle"]
-        cell.wait(lambda: cell.row()["cycle"] > since + 6000, 60.0, "a ring that was overwritten")
+        since = cell.latest_record()["cycle"]
+        cell.wait(
+            lambda: cell.latest_record()["cycle"] > since + 6000,
+            60.0,
+            "a ring that was overwritten",
+        )
         os.kill(pid, signal.SIGCONT)
-        now = cell.row()["cycle"]
-        cell.wait(lambda: cell.row()["cycle"] > now + 1500, 60.0, "rows to record")
+        now = cell.latest_record()["cycle"]
+        cell.wait(lambda: cell.latest_record()["cycle"] > now + 1500, 60.0, "rows to record")
         found = cell.recorder.stop()
     assert found.dropped > 1000
     log = logs.read(path)

@@ -60,7 +60,7 @@ def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
     cell = Cell(config)
     cell.start()
     try:
-        cell.wait(lambda: cell.row()["cycle"] > 1500, 60.0, "some rows")
+        cell.wait(lambda: cell.latest_record()["cycle"] > 1500, 60.0, "some rows")
         os.kill(cell.loop_pid, signal.SIGKILL)
         with pytest.raises(LoopError):
             cell.wait(lambda: False, 10.0)
@@ -77,7 +77,7 @@ def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
 def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
     with Cell(config) as cell:
         plan, memory = find_running(cell.config.cell.name)
-        assert memory.samefile(cell.rows_path)
+        assert memory.samefile(cell.records_path)
         assert plan.arms[0].name in cell.arms
         out = tmp_path / "node.mcap"
         name = cell.config.cell.name

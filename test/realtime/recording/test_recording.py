@@ -31,13 +31,13 @@ def recorded(tmp_path_factory):
     path = tmp_path_factory.mktemp("logs") / "run.mcap"
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
         cell.step(20)
-        begin = cell.rows()[0]
+        begin = cell.records()[0]
         cell.recorder.start(path, torque_terms=True)
         cell.step(100)
         cell.switch([DUAL], strictness="force_auto")
         cell.step(1500)
         found = cell.recorder.stop()
-        rows = cell.rows(begin)[1]
+        rows = cell.records(begin)[1]
         yield path, found, rows, cell.config
 
 
@@ -161,7 +161,7 @@ def test_large_recordings_go_on_in_another_file(tmp_path):
         cell.recorder.start(tmp_path / "a" / "run.mcap", split=1.0)
         cell.step(3000)
         found = cell.recorder.stop()
-        rows = cell.rows()[1]
+        rows = cell.records()[1]
     assert [path.name for path in found.files] == ["run.mcap", "run_001.mcap", "run_002.mcap"]
     (log,) = logs.read(tmp_path / "a").arms.values()
     assert len(log) == 3000
@@ -192,7 +192,7 @@ def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monk
                 cell.recorder.start(tmp_path / "run.mcap", torque_terms=True)
         assert not cell.recorder.is_recording
         cell.step(2)
-        assert not cell.row()["arms"]["torque_terms_recorded"].any()
+        assert not cell.latest_record()["arms"]["torque_terms_recorded"].any()
 
 
 def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
@@ -266,7 +266,7 @@ def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_som
         cell.command_actuators("arm", equilibrium_position={"joint_1": 0.2})
         cell.step(50)
         cell.recorder.stop()
-        found, direct = cell.actuators("arm"), log_of_rows(cell.rows()[1], cell.config)
+        found, direct = cell.actuators("arm"), log_of_rows(cell.records()[1], cell.config)
     (read,) = logs.read(tmp_path / "run.mcap").arms.values()
     for name in ("motor_position", "spring_torque", "actuator_command", "actuator_mode"):
         assert read[name].shape[1:] == direct.arms["arm"][name].shape[1:]

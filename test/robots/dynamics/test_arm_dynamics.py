@@ -8,7 +8,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots import ArmDescription, Tool
 from multipanda_py.robots.dynamics.arm_dynamics import ArmModel
 from multipanda_py.robots.franka import LIMITS
@@ -51,7 +51,7 @@ def test_quantities_match_mujoco(model):
         assert np.allclose(state.jacobian, jac[:, dof], atol=1e-9)
         assert np.allclose(state.jacobian_gram, jac[:, dof] @ jac[:, dof].T, atol=1e-9)
         assert np.array_equal(state.q_dq, [*data.qpos[q_at], *data.qvel[dof]])
-        assert np.allclose(state.mass, full[np.ix_(dof, dof)], atol=1e-6)
+        assert np.allclose(state.mass_matrix, full[np.ix_(dof, dof)], atol=1e-6)
         assert np.allclose(state.coriolis, data.qfrc_bias[dof], atol=1e-6)
         assert np.allclose(state.twist_ee_in_base, jac[:, dof] @ state.dq, atol=1e-9)
 
@@ -63,9 +63,9 @@ def test_jacobian_is_the_derivative_of_the_pose():
     q, jacobian, h = state.q.copy(), state.jacobian.copy(), 1e-6
     for joint in range(7):
         step = h * np.eye(7)[joint]
-        (state,) = maker.at([q + step])
+        (state,) = maker.states_at([q + step])
         ahead, ahead_r = state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy()
-        (state,) = maker.at([q - step])
+        (state,) = maker.states_at([q - step])
         slope = (ahead - state.position_ee_in_base) / (2 * h)
         turn = (ahead_r @ state.rotation_ee_in_base.T - np.eye(3)) / (2 * h)
         assert np.allclose(jacobian[:3, joint], slope, atol=1e-8)
@@ -120,7 +120,7 @@ def test_a_load_counts_as_a_tool_of_the_same_mass(tool):
 
 
 def _states(count):
-    record = np.zeros(1, row_dtype(count, 0, 0))["arms"]
+    record = np.zeros(1, record_dtype(count, 0, 0))["arms"]
     return [
         ArmState(f"arm{i}", LIMITS["fr3"], record[0, i : i + 1].reshape(())) for i in range(count)
     ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multipanda_py.pose import Pose
-from multipanda_py.realtime.cycle_record import row_dtype
+from multipanda_py.realtime.cycle_record import record_dtype
 from multipanda_py.robots import ArmDescription, Tool
 from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.inertial import Load
@@ -31,7 +31,7 @@ def tilted(model):
 
 
 def state_of(arm):
-    row = np.zeros(1, row_dtype(1, 0, 1, arm.n_joints))
+    row = np.zeros(1, record_dtype(1, 0, 1, arm.n_joints))
     state = ArmState("arm", arm.limits, row["arms"][0, :1].reshape(()))
     model = ArmModel(arm)
     model.attach(state)

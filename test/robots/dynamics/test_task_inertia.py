@@ -19,13 +19,15 @@ def test_terms_match_the_textbook_away_from_singularities():
     while checked < 100:
         (state,) = maker.random(rng)
         space = state.operational_space()
-        inverse = state.jacobian @ np.linalg.inv(state.mass) @ state.jacobian.T
+        inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
         if np.linalg.eigvalsh(inverse)[0] < 1.1 * TaskInertia.MIN_MANIPULABILITY:
             continue
         checked += 1
         inertia = np.linalg.inv(inverse)
         assert np.allclose(space.inertia, inertia, rtol=1e-9)
-        assert np.allclose(space.minv_jt, np.linalg.solve(state.mass, state.jacobian.T), atol=1e-9)
+        assert np.allclose(
+            space.minv_jt, np.linalg.solve(state.mass_matrix, state.jacobian.T), atol=1e-9
+        )
         assert space.damping == 0.0
 
 
@@ -38,7 +40,7 @@ def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
         (state,) = maker.random(rng)
         space = state.operational_space()
         # The squared semi-axes of the ellipsoid of velocities at unit kinetic energy.
-        half = np.linalg.cholesky(np.linalg.inv(state.mass))
+        half = np.linalg.cholesky(np.linalg.inv(state.mass_matrix))
         axes = np.linalg.svd(state.jacobian @ half, compute_uv=False) ** 2
         assert space.manipulability == pytest.approx(axes[-1], rel=1e-6, abs=1e-12)
         manipulability.append(axes[-1])
@@ -51,8 +53,8 @@ def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
 
 
 def test_inertia_stays_bounded_at_the_stretched_arm():
-    (state,) = StateMaker().at([np.array([0.0, 0.0, 0.0, -0.1518, 0.0, 0.5445, 0.0])])
-    (state,) = StateMaker().at([np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.5707963, 0.0])])
+    (state,) = StateMaker().states_at([np.array([0.0, 0.0, 0.0, -0.1518, 0.0, 0.5445, 0.0])])
+    (state,) = StateMaker().states_at([np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.5707963, 0.0])])
     space = state.operational_space()
     assert space.damping > 0.0
     largest = np.linalg.eigvalsh(space.inertia)[-1]

@@ -40,9 +40,9 @@ def test_springs_begin_at_rest_with_every_motion():
         assert found[:, 8 + 2 * number : 10 + 2 * number] == pytest.approx(drawn, abs=1e-9)
     assert np.array_equal(inputs.rows(SCALE.state(rows)), found)
     inputs.rows(SCALE.state(rows[:10]))
-    saved = copy.deepcopy(inputs.memory())
+    saved = copy.deepcopy(inputs.internal_state())
     other = Inputs(SCALE, np.array([0.1]), [0.01, 0.2])
-    other.remember(saved)
+    other.restore(saved)
     assert np.array_equal(other.compute(SCALE.state(rows[10])), found[10])
 
 

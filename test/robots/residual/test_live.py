@@ -134,7 +134,7 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
             assert live.of_bodies == pytest.approx(found[4:]), "they were beyond it by themselves"
             assert not found[:4].any()
     other = LiveResidual(trained(arrays=none, bodies=bodies, **known), 0.01, "robot", JOINTS)
-    other.remember(copy.deepcopy(live.memory()))
+    other.restore(copy.deepcopy(live.internal_state()))
     state = rng.normal(size=2) * 0.2, rng.normal(size=2) * 0.1, np.zeros(2)
     assert np.array_equal(live.step(*state), other.step(*state))
 
@@ -174,7 +174,7 @@ def test_what_it_remembers_of_turns_is_saved_and_forgotten_with_the_rest():
     live, other = (LiveResidual(remembering(), 0.01, "robot", JOINTS) for _ in range(2))
     for row in states[:150]:
         live.step(*np.split(row, 3))
-    other.remember(copy.deepcopy(live.memory()))
+    other.restore(copy.deepcopy(live.internal_state()))
     assert np.array_equal(*(one.step(*np.split(states[150], 3)) for one in (live, other)))
     live.step(*np.split(np.full(6, np.nan), 3))
     other.reset()

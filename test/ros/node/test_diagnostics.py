@@ -74,7 +74,7 @@ def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_n
 
 def test_every_counter_was_not_in_diagnostics(seen):
     cell, node, targets, diagnostics = seen
-    counters = [cell.rejected, cell.clipped, cell.withdrawn, node.guard.caught, node.guard.refused]
+    counters = [cell.rejected, cell.clipped, cell.cancelled, node.guard.caught, node.guard.refused]
     known = {id(one) for one in counters} | {id(targets.received), id(diagnostics.reported)}
     for holder in (node.guard, targets, diagnostics):
         unknown = [
@@ -120,7 +120,7 @@ def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
     arm = cell.arms[0]
     assert "takes laws: yes" in said(diagnostics)
     targets.held_off.inhibit(arm, "joint", "a trajectory is followed")
-    pending = cell.ask_rest(arm)
+    pending = cell.request_inactive(arm)
     while pending.poll() is None:
         cell.step(1)
     text = said(diagnostics)

@@ -44,15 +44,15 @@ class Down(GymTask):
 
     arms = {"arm": {}}
     goal_size = 1
-    seconds = 100.0
+    time_limit = 100.0
 
-    def begin(self, scene, random):
-        return np.array([scene.tool("arm").position[2] - 0.05])
+    def reset(self, scene, random):
+        return np.array([scene.tool_pose("arm").position[2] - 0.05])
 
     def reward(self, scene):
-        return float(scene.tool("arm").position[2] < scene.goal[0] + 0.01)
+        return float(scene.tool_pose("arm").position[2] < scene.goal[0] + 0.01)
 
-    def is_done(self, scene):
+    def is_success(self, scene):
         return bool(self.reward(scene))
 
 
@@ -70,7 +70,7 @@ def lab(tmp_path_factory, node_process):
 
 @pytest.fixture(scope="module")
 def cell(lab):
-    cell = RosCell(LAB, patience=LONG)
+    cell = RosCell(LAB, timeout=LONG)
     yield cell
     cell.close()
 
@@ -116,7 +116,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     request.addfinalizer(env.sensors.close)
     seen = []
     with EpisodeRecorder(env, tmp_path / "set", instruction="stay") as recorder:
-        seen.append(recorder.begin(0)[0]["sensors"]["felt"])
+        seen.append(recorder.start_episode(0)[0]["sensors"]["felt"])
         seen += [recorder.step(env.hold_action())[0]["sensors"]["felt"] for _ in range(3)]
         recorder.end(success=True)
     dataset = Dataset(tmp_path / "set")
@@ -130,7 +130,7 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
 
 @pytest.mark.long
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
-    cell = RosCell(LAB, patience=LONG)
+    cell = RosCell(LAB, timeout=LONG)
     try:
         heard = cell.states.arms["arm"].topics[0]
         wait_until(lambda: not heard.is_new, LONG)  # nobody serves before start()
@@ -144,9 +144,9 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
     from multipanda_py.pose import Pose
 
     class Placed(Down):
-        def begin(self, scene, random):
-            scene.place("box", Pose(np.array([0.45, -0.35, 0.05]), np.eye(3)))
-            return super().begin(scene, random)
+        def reset(self, scene, random):
+            scene.set_object_pose("box", Pose(np.array([0.45, -0.35, 0.05]), np.eye(3)))
+            return super().reset(scene, random)
 
     env.task = Placed()
     seen, info = env.reset(seed=1)
@@ -238,7 +238,7 @@ class Interrupted(Exception):
 
 @pytest.mark.slow
 def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
-    client = RosCell(LAB, patience=LONG)
+    client = RosCell(LAB, timeout=LONG)
     try:
         client.start()
         client.switch(["arm/joint_trajectory_controller"], strictness="force_auto")
@@ -319,7 +319,7 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
     node = node_process(tmp_path, file=file, remap=("__ns:=/gym_stopped",))
     node.wait_for("is active", LONG)
-    env = CellEnv("reach", cell=RosCell("/gym_stopped", patience=LONG), rate=10.0, objects=False)
+    env = CellEnv("reach", cell=RosCell("/gym_stopped", timeout=LONG), rate=10.0, objects=False)
     try:
         env.reset(seed=0)
         for _ in range(40):
@@ -339,7 +339,7 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
 
 def test_what_cannot_be_acted_on_is_said(lab, cell):
     with pytest.raises(TopicLost, match=r"/nowhere/multimode_controller/list_parameters: "):
-        RosCell("/nowhere", patience=0.4)
+        RosCell("/nowhere", timeout=0.4)
     with pytest.raises(ConfigurationError, match=r"stiff\.target_timeout: .*\b0\b"):
         CellEnv(Down(), cell=cell, control="joint")
     with pytest.raises(ConfigurationError, match=r"target_timeout: .*\b1 s\b"):

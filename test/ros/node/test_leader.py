@@ -33,8 +33,8 @@ class Pair:
         self.cell.start()
         self.cell.step(5)
         self.said = []
-        self.leader = Leader({"left": "/north/arm"}, feedback=0.5, say=self.said.append)
-        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, say=self.said.append)
+        self.leader = Leader({"left": "/north/arm"}, feedback=0.5, report=self.said.append)
+        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, report=self.said.append)
         self.pose = client.listen(PoseStamped, "/north/arm/current_pose")
         self.sent, self.goal = [], None
         client.subscribe(

@@ -59,7 +59,7 @@ def life(ros, cell):
 def until_the_last_arm(asked, cell):
     """Go on with a deactivation until the loop has been asked for the last arm, and not longer."""
     assert not asked.look()
-    while not cell.is_resting(ARMS[-1]):
+    while not cell.is_inactive(ARMS[-1]):
         cell.step()
         assert not asked.look()
 
@@ -106,7 +106,7 @@ def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
 def test_arms_rest_from_one_cycle_on(life, cell):
     one = Asked(life, "deactivate")
     assert not one.look()
-    assert all(map(cell.is_resting, ARMS))
+    assert all(map(cell.is_inactive, ARMS))
     found = set()
     while not one.look():
         found.add(frozenset(at_work(cell)))

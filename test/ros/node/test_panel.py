@@ -146,10 +146,10 @@ def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig
     page.grasp_gizmo("left")
     page.drag("left", rig.target(up=0.02)[0], asked[1])
     rig.until(lambda: rig.z() > rest + 0.01, "the arm follows")
-    begun = rig.cell.beginnings("left")
+    begun = rig.cell.activation_count("left")
     for law in (JOINT, CARTESIAN):
         assert client.switch([f"left/{law}"], strictness=4).ok
-    rig.until(lambda: rig.cell.beginnings("left") >= begun + 2, "both are known")
+    rig.until(lambda: rig.cell.activation_count("left") >= begun + 2, "both are known")
     page.drag("left", *asked)
     rig.until(rig.noted("Grasp the gizmo again"), "the drag is over")
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
@@ -175,8 +175,8 @@ def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(ri
 
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
     """It may reach the node after the stop, by another participant."""
-    switch = rig.cell.ask_switch([f"right/{JOINT}"], strictness="force_auto")
-    rig.cell.ask_hold()
+    switch = rig.cell.request_switch([f"right/{JOINT}"], strictness="force_auto")
+    rig.cell.request_hold()
     rig.until(lambda: switch.is_done, "there is an answer")
     rig.until(holds(rig), "both arms hold")
 

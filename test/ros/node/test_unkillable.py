@@ -211,8 +211,8 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
 
 
 def wait_for_cycles(cell, count):
-    begin = cell.row()["cycle"]
-    wait_until(lambda: cell.row()["cycle"] >= begin + count)
+    begin = cell.latest_record()["cycle"]
+    wait_until(lambda: cell.latest_record()["cycle"] >= begin + count)
 
 
 def test_callbacks_that_were_stuck_looked_alive():
@@ -220,13 +220,13 @@ def test_callbacks_that_were_stuck_looked_alive():
     config = simple_cell().config.model_dump()
     config["cell"] |= {"placement": "thread", "heartbeat_timeout": 0.2, "name": "stuck_callbacks"}
     cell = Cell(CellConfig.from_dict(config))
-    cell.beat_by_hand()
+    cell.manual_heartbeat()
     with cell:
         # It does not serve anybody yet: a busy machine may take long over that.
         wait_for_cycles(cell, 400)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
         for _ in range(20):
-            cell.beat()
+            cell.send_heartbeat()
             wait_for_cycles(cell, 20)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
         # Nobody turns the executor.

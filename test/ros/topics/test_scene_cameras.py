@@ -143,7 +143,7 @@ def test_topics_are_seen_beside_a_cell_of_one_s_own(node, client):
         if env is not None:
             env.close()
     with pytest.raises(TopicLost, match=r"/nothing: .*\b0\.1 s"):
-        TopicSensors({"nothing": "/nothing"}, patience=0.1)
+        TopicSensors({"nothing": "/nothing"}, timeout=0.1)
 
 
 def steps(env):

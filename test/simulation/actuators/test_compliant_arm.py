@@ -277,7 +277,7 @@ def test_torques_beyond_the_springs_are_bounded(make_cell):
     assert np.isfinite(state.tau_J).all()
     joints = compliant(cell).joints
     assert (np.abs(state.tau_J) < 2.0 * K * math.sinh(A * 0.8) * 1.001).all()
-    assert joints.refused == 0
+    assert joints.rejected == 0
 
 
 def test_joints_without_springs_go_as_those_of_a_rigid_arm(make_cell):

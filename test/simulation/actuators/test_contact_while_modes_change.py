@@ -49,4 +49,4 @@ def test_the_wall_feels_no_change_of_mode(springs, preset):
             robot.step()
             assert pressed(robot) == pytest.approx(force, rel=0.03)
     np.testing.assert_allclose(robot.q, q, atol=2e-3)
-    assert (joints.unheld, joints.refused) == (0, 0)
+    assert (joints.n_inaccurate, joints.rejected) == (0, 0)

@@ -12,7 +12,7 @@ from multipanda_py import registry
 from multipanda_py.actuator import ElasticTorque
 from multipanda_py.apps.cli import main
 from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Qbmove, Sea
-from multipanda_py.testing import ContractBroken, check_actuator
+from multipanda_py.testing import ContractViolation, check_actuator
 
 pytestmark = pytest.mark.inline
 
@@ -138,5 +138,5 @@ class Unitless(Sea):
     ],
 )
 def test_it_can_fail(kind, reason):
-    with pytest.raises(ContractBroken, match=reason):
+    with pytest.raises(ContractViolation, match=reason):
         check_actuator(kind)

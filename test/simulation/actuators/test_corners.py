@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from long_form import every_nth
 
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot, LinkPid, Motors
 from multipanda_py.simulation.actuators.compliant_actuators import Bavs, Qbmove, Sea
 
@@ -42,7 +42,7 @@ def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
     with pytest.warns(RuntimeWarning, match="dampers respond at"):
         robot.step()
     assert _largest_speed(robot) < 20.0
-    assert robot.joints.unheld == 301
+    assert robot.joints.n_inaccurate == 301
 
 
 @pytest.mark.long
@@ -71,7 +71,7 @@ def test_motors_that_no_step_can_hold_are_taken_as_heavier_and_said(motor):
 def test_a_damper_that_steps_do_hold_is_not_touched():
     robot = _robot(Sea(1, {"damping": 0.01}), mode="equilibrium_pid", motors={})
     robot.step()
-    assert robot.joints.complaint == ""
+    assert robot.joints.accuracy_warning == ""
 
 
 def test_the_controller_of_a_light_link_is_counted_in_the_steps():
@@ -96,14 +96,14 @@ def test_the_controller_of_a_light_link_is_counted_in_the_steps():
 )
 def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mode, name, value):
     robot = _robot(Qbmove(1), mode=mode)
-    with pytest.raises(ActuatorRefused, match=rf"^{name} .*joint 1: .*-1e\+06\b"):
+    with pytest.raises(ActuatorRejected, match=rf"^{name} .*joint 1: .*-1e\+06\b"):
         robot.joints.command(name, value)
     robot.step()
-    assert robot.joints.refused == 1
+    assert robot.joints.rejected == 1
     assert np.isfinite(robot.link_torque).all()
 
 
 @pytest.mark.parametrize("kind", [Qbmove, Bavs])
 def test_springs_that_overflow_where_they_end_are_refused(kind):
-    with pytest.raises(ActuatorRefused, match=r"max_deflection.*joint 1:.*1e"):
+    with pytest.raises(ActuatorRejected, match=r"max_deflection.*joint 1:.*1e"):
         kind(1, {"max_deflection": 1e6})

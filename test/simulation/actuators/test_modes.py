@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from spring_links import GRAVITY, LENGTH, MASS, chain, motors_at, pendulum, qbmove, run
 
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.simulation.actuators import (  # fmt: skip
     COMMANDS,
     CompliantJoints,
@@ -122,7 +122,7 @@ def test_joints_may_be_in_modes_of_their_own():
     run(robot, 30)
     joints.set_mode(3, joints=[2])
     assert [int(mode) for mode in joints.modes] == [3, 0, 3]
-    with pytest.raises(ActuatorRefused, match=r"equilibrium_position: joint 2 .*\b0\b"):
+    with pytest.raises(ActuatorRejected, match=r"equilibrium_position: joint 2 .*\b0\b"):
         joints.command("equilibrium_position", 0.2)
 
 
@@ -148,7 +148,7 @@ def test_what_is_read_is_what_the_equations_say():
     joints = joints_of(Qbmove)
     joints.command("stiffness_preset", 0.3)
     joints.command("equilibrium_position", 0.5)
-    joints.sense(np.array([0.2]), np.array([0.0]))
+    joints.set_link_state(np.array([0.2]), np.array([0.0]))
     assert joints.link_torque[0] == pytest.approx(qbmove(0.2, 0.8, 0.2), rel=1e-12)
     up, down = (qbmove(0.2 + d, 0.8, 0.2) for d in (1e-5, -1e-5))
     assert joints.link_stiffness[0] == pytest.approx((down - up) / 2e-5, rel=1e-6)
@@ -181,9 +181,9 @@ def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said)
     joints.command("stiffness_preset", 0.2)
     joints.command("equilibrium_position", 0.4)
     before = joints.save()
-    with pytest.raises(ActuatorRefused, match=said):
+    with pytest.raises(ActuatorRejected, match=said):
         joints.command(name, value)
-    assert joints.refused == 1
+    assert joints.rejected == 1
     after = joints.save()
     assert after.state.tolist() == before.state.tolist()
     assert all((after.commands[key] == before.commands[key]).all() for key in COMMANDS)
@@ -192,12 +192,12 @@ def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said)
 def test_a_pivot_is_not_told_to_go_beyond_its_lever():
     """5 cm would be where the stiffness is infinite."""
     joints = joints_of(Awas2)
-    with pytest.raises(ActuatorRefused, match=r"preset.*joint 1:.*0.05.*\b0\b.*0.04 m$"):
+    with pytest.raises(ActuatorRejected, match=r"preset.*joint 1:.*0.05.*\b0\b.*0.04 m$"):
         joints.command("stiffness_preset", 0.05)
     joints.set_mode(2)
-    with pytest.raises(ActuatorRefused, match=r"^reference_2 .*joint 1\b"):
+    with pytest.raises(ActuatorRejected, match=r"^reference_2 .*joint 1\b"):
         joints.command("reference_2", 0.05)
-    assert joints.refused == 2
+    assert joints.rejected == 2
 
 
 @pytest.mark.parametrize(
@@ -219,9 +219,9 @@ def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, sai
     of = joints_of(Qbmove, n=2)
     for refuse in (lambda: of.command("equilibrium_position", 0.3, joints),
                    lambda: of.set_mode(2, joints)):  # fmt: skip
-        with pytest.raises(ActuatorRefused, match=f"^joints: .*{said}"):
+        with pytest.raises(ActuatorRejected, match=f"^joints: .*{said}"):
             refuse()
-    assert of.refused == 2
+    assert of.rejected == 2
     assert not of.commanded("equilibrium_position").any()
     assert set(of.modes) == {OperationMode.EQUILIBRIUM}
     of.command("equilibrium_position", 0.3, np.array([1], dtype=np.uint8))
@@ -231,18 +231,18 @@ def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, sai
 def test_a_change_of_mode_that_is_refused_counts_as_a_command_does():
     joints = CompliantJoints([(Sea(1), [0])], 1)
     for mode in (5, 9, "soft"):
-        with pytest.raises(ActuatorRefused):
+        with pytest.raises(ActuatorRejected):
             joints.set_mode(mode)
-    assert joints.refused == 3
+    assert joints.rejected == 3
 
 
 @pytest.mark.parametrize("mode", [4, 5, 6])
 def test_a_mode_without_parameters_of_motors_is_refused(mode):
-    with pytest.raises(ActuatorRefused, match="no motor parameters"):
+    with pytest.raises(ActuatorRejected, match="no motor parameters"):
         CompliantJoints([(Sea(1), [0])], 1, mode=mode)
     joints = CompliantJoints([(Sea(1), [0])], 1)
     joints.command("equilibrium_position", 0.3)
-    with pytest.raises(ActuatorRefused, match="allowed 0 to 3"):
+    with pytest.raises(ActuatorRejected, match="allowed 0 to 3"):
         joints.set_mode(mode)
     assert joints.modes == (OperationMode.EQUILIBRIUM,)
     assert joints.theta[0, 0] == 0.3
@@ -251,7 +251,7 @@ def test_a_mode_without_parameters_of_motors_is_refused(mode):
 def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
     joints = joints_of(Qbmove, mode=0)
     joints.command("torque_command", 1e3)
-    with pytest.raises(ActuatorRefused, match=r"torque.*joint 1:.*1000 Nm"):
+    with pytest.raises(ActuatorRejected, match=r"torque.*joint 1:.*1000 Nm"):
         joints.set_mode(3)
     assert joints.modes == (OperationMode.LINK_TORQUE,)
     assert joints.commanded("torque_command")[0] == 1e3
@@ -261,14 +261,14 @@ def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
 def test_a_controller_without_gain_cannot_carry_a_link():
     joints = CompliantJoints([(Sea(1), [0])], 1, mode=0, link_pid=LinkPid.from_config(1, p=0.0))
     joints.command("torque_command", 1.0)
-    with pytest.raises(ActuatorRefused, match="p = 0"):
+    with pytest.raises(ActuatorRejected, match="p = 0"):
         joints.set_mode(1)
     assert joints.link_torque[0] == 1.0
 
 
 @pytest.mark.parametrize("mode", [7, -1, 2.5, "soft", None, True])
 def test_modes_that_do_not_exist_are_named(mode):
-    with pytest.raises(ActuatorRefused, match="0 link_torque, 1 link_pid"):
+    with pytest.raises(ActuatorRejected, match="0 link_torque, 1 link_pid"):
         OperationMode.from_value(mode)
 
 
@@ -296,18 +296,18 @@ def test_springs_are_inverted_to_exert_a_torque(name, mode):
         gain = Motors.of([(kind(2, params), range(2))]).p
         assert gain * (aims - theta) == pytest.approx(load, abs=1e-9)
     assert joints.springs.torque(q, theta).link == pytest.approx(wanted, abs=1e-9)
-    assert joints.bounded == 0
+    assert joints.n_limited == 0
 
 
 def test_a_torque_that_springs_cannot_exert_is_bounded_and_counted():
     joints = joints_of(Sea, {"stiffness": 10.0})
     joints.command_link_torque([100.0])
     assert joints.link_torque[0] == pytest.approx(8.0)
-    assert joints.bounded == 1
-    with pytest.raises(ActuatorRefused, match="finite"):
+    assert joints.n_limited == 1
+    with pytest.raises(ActuatorRejected, match="finite"):
         joints.command_link_torque([float("nan")])
     assert joints.link_torque[0] == pytest.approx(8.0)
-    assert joints.refused == 1
+    assert joints.rejected == 1
 
 
 def test_a_reset_holds_a_torque_with_motors_too():
@@ -316,9 +316,9 @@ def test_a_reset_holds_a_torque_with_motors_too():
     robot.joints.reset(0.5, weight, 0.4)
     robot.data.qpos[0] = 0.5
     assert run(robot, 200)[:, 0] == pytest.approx(0.5, abs=1e-5)
-    with pytest.raises(ActuatorRefused, match="torque of joint 1"):
+    with pytest.raises(ActuatorRejected, match="torque of joint 1"):
         robot.joints.reset(0.5, 1e3)
-    with pytest.raises(ActuatorRefused, match="stiffness_preset"):
+    with pytest.raises(ActuatorRejected, match="stiffness_preset"):
         robot.joints.reset(0.5, 0.0, 2.0)
 
 

@@ -161,7 +161,7 @@ def test_a_damper_between_motor_and_link_acts_on_both():
     damping, stiffness = 0.02, 5.0
     robot = two_inertias(damping, stiffness)
     joints, start = robot.joints, 0.1
-    joints.sense(np.zeros(1), np.zeros(1))
+    joints.set_link_state(np.zeros(1), np.zeros(1))
     joints.flow.x[1, 0] = start
     together = INERTIA * J / (INERTIA + J)
     decay = 0.5 * damping / together

@@ -102,7 +102,7 @@ def test_a_preset_that_moves_under_load_is_followed():
     assert moved[0] > 0.02
     off = np.abs(np.array(found) - expected).max(axis=0)
     assert (off < [1e-7, 1e-8, 1e-8]).all(), off
-    assert robot.joints.unheld == 0
+    assert robot.joints.n_inaccurate == 0
 
 
 def test_joints_without_pivots_do_not_pay_for_them():

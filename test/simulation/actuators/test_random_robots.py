@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from long_form import LONG
 
-from multipanda_py.exceptions import ActuatorRefused, BackendError
+from multipanda_py.exceptions import ActuatorRejected, BackendError
 from multipanda_py.simulation.actuators import COMMANDS, CompliantJoints, CompliantRobot, Motors
 from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
@@ -63,7 +63,7 @@ def _robot(rng):
 
 def _command_anything(rng, joints):
     value = rng.choice([0, 0.3, -0.3, 0.01, rng.normal(), 10 * rng.normal(), np.nan, np.inf])
-    with contextlib.suppress(ActuatorRefused):
+    with contextlib.suppress(ActuatorRejected):
         joints.command(str(rng.choice([*COMMANDS, "external_torque"])), float(value))
 
 
@@ -72,7 +72,7 @@ def _drive(rng, robot, cycles=150):
     furthest = 0.0
     for cycle in range(cycles):
         if cycle % 3 == 0:
-            with contextlib.suppress(ActuatorRefused):
+            with contextlib.suppress(ActuatorRejected):
                 robot.joints.set_mode(int(rng.integers(0, 7)))
         _command_anything(rng, robot.joints)
         _command_anything(rng, robot.joints)
@@ -88,7 +88,7 @@ def test_no_robot_flies(seed):
     rng = np.random.default_rng(seed)
     try:
         robot = _robot(rng)
-    except ActuatorRefused:
+    except ActuatorRejected:
         return  # in words, when it is made
     with contextlib.suppress(*(() if seed in FLEW else (BackendError,))):
         assert _drive(rng, robot) < 100.0
@@ -131,6 +131,6 @@ def test_links_that_turn_by_more_than_half_a_turn_in_a_step_are_held_at_that_and
         robot.step()
         assert abs(robot.q[0] - before) <= np.pi * (1 + 1e-12)
         assert abs(robot.dq[0]) <= np.pi / 4e-3 * (1 + 1e-12)
-        if "in a step of 4 ms: limited to 3.14" in robot.joints.complaint:
+        if "in a step of 4 ms: limited to 3.14" in robot.joints.accuracy_warning:
             return
     pytest.fail("it never was that fast")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from multipanda_py import registry
-from multipanda_py.exceptions import ActuatorRefused
+from multipanda_py.exceptions import ActuatorRejected
 from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Qbmove, Sea
 
 pytestmark = pytest.mark.inline
@@ -40,7 +40,7 @@ PAPER = {"k_1": 6.257, "a_1": 0.01038, "k_2": 3.9, "a_2": 0.08918}
     ],
 )
 def test_parameters_that_are_none_are_refused(name, n, params, reason):
-    with pytest.raises(ActuatorRefused, match=reason):
+    with pytest.raises(ActuatorRejected, match=reason):
         registry.find("actuators", name)(n, params)
 
 
@@ -57,15 +57,15 @@ def test_parameters_that_are_none_are_refused(name, n, params, reason):
 )
 def test_presets_out_of_range_are_refused_in_their_unit(preset, reason):
     springs = Awas2(2)
-    with pytest.raises(ActuatorRefused, match=f"awas2: {reason}"):
+    with pytest.raises(ActuatorRejected, match=f"awas2: {reason}"):
         springs.checked_preset(preset)
-    with pytest.raises(ActuatorRefused, match=reason):
+    with pytest.raises(ActuatorRejected, match=reason):
         springs.equilibrium_for(np.zeros(2), np.zeros(2), preset)
     assert springs.checked_preset(0.01).tolist() == [0.01, 0.01]
 
 
 def test_a_spring_without_presets_takes_none():
-    with pytest.raises(ActuatorRefused, match=r"joint 1:.*0\.2.*\b0\b.*0$"):
+    with pytest.raises(ActuatorRejected, match=r"joint 1:.*0\.2.*\b0\b.*0$"):
         Sea(1).checked_preset(0.2)
     assert Sea(2).checked_preset(0.0).tolist() == [0.0, 0.0]
 
@@ -82,7 +82,7 @@ def test_a_spring_without_presets_takes_none():
     ],
 )
 def test_what_springs_cannot_hold_is_refused(q, torque, reason):
-    with pytest.raises(ActuatorRefused, match=f"qbmove: {reason}"):
+    with pytest.raises(ActuatorRejected, match=f"qbmove: {reason}"):
         Qbmove(2).equilibrium_for(q, torque, 0.2)
 
 
@@ -108,7 +108,7 @@ def test_a_joint_without_stiffness_stayed_where_its_motor_was():
 def test_springs_as_they_are_printed_in_the_paper_are_refused_and_exchanged_they_are_not():
     """As printed, the stiffness is 0.413 Nm/rad at any preset: a and k have changed places."""
     with pytest.raises(
-        ActuatorRefused,
+        ActuatorRejected,
         match=r"stiffness.*joint 1:.*\b0\.4127\b.*\b0\.413\d\b.*\ba_1\b.*\bk_1\b",
     ):
         Qbmove(1, PAPER)

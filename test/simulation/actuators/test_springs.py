@@ -219,11 +219,11 @@ def test_what_is_no_number_is_not_made_one():
 
 def test_what_is_exerted_ends_where_springs_do():
     series, pair = Sea(1, {"stiffness": 200.0, "max_deflection": 0.4}), Qbmove(2)
-    assert series.exertable(0.0)[0] == pytest.approx(80.0)
+    assert series.torque_limit(0.0)[0] == pytest.approx(80.0)
     most = 2.0 * 0.0019 * math.sinh(8.9992 * 0.8)
-    np.testing.assert_allclose(pair.exertable([0.1, 0.5]), most)
+    np.testing.assert_allclose(pair.torque_limit([0.1, 0.5]), most)
     at_end = 10.0 * (0.05 / 0.015 * 0.02 / 0.03) ** 2 * math.sin(0.6)
-    assert Awas2(1).exertable(0.02)[0] == pytest.approx(at_end)
+    assert Awas2(1).torque_limit(0.02)[0] == pytest.approx(at_end)
 
 
 def test_what_is_exerted_ends_where_a_motor_cannot_hold_its_spring():
@@ -231,9 +231,9 @@ def test_what_is_exerted_ends_where_a_motor_cannot_hold_its_spring():
     k, a, preset, most = 0.0019, 8.9992, 0.3, 0.5
     deflection = math.asinh(most / k) / a - preset
     other = k * math.sinh(a * (deflection - preset))
-    found = Qbmove(2).exertable(preset, np.array([[most, 1e3], [1e3, most]]))
+    found = Qbmove(2).torque_limit(preset, np.array([[most, 1e3], [1e3, most]]))
     np.testing.assert_allclose(found, most + other, rtol=1e-9)
-    assert Sea(1).exertable(0.0, 3.0)[0] == pytest.approx(3.0)
-    assert Qbmove(1).exertable(0.6, 0.1)[0] == 0.0  # which the preset alone takes
-    tight = Awas2(1).exertable(0.04, [[np.inf], [100.0]])[0]
-    assert 0.0 < tight < Awas2(1).exertable(0.04)[0]
+    assert Sea(1).torque_limit(0.0, 3.0)[0] == pytest.approx(3.0)
+    assert Qbmove(1).torque_limit(0.6, 0.1)[0] == 0.0  # which the preset alone takes
+    tight = Awas2(1).torque_limit(0.04, [[np.inf], [100.0]])[0]
+    assert 0.0 < tight < Awas2(1).torque_limit(0.04)[0]

@@ -76,6 +76,6 @@ def test_an_undamped_vibration_keeps_its_energy(k, episodes):
 def test_the_stiffest_spring_takes_the_substeps_that_its_frequency_asks_for():
     robot = told("awas2 stiff", gravity=0.0, damping=0.0)
     robot.step()
-    assert robot.joints.complaint == ""
+    assert robot.joints.accuracy_warning == ""
     omega = math.sqrt(2.0 * 10.0 * (0.05 / 0.015 * 4.0) ** 2 / INERTIA)
     assert omega * 1e-3 > 1.2  # which no explicit step of 1 ms follows

@@ -190,7 +190,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
             cell.step(10)
         assert not wrong, wrong[0]
         assert backend.data.ncon > 0
-        assert not cell.row()["arms"]["fault"].any()
+        assert not cell.latest_record()["arms"]["fault"].any()
     finally:
         rig.close()
     assert {TorqueStep, CommandDelay, Perturbation, ModelError, JointFriction, Ripple} <= seen

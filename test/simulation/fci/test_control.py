@@ -10,7 +10,7 @@ import pytest
 from multipanda_py.exceptions import BackendError
 from multipanda_py.robots import (
     ARMATURE,
-    READY_POSTURE,
+    READY_CONFIGURATION,
     ArmDescription,
     Tool,
 )
@@ -21,7 +21,7 @@ from multipanda_py.simulation.fci import FciSim
 
 LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])
 POSTURES = [
-    READY_POSTURE.tolist(),
+    READY_CONFIGURATION.tolist(),
     [0.4, 0.3, -0.5, -1.8, 0.9, 2.1, -0.6],
     [-1.2, -0.9, 1.1, -2.5, -1.4, 1.2, 2.0],
 ]
@@ -32,7 +32,7 @@ def test_states_arrive(sim, client, address):
     found = client("connect_and_read", address=address)
     assert found["mode"] == "Idle"
     assert found["errors"] == "[]"
-    np.testing.assert_allclose(found["q"], READY_POSTURE, atol=1e-6)
+    np.testing.assert_allclose(found["q"], READY_CONFIGURATION, atol=1e-6)
     assert found["passed"] == pytest.approx(0.001)
     assert found["m_ee"] == pytest.approx(HAND.load.mass)
 
@@ -114,7 +114,7 @@ def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
         assert counted["active_cycles"] == 5000
         assert counted["lost"] == 0
         assert 0.0 < counted["torque_rate_max"] <= 1000.0
-        assert np.abs(np.array(q) - READY_POSTURE).max() > 0.02
+        assert np.abs(np.array(q) - READY_CONFIGURATION).max() > 0.02
         assert len(sim.admin(address, "log")["commands"]) == 100
 
 

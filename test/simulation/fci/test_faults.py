@@ -7,7 +7,7 @@ import pytest
 from processes import wait_until
 
 from multipanda_py.exceptions import BackendError
-from multipanda_py.robots import READY_POSTURE
+from multipanda_py.robots import READY_CONFIGURATION
 from multipanda_py.simulation.fci.wire import ERRORS
 
 pytestmark = pytest.mark.clock
@@ -47,7 +47,7 @@ def test_external_torques_are_signed_as_the_robot_signs_them(sim, client, addres
     ids=["speed", "position"],
 )
 def test_limits_of_the_measured_motion(sim, client, address, start, error):
-    posture = [start, *READY_POSTURE[1:].tolist()]
+    posture = [start, *READY_CONFIGURATION[1:].tolist()]
     raised = client("runaway", address=address, start=posture)["raised"]
     assert raised["type"] == "ControlException"
     assert error in raised["text"]

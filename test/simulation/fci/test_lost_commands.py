@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fci_peer import Peer
 
-from multipanda_py.robots import READY_POSTURE
+from multipanda_py.robots import READY_CONFIGURATION
 from multipanda_py.simulation.fci.wire import Controller, Generator, Mode
 
 pytestmark = pytest.mark.inline
@@ -78,7 +78,8 @@ def test_a_long_gap_in_a_cartesian_motion_is_bridged(peer, gap):
 def test_joint_positions_are_bridged_near_the_limits(peer):
     begin(peer, Generator.JOINT_POSITION)
     for i, is_lost in enumerate(lost(2, 0.15)):
-        q = READY_POSTURE + 1.3 * share(i) * np.eye(7)[0]  # 2.4 of 2.6 rad/s, 7.5 of 10 rad/s^2
+        # 2.4 of 2.6 rad/s, 7.5 of 10 rad/s^2
+        q = READY_CONFIGURATION + 1.3 * share(i) * np.eye(7)[0]
         peer.cycle() if is_lost else peer.cycle(q_c=q)
         assert peer.robot.errors == (), i
 
@@ -148,7 +149,7 @@ def test_a_cartesian_motion_begun_while_the_arm_settled_was_refused(peer):
 
 def test_a_joint_motion_begun_while_the_arm_settles_starts_where_it_was_held(peer):
     state = settling(peer)
-    np.testing.assert_allclose(state["q_d"], READY_POSTURE, atol=1e-6)
+    np.testing.assert_allclose(state["q_d"], READY_CONFIGURATION, atol=1e-6)
     state = begin(peer, Generator.JOINT_POSITION)
     for _ in range(100):
         peer.cycle(q_c=state["q_d"].astype(float))
@@ -159,7 +160,7 @@ def test_a_joint_motion_reports_the_desired_pose_and_twist(peer):
     begin(peer, Generator.JOINT_POSITION)
     poses = []
     for i in range(300):
-        state = peer.cycle(q_c=READY_POSTURE + 0.3 * share(i) * np.eye(7)[1])
+        state = peer.cycle(q_c=READY_CONFIGURATION + 0.3 * share(i) * np.eye(7)[1])
         poses.append(pose_of(state, "O_T_EE_d"))
     twist = (poses[-1][:3, 3] - poses[-11][:3, 3]) / (10 * PERIOD)  # of five periods ago
     np.testing.assert_allclose(state["O_dP_EE_d"][:3], twist, atol=0.01)

@@ -11,7 +11,7 @@ import pytest
 from fci_peer import Peer
 
 from multipanda_py.exceptions import UnknownName
-from multipanda_py.robots import READY_POSTURE
+from multipanda_py.robots import READY_CONFIGURATION
 from multipanda_py.robots.franka import UPPER_LIMITS, VELOCITY_LIMITS, velocity_towards
 from multipanda_py.simulation.fci.robot import RECOVERY_CYCLES
 from multipanda_py.simulation.fci.wire import (
@@ -63,7 +63,7 @@ def test_a_robot_holds_until_the_first_command(peer):
     peer.move(Controller.EXTERNAL, Generator.NONE)
     for _ in range(50):
         state = peer.cycle()
-    np.testing.assert_array_equal(state["q"], READY_POSTURE.astype(np.float32))
+    np.testing.assert_array_equal(state["q"], READY_CONFIGURATION.astype(np.float32))
     assert peer.robot.cycles.summary()["lost"] == 0
 
 
@@ -151,7 +151,7 @@ def test_a_push_moves_an_idle_arm_like_a_spring(peer):
 def test_joint_positions_that_are_refused(peer, first, second, error):
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_POSITION)
     for change in (first, second):
-        goal = READY_POSTURE.copy()
+        goal = READY_CONFIGURATION.copy()
         for joint, step in change.items():
             goal[joint] += step
         peer.cycle(q_c=goal)
@@ -159,7 +159,7 @@ def test_joint_positions_that_are_refused(peer, first, second, error):
 
 
 def test_joint_velocity_near_a_position_limit(peer):
-    q = READY_POSTURE.copy()
+    q = READY_CONFIGURATION.copy()
     q[0] = UPPER_LIMITS[0] - 0.01
     assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY_LIMITS.tolist()
     expected = math.sqrt(2.0 * 6.0 * 0.01) - 0.30
@@ -196,7 +196,7 @@ def test_cartesian_velocity_moves_the_end_effector(peer):
 
 def test_asynchronous_motion_goes_to_its_goal_without_further_commands(peer):
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_POSITION, asynchronous=True, speed=0.5)
-    goal = READY_POSTURE + 0.1
+    goal = READY_CONFIGURATION + 0.1
     peer.cycle(q_c=goal)
     for _ in range(1500):
         state = peer.cycle()
@@ -244,4 +244,4 @@ def test_a_load_is_felt(peer):
     state = peer.cycle()
     assert state["m_load"][0] == 2.0
     assert abs(peer.robot.physics.tau_J[1] - before[1]) > 5.0
-    np.testing.assert_array_equal(state["q"], READY_POSTURE.astype(np.float32))
+    np.testing.assert_array_equal(state["q"], READY_CONFIGURATION.astype(np.float32))

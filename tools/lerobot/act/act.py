@@ -27,9 +27,9 @@ class Beside(LeRobotInference):
 
 def awaited(inference: LeRobotInference, seen: dict[str, Any]) -> np.ndarray | None:
     """Return the answer to a question."""
-    inference.ask(seen, 0.0)
+    inference.request(seen, 0.0)
     end = time.monotonic() + 60.0
-    while (answer := inference.answer(0.0)) is None and time.monotonic() < end:
+    while (answer := inference.receive(0.0)) is None and time.monotonic() < end:
         time.sleep(0.002)
     return answer
 
