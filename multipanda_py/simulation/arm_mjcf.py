@@ -101,10 +101,13 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
 
 
 class MeshLibrary:
-    """Mesh files ``link<i>.obj`` or ``link<i>_<part>.obj`` of ``franka_fr3/assets``."""
+    """Visual meshes of the links of an FR3, from a copy of ``franka_fr3/assets``.
+
+    Link i has the file ``link<i>.obj`` or several files ``link<i>_<part>.obj``.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Find the files of link 0 to link 7.
+        """Find the mesh files of link 0 to link 7.
 
         Args:
             folder: Path of the folder ``assets``.

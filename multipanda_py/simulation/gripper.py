@@ -108,7 +108,7 @@ class SimGripper:
         load_fields(self, saved[1])
 
     def start(self, number: int, record: Vector) -> None:
-        """Start a command.
+        """Start a gripper command, in place of the previous one.
 
         Args:
             number: Number of the command, for the answer.
@@ -135,7 +135,7 @@ class SimGripper:
             self._aim([closed], command.force, command.speed)
 
     def step(self) -> None:
-        """Move the set point for one period, and check whether the command has ended."""
+        """Move the set point of the fingers for one period, and end the command if it is done."""
         opening = (self.fingers.item(0) + self.fingers.item(1)) / 2.0
         goal = self._goals[0]
         displacement = goal - self._set_point

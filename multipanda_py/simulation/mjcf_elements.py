@@ -103,7 +103,7 @@ class Materials:
 
 
 class _Solid(NamedTuple):
-    """Mesh of a solid of revolution: cache key, flat arrays, and orientation w x y z."""
+    """Mesh of a solid of revolution: its outline as key, flat arrays, orientation w x y z."""
 
     key: tuple[float, ...]
     vertices: NDArray[np.float64]
@@ -122,7 +122,7 @@ def _solid(shape: SolidOfRevolution) -> _Solid:
 
 
 def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    """Rotate a half section about the z axis.
+    """Return the mesh of a solid of revolution about the z axis.
 
     Args:
         outline: Height and radius from pole to pole, with radius 0 at both ends, (n, 2) [m].

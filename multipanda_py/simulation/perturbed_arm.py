@@ -58,7 +58,7 @@ def add_payload(
 
 
 def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:
-    """Scale all moving inertia of an arm, including gripper, tool and rotors.
+    """Scale all masses and inertias of an arm, including gripper, tool and rotors.
 
     Args:
         model: Compiled MuJoCo model.

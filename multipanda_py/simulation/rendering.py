@@ -183,7 +183,7 @@ class Renderer(Closeable):
         return np.ascontiguousarray(image[::-1])
 
     def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
-        """Return the MuJoCo camera for a name, an index or a camera; None is the free view."""
+        """Return MuJoCo's camera for a name, an index or a camera; None is the default view."""
         if isinstance(camera, mujoco.MjvCamera):
             return camera
         view = mujoco.MjvCamera()
@@ -258,7 +258,7 @@ class VideoWriter(Closeable):
     """
 
     def __init__(self, path: str | Path, fps: float = 30.0) -> None:
-        """Open the file.
+        """Open the video file.
 
         Args:
             path: File name with suffix ``.mp4`` or ``.gif``.
@@ -348,5 +348,5 @@ class AnimationWriter:
 
 
 def open_video(path: Path, fps: float) -> VideoWriter | AnimationWriter:
-    """Return the video writer for the suffix of ``path``."""
+    """Return a writer for the suffix of ``path``: MP4, GIF or WebP."""
     return VideoWriter(path, fps) if path.suffix.lower() == ".mp4" else AnimationWriter(path, fps)

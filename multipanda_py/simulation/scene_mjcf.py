@@ -232,7 +232,7 @@ def _add_pad_contacts(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject
 def _add_ready_key(
     spec: mujoco.MjSpec, arms: Sequence[ArmDescription], objects: Sequence[SceneObject]
 ) -> None:
-    """Add the keyframe with arms in the ready configuration and objects at their start poses."""
+    """Add the keyframe ``ready``: arms in the ready configuration, objects at their starts."""
     qpos: list[float] = []
     ctrl: list[float] = []
     for arm in arms:

@@ -80,7 +80,7 @@ class SceneView:
         return view
 
     def _update(self) -> None:
-        """Update the poses of bodies, lights and cameras, without collisions and forces."""
+        """Update the poses of bodies, lights and cameras, but no collisions and forces."""
         mujoco.mj_kinematics(self.model, self.data)
         mujoco.mj_comPos(self.model, self.data)
         mujoco.mj_camlight(self.model, self.data)
@@ -105,7 +105,7 @@ class SceneView:
 HIDDEN_GROUP = 5
 """Group of geoms that is not rendered."""
 HALF_WIDTH, HALF_HEIGHT = 640, 640
-"""Size of each half of the image [pixels]."""
+"""Width and height of each half of the image [pixels]."""
 CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
 """Red, green, blue and opacity of collision capsules."""
 

@@ -34,7 +34,7 @@ _DIVERGENCE_WARNINGS = [
     )
 ]
 _KIND_LENGTH = 24
-"""Length of the constant beginning of a warning, before any numbers [characters]."""
+"""Number of first characters of a warning that identify its kind, before any numbers."""
 
 _log = logging.getLogger(__name__)
 _logged_kinds: set[str] = set()
@@ -144,7 +144,7 @@ class World:
         return total
 
     def pose(self, body: str) -> Pose:
-        """Return the pose of a body.
+        """Return the pose of a body in the world frame.
 
         Raises:
             SimulationRejected: If it is absent.
@@ -372,7 +372,7 @@ class WorldState:
 
     @classmethod
     def capture(cls, model: mujoco.MjModel, data: mujoco.MjData) -> WorldState:
-        """Return a copy of the current state."""
+        """Return a copy of MuJoCo's current state, for :meth:`load`."""
         presence = (
             model.body_gravcomp.copy(), model.geom_contype.copy(), model.geom_conaffinity.copy(),
         )  # fmt: skip

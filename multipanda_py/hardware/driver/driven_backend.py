@@ -48,7 +48,7 @@ class StartUp:
 
     @property
     def is_over(self) -> bool:
-        """True if every arm has started, or has used all attempts."""
+        """True if the start of every arm has ended: with success, or after all attempts."""
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
@@ -94,7 +94,7 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 class DrivenArm(Protocol[SettingsT]):
-    """Interface of one arm with a driver.
+    """Interface of a real arm to its backend: faults, recovery and settings.
 
     Attributes:
         link: Link to its driver.
@@ -155,7 +155,7 @@ class DrivenBackend(Backend[SettingsT]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> DrivenArm[SettingsT]:
-        """Create one arm with its driver.
+        """Create the interface of one arm to its driver.
 
         Args:
             index: Index of the arm in the cell.
@@ -258,7 +258,10 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """File descriptors that a new state makes readable, by arm; :meth:`read` resets them."""
+        """Index of each arm by the file descriptor that its new states make readable.
+
+        :meth:`read` resets the descriptors.
+        """
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:

@@ -24,7 +24,7 @@ from multipanda_py.realtime.system.child_process import ended, module_command
 
 
 class DriverProcess:
-    """One run of a driver process. No method blocks except :meth:`wait`.
+    """Driver process of an arm, from its start to its end. Only :meth:`wait` blocks.
 
     Args:
         module: Full name of the driver's module.
@@ -77,7 +77,7 @@ class DriverProcess:
         return f"exited ({code})"
 
     def is_stopped(self) -> bool:
-        """Return True if a signal has stopped the process."""
+        """Return True if a signal such as SIGSTOP has suspended the process."""
         try:
             with open(f"/proc/{self.pid}/stat", encoding="utf-8") as file:
                 return file.read().rpartition(")")[2].split()[0] in ("T", "t")
@@ -183,12 +183,12 @@ class DriverWatch:
 
     @property
     def has_ended(self) -> bool:
-        """True if no process runs."""
+        """True if no driver process runs."""
         return self._process is None or self._process.has_ended()
 
     @property
     def is_silent(self) -> bool:
-        """True if the heartbeat is older than its timeout."""
+        """True if the heartbeat of the driver is older than its timeout."""
         return self._age(_monotonic_ns()) > self._timeout
 
     def _age(self, now: int) -> int:

@@ -103,11 +103,11 @@ class DriverSide:
         return lines[0]
 
     def lines(self) -> list[str]:
-        """Return the new lines of standard input."""
+        """Return the lines of standard input, new settings, since the last call."""
         return self._lines() if self.has_lines() else []
 
     def has_lines(self) -> bool:
-        """Return True if there is new input since :meth:`lines`."""
+        """Return True if standard input has new data since the last call of :meth:`lines`."""
         if 0 in self._inputs and _select([0], _NO_FDS, _NO_FDS, 0.0)[0]:
             self._receive()
         return len(self._received) > 0
@@ -257,7 +257,7 @@ class DriverSide:
 
 
 def connect_to_loop() -> DriverSide:
-    """Return the connection to the loop that started this process.
+    """Connect a driver process to the loop that started it.
 
     The arguments of the process are memory, state event, torque event and number of joints. The
     process drops the priority of the loop, ignores SIGINT, and treats SIGTERM as a request to end.

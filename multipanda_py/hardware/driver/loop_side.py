@@ -71,7 +71,7 @@ class LoopSide:
 
     @property
     def starting(self) -> bool:
-        """True if the driver has not responded yet."""
+        """True while a started driver has not yet reported whether it could connect."""
         return self.watch.state is DriverState.CONNECTING
 
     @property
@@ -206,7 +206,7 @@ class LoopSide:
         self.executing = False
 
     def close(self) -> None:
-        """Release all resources, after :meth:`stop`."""
+        """Close file descriptors and shared memory; :meth:`stop` must be called before."""
         self.watch.close()
         for fd in (self.event, self._torque_event, self._memory.fd):
             os.close(fd)

@@ -80,7 +80,7 @@ class Record:
         return self._counter[0]
 
     def read(self) -> tuple[float, ...] | None:
-        """Return the numbers, or None during a write. Thread: reader."""
+        """Return the numbers of the record; None while it is being written. Thread: reader."""
         before = self._counter[0]
         if before & 1:
             return None
@@ -142,7 +142,7 @@ class DriverStartError(Exception):
 
 
 class AnyDriverSettings(Protocol):
-    """Settings of any driver.
+    """Interface of the settings of a driver.
 
     Attributes:
         peer: Name of the robot or topic for messages, such as ``robot 172.16.0.2``.
@@ -178,7 +178,7 @@ class DriverState(Enum):
 
 
 class DriverEvent(Enum):
-    """Event that may change the state of a driver."""
+    """Event that may change the :class:`DriverState` of a driver."""
 
     START = auto()
     CONNECT = auto()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 REST_SPEED = 0.02
-"""Joint speed below which an arm rests [rad/s]."""
+"""Joint speed up to which an arm counts as at rest [rad/s]."""
 REST_TIMEOUT = 2.0
 """Timeout for a braking arm to come to rest [s]."""
 MOTION_TIMEOUT = 3.0

@@ -53,7 +53,7 @@ _MAX_PLAUSIBLE_AGE = 1_000_000_000
 
 
 class StateAge:
-    """Age of the state that was read last.
+    """Age of the robot state that libfranka read last.
 
     A process that had to wait for a core reads a state that has been in its socket for a while.
     The kernel's time stamp of the packet shows this, the time of reading does not.
@@ -265,7 +265,7 @@ class Driver:
         return self._controls[self._kind]
 
     def _move(self) -> None:
-        """Run one motion from its start to its end."""
+        """Run one motion from its start to its end, and report the fault that ended it, if any."""
         reason = None
         failure = ""
         try:

@@ -38,7 +38,7 @@ END_TIMEOUT = 2.0
 
 @dataclass
 class _Pending:
-    """Command that was sent, and its result when it is available."""
+    """Command that was sent to the gripper, and its result when it is available."""
 
     command: GripperCommand
     result: GripperResult | None = None
@@ -94,7 +94,7 @@ class FrankaGripper(Gripper):
             )
 
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Send a command to the process, which is started if necessary."""
+        """Send a command to the gripper process, which is started if necessary."""
         pending = _Pending(command)
         with self._changed:
             self._number += 1
@@ -200,7 +200,7 @@ class _Link:
         self._reader.start()
 
     def send(self, number: int, pending: _Pending) -> bool:
-        """Send a command; return False if the process has ended."""
+        """Send a numbered command to the process; return False if the process has ended."""
         stream = self.process.stdin
         if stream is None or self.process.poll() is not None:
             return False

@@ -50,7 +50,7 @@ def load_library() -> Any:
 
 
 def send_line(fd: int, **message: object) -> None:
-    """Write one line of JSON."""
+    """Write a message as one line of JSON to a file descriptor."""
     os.write(fd, (json.dumps(message) + "\n").encode())
 
 
@@ -208,7 +208,7 @@ class Supervisor:
         self._worker: Worker | None = Worker(library, address)
 
     def run(self) -> None:
-        """Run until the owner has ended."""
+        """Forward commands and results until the owner has ended."""
         try:
             while self._serve():
                 pass
@@ -248,7 +248,7 @@ class Supervisor:
         self._worker.send(command)
 
     def _pass_on(self, worker: Worker) -> None:
-        """Forward the messages of the worker to the owner."""
+        """Forward the messages of the worker to the owner; process the end of the worker."""
         data = os.read(worker.fd, 65536)
         if not data:
             text = worker.problem or f"the connection to {self._address} is lost"

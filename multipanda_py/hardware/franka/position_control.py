@@ -91,7 +91,12 @@ class SpeedNearLimits:
         self._braking = np.minimum(DECELERATION, _BRAKING_FRACTION * limits.acceleration)
 
     def __call__(self, q: Vector, dq: Vector) -> Vector:
-        """Return the maximum speeds, (n,) [rad/s], at positions and in the direction of ``dq``."""
+        """Return the maximum joint speeds, (n,) [rad/s].
+
+        Args:
+            q: Joint positions, (n,) [rad].
+            dq: Joint velocities, whose signs are the directions of motion, (n,) [rad/s].
+        """
         distance = np.where(dq > 0.0, UPPER_LIMITS - q, q - LOWER_LIMITS)
         return velocity_towards(distance - _REACTION_TIME * np.abs(dq), self._braking)
 

@@ -20,7 +20,7 @@ class SettingRefused(Exception):
 
 @dataclass(frozen=True)
 class DriverSettings:
-    """Start-up configuration of one driver, in the form of libfranka's arguments.
+    """Settings of a driver and its robot, in the form of libfranka's arguments.
 
     Poses are homogeneous transforms, (16,), and inertias are matrices, (9,), both in column-major
     order. Other attributes are arguments of libfranka's functions of the same name.

@@ -236,7 +236,7 @@ def _live(options: FrankaSettings, arm: ArmDescription) -> dict[str, Any]:
 
 
 def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
-    """Return the pose of the controlled frame in the flange frame, (4, 4)."""
+    """Return the pose of the end effector, which controllets control, in the flange, (4, 4)."""
     model: Any = build_pinocchio(arm)
     data = model.createData()
     pin.framesForwardKinematics(model, data, pin.neutral(model))

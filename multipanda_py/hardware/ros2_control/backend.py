@@ -177,7 +177,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> TopicArm:
-        """Create the arm with its driver."""
+        """Create the interface of an arm to its driver."""
         return TopicArm(state, description, self.settings[index], cpus)
 
     def switch_interface(self, arm: int, interface: str) -> None:

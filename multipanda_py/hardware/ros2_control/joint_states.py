@@ -23,11 +23,11 @@ MAX_POSITION_JUMP = 0.1
 
 
 class StateInvalid(Exception):
-    """Error of a message that cannot be the state of the arm."""
+    """Error for a message on the state topic that cannot be a state of the arm."""
 
 
 class StateMessage(Protocol):
-    """Interface of a ``sensor_msgs/JointState``."""
+    """Interface of a ``sensor_msgs/JointState``, so that this module does not import ROS."""
 
     header: Any
     name: Sequence[str]

@@ -30,7 +30,7 @@ _COMMANDS = QoSProfile(
 
 
 class Topics:
-    """Subscriber of states and publisher of commands.
+    """Subscriber of an arm's joint states and publisher of its commands.
 
     Args:
         settings: Settings of the driver.
@@ -86,14 +86,14 @@ class Topics:
         return int(self._publisher.get_subscription_count())
 
     def close(self) -> None:
-        """Remove node and participant."""
+        """Remove the node and its DDS participant."""
         self._executor.shutdown()
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 
 
 def _executor(context: Context) -> Executor:
-    """Return the fastest executor that is available."""
+    """Return the events executor, or the slower single-threaded one where rclpy has no other."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:

@@ -223,7 +223,7 @@ class Equations:
         spring_scale: float = 1.0,
         damper_scale: float = 1.0,
     ) -> None:
-        """Set the dynamics of the links for a step.
+        """Set inertia, damping and accelerations of the links for a step of the world.
 
         Args:
             compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].

@@ -106,7 +106,7 @@ class SpringIntegrator:
         self._free = self._all_free
 
     def start_step(self) -> None:
-        """Compute the rates at the current state, and update the memory of friction."""
+        """Compute the rates of ``state``, and update the memory of friction."""
         self._stage_motion[:] = self._motion
         self._evaluate(0)
         np.subtract(self._friction, self._raw_friction, out=self._slipped)
@@ -223,7 +223,7 @@ class QuasiStaticTerm:
 
     @classmethod
     def zero(cls, n_joints: int) -> QuasiStaticTerm:
-        """Return the state of joints before their first step."""
+        """Return the filters of ``n_joints`` joints before their first step."""
         return cls(np.zeros(n_joints), np.zeros(n_joints), np.full(n_joints, np.nan))
 
     def copied(self) -> tuple[Vector, ...]:
@@ -269,7 +269,7 @@ MAX_SUBSTEPS = 50
 
 
 class StepPlan(NamedTuple):
-    """Division of a step into substeps.
+    """Division of a step of the world into substeps of springs and motors.
 
     Attributes:
         substeps: Number of substeps.

@@ -161,7 +161,7 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
 
 
 class Readings:
-    """State of motors and springs, returned as new arrays.
+    """Readings of motors and springs; each one is returned as a new array.
 
     Args:
         springs: Springs of all joints.

@@ -28,7 +28,7 @@ _SLOWDOWN_FRACTIONS = 0.1, 0.8
 _MAX_BANDWIDTH = 200.0
 """Maximum bandwidth of the critically damped motor limit [rad/s]."""
 _MAX_BANDWIDTH_RATIO = 0.3
-"""Maximum bandwidth of this limit as a multiple of the cycle rate [rad]."""
+"""Maximum bandwidth of the motor limit, as a multiple of the cycle rate [rad]."""
 
 
 class MotorLimiter:

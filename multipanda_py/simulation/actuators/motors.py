@@ -124,7 +124,7 @@ class Motors:
         return cls(**values)
 
     def __post_init__(self) -> None:
-        """Check all values.
+        """Check the values of all parameters.
 
         Raises:
             ActuatorRejected: If a value is invalid, with parameter, joint and allowed range.

@@ -190,7 +190,7 @@ class CompliantWorld:
         return notices
 
     def write_state(self) -> None:
-        """Write modes and measurements of motors and springs to the arm states."""
+        """Write modes and measurements of motors and springs to the states of all arms."""
         result, modes = self.joints.last_step(), self.joints.mode_numbers
         for arm, own in zip(self._arms, self._joint_slices):
             to, at = arm.actuators, arm.elastic
@@ -264,8 +264,8 @@ class CompliantWorld:
 
 
 STEP_FRACTION = 1.0
-"""Maximum step of the world relative to the inverse angular frequency of the fastest spring.
-Spring impulses resonate with steps of about half a period."""
+"""Maximum step of MuJoCo relative to the inverse angular frequency of the fastest spring. Spring
+impulses would resonate with steps of about half of the spring's period."""
 MAX_STEPS = 8
 """Maximum number of MuJoCo steps per cycle."""
 

@@ -172,7 +172,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def commanded(self, name: str) -> Vector:
-        """Return the last valid command of each joint for a command name, (n,)."""
+        """Return the last valid values of a command, such as ``reference_1``, (n,)."""
         return self._commands.values[name].copy()
 
     def beyond_stops(self) -> BeyondStops:

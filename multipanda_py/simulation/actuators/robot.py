@@ -117,19 +117,19 @@ class CompliantRobot:
 
     @property
     def q(self) -> Vector:
-        """Joint angles, (n,) [rad]."""
+        """Angles of the compliant joints, (n,) [rad]."""
         result: Vector = self._qpos[self._positions].copy()
         return result
 
     @property
     def dq(self) -> Vector:
-        """Joint velocities, (n,) [rad/s]."""
+        """Velocities of the compliant joints, (n,) [rad/s]."""
         result: Vector = self._qvel[self._dofs].copy()
         return result
 
     @property
     def compliance(self) -> Matrix:
-        """Inverse mass matrix of these joints at the current state, (n, n) [1/(kg m^2)]."""
+        """Inverse mass matrix of the compliant joints, in this state, (n, n) [1/(kg m^2)]."""
         mujoco.mj_forward(self.model, self.data)
         mujoco.mj_solveM(self.model, self.data, self._columns, self._units)
         compliance: Matrix = self._columns[:, self._dofs]
@@ -143,7 +143,7 @@ class CompliantRobot:
 
     @property
     def weight(self) -> Vector:
-        """Gravity torques at the current configuration, (n,) [Nm]."""
+        """Gravity torques of the compliant joints in this configuration, (n,) [Nm]."""
         scratch = mujoco.MjData(self.model)
         scratch.qpos[:] = self._qpos
         mujoco.mj_forward(self.model, scratch)
@@ -194,7 +194,11 @@ class CompliantRobot:
             warnings.warn(self.joints.accuracy_warning, RuntimeWarning, stacklevel=2)
 
     def _limit_motion(self, start: Vector) -> None:
-        """Limit the motion of each joint in this step to :data:`MAX_STEP_MOTION`."""
+        """Limit the motion of each joint in this step to :data:`MAX_STEP_MOTION`, and report this.
+
+        Args:
+            start: Joint positions before the step.
+        """
         h = self.model.opt.timestep
         displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
         moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
@@ -246,7 +250,7 @@ def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indi
 
 
 def _row(indices: list[int]) -> slice | NDArray[np.intp]:
-    """Return consecutive indices as a slice, which makes indexing faster."""
+    """Return consecutive indices as a slice, which makes indexing faster, others as an array."""
     if indices == list(range(indices[0], indices[0] + len(indices))):
         return slice(indices[0], indices[0] + len(indices))
     return np.array(indices)

@@ -102,7 +102,7 @@ class Drivetrain:
             step(state)
 
     def save(self) -> list[dict[str, object]]:
-        """Return the changing attributes of all stages, for :meth:`load`."""
+        """Return copies of the changing attributes of all stages, for :meth:`load`."""
         return [save_fields(stage, stage.CHANGING) for stage in self.stages]
 
     def load(self, saved: Sequence[Mapping[str, object]]) -> None:

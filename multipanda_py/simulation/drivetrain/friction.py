@@ -144,7 +144,7 @@ class JointFriction(DrivetrainStage):
         self._decay, self._limits = np.zeros((2, n))
 
     def execute(self, tau: Vector) -> None:
-        """Set the limits of dry friction for this cycle, and subtract the offset."""
+        """Set MuJoCo's limits of dry friction for the current speed, and subtract the offset."""
         if self._varies:
             decay = divide(self._dq, self._stribeck_speed, self._decay)
             exp(negative(multiply(decay, decay, decay), decay), decay)
@@ -164,7 +164,7 @@ class JointFriction(DrivetrainStage):
         state.tau_J += self._offset
 
     def _dry_friction(self) -> Vector:
-        """Return the unknown part of this arm's dry friction in MuJoCo, (n,) [Nm]."""
+        """Return the part of the dry friction that the robot does not know, (n,) [Nm]."""
         data, dry = self._data, self._dry
         # Constraint rows of dry friction follow those of equalities, one for each joint with
         # friction.
@@ -210,7 +210,7 @@ class Ripple(DrivetrainStage):
         self._angle = np.zeros(len(motor_indices))
 
     def execute(self, tau: Vector) -> None:
-        """Add the ripple at the current motor angles."""
+        """Add the ripple at the current motor angles to the torques."""
         angle = self._qpos.take(self._motor_indices, None, self._angle, "clip")
         np.sin(np.remainder(np.multiply(self._waves, angle, angle), math.tau, angle), angle)
         tau += np.multiply(self._amplitude, angle, angle)

@@ -35,7 +35,7 @@ class Delay(DrivetrainStage):
         self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace the measured state by that of ``cycles`` earlier; first by the oldest one."""
+        """Replace the measured state by an earlier one; in the first cycles by the oldest one."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.pending.append(tuple(part.copy() for part in now))
         delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]

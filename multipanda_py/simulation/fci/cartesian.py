@@ -16,7 +16,7 @@ _POSE_TOLERANCE = 1e-5  # Tolerance of libfranka for homogeneous transforms.
 
 
 def pose_from(columns: Vector) -> Vector:
-    """Return a (4, 4) pose from 16 numbers in column-major order."""
+    """Return a pose, (4, 4), from its 16 numbers in column-major order."""
     return np.array(columns, dtype=np.float64).reshape(4, 4, order="F")
 
 
@@ -309,7 +309,7 @@ def difference(one: Vector, other: Vector) -> Vector:
 
 
 def displaced(pose: Vector, change: Vector) -> Vector:
-    """Return a displaced pose, (4, 4).
+    """Return a pose after a displacement, (4, 4).
 
     Args:
         pose: Pose in the base, (4, 4).

@@ -33,7 +33,7 @@ _FIRST_STATE_DELAY = 5_000_000  # Time from opening the control unit to its firs
 
 @dataclass(frozen=True)
 class Timing:
-    """Timing of a robot's states.
+    """Timing of the states that a simulated robot sends.
 
     Attributes:
         lockstep: True if a state follows as soon as the previous one is answered.

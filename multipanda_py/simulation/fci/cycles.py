@@ -29,8 +29,8 @@ MAX_COMMAND_WAIT = 700_000_000
 A client waits one second for a state before it gives up.
 """
 LOST_GAP = 20_000_000
-"""Time between further states without a command, in lockstep [ns]. It is long, because the machine
-may be busy."""
+"""Time to the next state after a missing command, in lockstep [ns]. It is longer than a period,
+because the client may run on a busy machine."""
 MAX_PARTNER_WAIT = 100_000_000
 """Maximum time that coupled robots in lockstep wait for the client of another robot [ns].
 
@@ -45,7 +45,7 @@ class Clock:
     """
 
     def __init__(self, start: int, *, lockstep: bool, phase: float, ppm: float) -> None:
-        """Set the first cycle.
+        """Set the time of the first cycle.
 
         Args:
             start: Time of the first state [ns].
@@ -203,7 +203,7 @@ class CycleStatistics:
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Record the lateness of a state.
+        """Record how late a state was sent.
 
         Args:
             nanoseconds: Lateness of the state [ns].
@@ -213,7 +213,7 @@ class CycleStatistics:
         self._late_states += shifted
 
     def keep(self, commands: int) -> None:
-        """Start a new log that keeps this number of the latest commands."""
+        """Restart the log of commands; it then keeps this number of the latest ones."""
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, max_commands: int | None = None) -> list[dict[str, Any]]:

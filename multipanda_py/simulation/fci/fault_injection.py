@@ -35,7 +35,7 @@ Result = dict[str, Any]
 
 
 class AdminPort:
-    """Server of :class:`.Admin` for any number of clients.
+    """TCP server of the fault injection port, for any number of clients.
 
     Args:
         selector: Selector of the server, which reports new data.
@@ -177,7 +177,7 @@ class Admin:
         self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose the next states and commands, and datagrams at random; 20 in a row are fatal.
+        """Lose the next states and commands, and others at random; 20 in a row end a motion.
 
         Args:
             states: Number of states to lose.
@@ -300,7 +300,7 @@ class Admin:
         self._unit.robot.cycles.reset()
 
     def do_keep(self, commands: int = 100) -> None:
-        """Start a new log that keeps this number of the latest commands."""
+        """Restart the log of commands; it then keeps this number of the latest ones."""
         self._unit.robot.cycles.keep(commands)
 
     def do_log(self, skip: int = 0, max_count: int = 1000) -> Result:
@@ -309,7 +309,7 @@ class Admin:
 
 
 def _vector(name: str, values: Sequence[float], size: int) -> np.ndarray[Any, Any]:
-    """Return numbers as a checked array; zeros for an empty list."""
+    """Return numbers as an array, (size,), after a check; zeros for an empty list."""
     array = np.array(values if len(values) else [0.0] * size, dtype=np.float64)
     if array.shape != (size,) or not np.isfinite(array).all():
         raise ConfigurationError(f"{name}: needs {size} finite numbers, got {list(values)}")

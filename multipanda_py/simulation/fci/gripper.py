@@ -22,7 +22,7 @@ Answer = Callable[[int, int, bytes], None]
 
 MAX_WIDTH = 2.0 * FINGER_UPPER
 STATE_CYCLES = 50
-"""Time between two states, assumed as 20 Hz [ms]."""
+"""Time between two states [ms]; 20 Hz is assumed."""
 TEMPERATURE = 30  # Reported temperature [deg C].
 _GRASP = struct.Struct("<5d")
 _MOVE = struct.Struct("<2d")
@@ -116,7 +116,7 @@ class GripperServer:
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
-        """Remove the client and abort its command."""
+        """Forget the client, and abort the command that it has sent."""
         self.peer, self._task = None, None
         self._targets = []
 

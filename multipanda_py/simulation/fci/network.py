@@ -62,7 +62,7 @@ class TcpPort:
         on_message: Callable[[int, int, bytes], None],
         on_gone: Callable[[], None],
     ) -> None:
-        """Serve a listening socket.
+        """Accept clients of a listening socket and serve the first one.
 
         Args:
             selector: Selector that calls the handlers of readable sockets.
@@ -250,7 +250,7 @@ class UdpLink:
         return min(due_times) if due_times else None
 
     def disconnect(self) -> None:
-        """Remove the client and pending datagrams."""
+        """Remove the client, and discard delayed datagrams."""
         self.peer = None
         self._states.clear()
         self._commands.clear()

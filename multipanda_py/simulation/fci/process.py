@@ -153,7 +153,7 @@ MAX_SLEEP = 0.1  # Maximum time between checks of the end condition [s].
 
 
 class Server:
-    """Server of simulated robots.
+    """Event loop of simulated robots, with their ports.
 
     Attributes:
         control_units: Control units, one per address.
@@ -215,7 +215,7 @@ class Server:
                 key.data()
 
     def close(self) -> None:
-        """Close every port."""
+        """Close the ports of all robots."""
         for unit in self.control_units:
             unit.close()
         for key in list(self._selector.get_map().values()):

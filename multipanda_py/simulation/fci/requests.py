@@ -204,7 +204,7 @@ def client_urdf() -> str:
 
 
 def _add_joint(robot: Element, kind: str, index: int) -> Element:
-    """Add the joint between link ``index - 1`` and link ``index``."""
+    """Add the joint between link ``index - 1`` and link ``index``, and return it."""
     joint = add(robot, "joint", name=f"joint{index}", type=kind)
     add(joint, "parent", link=f"link{index - 1}")
     add(joint, "child", link=f"link{index}")

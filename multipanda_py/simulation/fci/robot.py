@@ -74,7 +74,7 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, active: tuple[str, ...]) -> None:
-        """Write error flags.
+        """Write the flags of one error field.
 
         Args:
             name: Field ``errors`` or ``reflex_reason``.
@@ -120,7 +120,7 @@ class RobotState:
         return self.datagram.buffer
 
     def _fill_elbow(self) -> None:
-        """Write the elbow, joint 3 and the sign of joint 4, as measured and as desired."""
+        """Write the measured and the desired elbow: angle of joint 3, and sign of joint 4."""
         fields = self._fields
         for name, q in (("elbow", "q"), ("elbow_d", "q_d"), ("elbow_c", "q_d")):
             fields[name][:] = (fields[q][2], np.sign(fields[q][3] - ELBOW_FLIP))
@@ -226,7 +226,7 @@ class FciRobot:
         self.state = RobotState(self, carried or NO_LOAD)
 
     def start_motion(self, motion: Motion) -> None:
-        """Start a motion; the robot must be idle."""
+        """Start a motion and report this to the client; the robot must be idle."""
         self.mode, self.motion = Mode.MOVE, motion
         self.physics.begins()
         self._damping = self._critical_damping()

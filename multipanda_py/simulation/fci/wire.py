@@ -64,7 +64,7 @@ class GripperRequest(IntEnum):
 
 
 class GripperStatus(IntEnum):
-    """Answers of the gripper."""
+    """Results in the gripper's answers to requests."""
 
     SUCCESS = 0
     FAIL = 1

@@ -369,7 +369,7 @@ class Physics:
             self._drive.measure(self)
 
     def flange(self) -> Vector:
-        """Return the pose of the flange in the base, (4, 4)."""
+        """Return the true pose of the flange in the base, (4, 4)."""
         return self._flange(self.world.data)
 
     def jacobian(self, point: Vector) -> Vector:
