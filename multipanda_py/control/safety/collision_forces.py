@@ -73,7 +73,9 @@ class CollisionVelocityDamper:
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return v(h) [m/s] and its slope [1/s]; infinity and 0 if the bound is disabled.
+        """Return the maximum approach speed [m/s] at a distance, and its slope over it [1/s].
+
+        The results are infinity and 0 if the bound is disabled.
 
         Args:
             distance: Distance of the bodies [m].
@@ -90,15 +92,17 @@ class CollisionVelocityDamper:
     def reach(self, speed: float) -> float:
         """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
 
-        It is the distance at which v(h) exceeds the speed by a / p. Above it, the bound is not
-        active even if a controllet accelerates the bodies towards each other with a. The result is
-        0 if the bound is disabled.
+        At this distance, the maximum approach speed exceeds ``speed`` by a / p. Beyond it, the
+        bound is not active even if a controllet accelerates the bodies towards each other at the
+        deceleration a. The result is 0 if the bound is disabled.
         """
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the minimum acceleration of the distance that limits the speed to v(h) [m/s^2].
+        """Return the minimum acceleration of the distance that keeps the bound [m/s^2].
+
+        With it, the approach speed does not exceed the maximum of ``allowed``.
 
         Args:
             distance: Distance of the bodies [m].

@@ -266,7 +266,7 @@ class CollisionGeometry:
         return there + self._pairs.grasped_object_groups(held)
 
     def update_placements(self) -> None:
-        """Update the placements of all bodies to ``raw``, and their velocities to ``v``."""
+        """Update all bodies to the positions in ``raw`` and the joint velocities in ``v``."""
         np.take(self.raw, self._order, out=self._q_of_arms)
         pin.forwardKinematics(self.model, self.data, self.q, self.v)
         self._objects.write()

@@ -109,7 +109,7 @@ class Proximity:
         """Select the pairs to search for.
 
         Args:
-            kinds: Kinds of groups.
+            kinds: Kinds of groups to measure, see ``Group.kind``.
             distance: Distance below which pairs at rest are relevant [m].
         """
         self._distance, self._kinds = distance, kinds
@@ -152,7 +152,7 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Limit the activation distance of each pair to its current distance.
+        """Limit the activation distance of each pair to its current distance, at an activation.
 
         Repulsion acts on a pair that is already near only once its bodies approach each other
         further. A group that cannot have become near since the last check is not measured.
