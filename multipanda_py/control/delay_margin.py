@@ -241,7 +241,7 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     there is a pair for each of several slow motions.
 
     Args:
-        probe: Controllet in the loop.
+        probe: Controllet to linearise.
         q: Joint positions, (n,) [rad].
         settle: Minimum number of cycles at rest before the measurement.
 

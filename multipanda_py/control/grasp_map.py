@@ -132,7 +132,7 @@ class GraspMap:
         self._on_hands = list(self._shared.reshape(n_hands, 6))
 
     def refresh(self, levers: Matrix, inertias: Sequence[Matrix]) -> None:
-        """Recompute all maps.
+        """Recompute the maps between object and end effectors.
 
         Args:
             levers: Vectors from the object origin to the end effectors, (N, 3) [m].
@@ -165,7 +165,9 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set n to the given forces without their mean, because a resultant would move the object.
+        """Set the unit internal forces n: given forces without their mean.
+
+        A mean would move the object.
 
         Args:
             presses: Force of each end effector on the object, in the direction of n.
@@ -194,6 +196,7 @@ class GraspMap:
         - W: Object wrench ``wrench`` + ``brake``, (6,).
         - R_1, R_2: Spring and damper wrenches of the grasps, (6 N,).
         - F_s: Internal force [N].
+        - A, B, B_n, n: Grasp map, its inverses and the unit internal forces, see ``GraspMap``.
         """
         self._desired.dot(self._wrench_map, self._shared)
         return self._on_hands
@@ -209,7 +212,11 @@ class GraspMap:
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return B_n^T Lambda^-1 B_n, (6, 6), from the inverse inertia of each end effector."""
+        """Return the inverse inertia of the held object, B_n^T Lambda^-1 B_n, (6, 6).
+
+        Args:
+            inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).
+        """
         for inverse, (force, _), mobile in zip(inertia_invs, self._forces, self._mobile):
             inverse.dot(force, mobile)
         light = float(self._mobile.reshape(-1).dot(self._press))

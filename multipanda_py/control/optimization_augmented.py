@@ -138,7 +138,9 @@ class BoundedSpring:
         self._singularity_damping = SingularityDamping()
 
     def limit(self, spring: CartesianSpring, state: ArmState) -> Vector:
-        """Return the wrench F of a spring, (6,) [N, Nm]. The next call overwrites it.
+        """Return the limited and damped wrench of a spring, (6,) [N, Nm].
+
+        The next call overwrites it.
 
         Args:
             spring: Spring with gains along the axes of the base, measured in this cycle.

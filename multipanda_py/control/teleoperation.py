@@ -226,12 +226,13 @@ class PassivityObserver:
     """Fraction beta of the energy dissipated by the leader's dampers that repays a negative
     balance."""
     MAX_CREDIT = 4.0
-    """Bound c of the balance in units of E_F. Contacts as soft as kappa / c are returned in
-    full."""
+    """Bound c of the energy balance in units of E_F. The energy stored in contacts as soft as
+    kappa / c is returned in full."""
     MIN_SCALE = 0.5
     """Minimum scale of the wrench for a leader that presses against it."""
     FADE_SPEED, FADE_ANGULAR_SPEED = 0.2, 1.0
-    """Speeds of pressing over which the minimum scale fades in [m/s, rad/s]."""
+    """Speeds at which a leader that presses receives at least ``MIN_SCALE`` of the wrench [m/s,
+    rad/s]. At lower speeds, this minimum is proportionally lower."""
     MIN_STORED_ENERGY = 1e-9
     """Energy E_F below which the observer treats the reflected wrench as zero [J]."""
 
@@ -325,7 +326,7 @@ class WrenchTare:
         self.done = True
 
     def start(self, time: float, max_force: float, max_torque: float) -> None:
-        """Start the average.
+        """Start to average the wrench, to use the mean as its offset.
 
         Args:
             time: Averaging time [s].
@@ -339,10 +340,12 @@ class WrenchTare:
             array[:] = 0.0
 
     def update(self, wrench: Vector, *arms: ArmState) -> Vector:
-        """Process the wrench of one cycle, and return F', (6,) [N, Nm].
+        """Return the wrench of one cycle without its offset, (6,) [N, Nm].
+
+        The result is zero until the average is complete.
 
         Args:
-            wrench: Estimated wrench F_k, (6,) [N, Nm].
+            wrench: Estimated wrench, (6,) [N, Nm].
             arms: Arms that must be at rest during the average.
         """
         if self.done:

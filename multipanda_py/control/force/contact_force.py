@@ -117,7 +117,7 @@ class ContactForceController:
     """
 
     ANGULAR_SPEED = 2.0
-    """Maximum rotation speed of the direction towards the desired one [rad/s]."""
+    """Maximum speed at which the direction of the force rotates to the desired one [rad/s]."""
     MAX_DIRECTION_CHANGE = 0.5
     """Angle to the desired direction above which the search for contact starts again [rad]."""
     CONTACT_LOST_FRACTION = 0.1
@@ -173,7 +173,7 @@ class ContactForceController:
         self.release()
 
     def follow(self) -> None:
-        """Rotate the direction towards the desired one, at up to ``ANGULAR_SPEED``."""
+        """Rotate the force direction towards the desired one, at up to ``ANGULAR_SPEED``."""
         u = self.direction
         change = subtract(self._desired_direction, u, self._change)
         angle = math.sqrt(float(dot(change, change)))
@@ -187,7 +187,7 @@ class ContactForceController:
         u /= math.sqrt(float(dot(u, u)))
 
     def measure(self, state: ArmState) -> None:
-        """Measure force, speed and effective mass along the direction, and detect contact."""
+        """Measure force, speed and effective mass along ``direction``, and detect contact."""
         u, gains = self.direction, self.force.gains
         self.measured_force = -float(dot(u, state.wrench_ext_in_base))
         self.speed = float(dot(u, state.twist_ee_in_base))

@@ -142,7 +142,7 @@ class ForceController:
     SAFE_SEARCH_SPEED = 0.01
     """Search speed that the hardest contact tolerates at a small force [m/s]."""
     SLOW_FORCE = 8.0
-    """Goal below which the search is slower, because an impact is relatively larger [N]."""
+    """Goal force below which the search is slower, because an impact is relatively larger [N]."""
     MIN_CONTACT_STATE = 1e-3
     """Contact state below which the contact counts as ended."""
     FORCE_RATE = 100.0
@@ -259,7 +259,7 @@ class ForceController:
         return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the scale gamma of the goal; below 1 only after a loss of contact.
+        """Return the scale gamma of the goal force; below 1 only after a loss of contact.
 
         Args:
             g: Gains.
@@ -282,7 +282,7 @@ class ForceController:
         """Update the feed-forward, and return its sum with the damping force [N].
 
         Args:
-            near: Scale gamma of the goal.
+            near: Scale gamma of the goal force.
             distance: Distance of the tool from the contact point [m].
             speed: Speed of the tool along the direction [m/s].
             mass: Effective mass along the direction [kg].

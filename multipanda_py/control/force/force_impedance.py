@@ -52,9 +52,11 @@ class ForceSubspace:
     FADE_TIME = 0.1
     """Time in which the spring fades out along a new direction [s]."""
     ROTATION = 0.2
-    """Angle between old and new direction at which the spring fades in completely [rad]."""
+    """Angle between old and new direction of the force from which the spring acts in full, before
+    it fades out along the new direction [rad]."""
     ANGULAR_SPEED = 10.0
-    """Angular speed [rad/s] of the decreasing offset per linear speed of 1 m/s."""
+    """Rate at which the rotational offset of the setpoint decreases [rad/s], per 1 m/s of its
+    translational offset."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -66,14 +68,14 @@ class ForceSubspace:
         self.reset()
 
     def reset(self) -> None:
-        """Release the direction and clear the offset."""
+        """Let the spring act in all directions, and clear the offset of its setpoint."""
         self.weight = 0.0
         self.is_idle, self._is_requested = True, False
         self.direction[:] = self._offset[:] = self._hidden[:] = self._last_direction[:] = 0.0
         self._note()
 
     def set_direction(self, direction: Vector) -> None:
-        """Start force control along a unit direction, (6,)."""
+        """Start to remove the spring along the unit direction of a controlled force, (6,)."""
         direction_change = subtract(direction, self.direction, self._part)
         angle = math.sqrt(dot(direction_change, direction_change))
         if angle > 1e-9:
@@ -97,13 +99,16 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the pose in the base at which the spring has the error e', (3,) [m] and (3, 3).
+        """Return the setpoint of the spring, which has no error along the controlled force.
 
         Args:
             state: State of the arm.
             position: Target position, (3,) [m].
             rotation: Target rotation, (3, 3).
-            speed: Speed at which the offset decreases [m/s].
+            speed: Speed at which the offset of the setpoint decreases [m/s].
+
+        Returns:
+            Position, (3,) [m], and rotation, (3, 3), in the base.
         """
         if self.is_idle:
             return position, rotation
@@ -157,7 +162,7 @@ class ForceSubspace:
         return subtract(wrench, along, wrench)
 
     def _shrink(self, step: float) -> None:
-        """Reduce the offset by up to ``step`` [m] in position and ten times that in rotation."""
+        """Reduce the offset of the setpoint by up to ``step`` [m] and 10 rad/m times ``step``."""
         offset, left = self._offset, 0.0
         for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
             length = math.sqrt(dot(part, part))
@@ -360,7 +365,8 @@ class ForceImpedanceArm:
         damper_wrench = scale_by(spring.write_damper(self._damper_wrench), d)
         sum_of(damper_wrench, singularity_damping)
         self._control_force(state)
-        # The rows of ``_wrenches`` are those of spring, damper and force control.
+        # The rows of ``_wrenches`` are the wrenches of spring, damper and force control. Their
+        # torques stay separate, because ``settle`` needs the work of each.
         torques = self._wrenches.dot(state.jacobian, self._torques)
         sum_of(self._ones.dot(torques, tau), self._load_torques(state))
         self._hold.add(state, tau)

@@ -212,7 +212,11 @@ class MultiContactForceController:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the parts P f of wrenches (N, 6) along controlled forces, one per arm [N]."""
+        """Return the controlled part of a wrench of each arm, along the force of the arm [N].
+
+        Args:
+            wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
+        """
         along = self._along
         for index, hand in enumerate(self.arm_controllers):
             along[index] = dot(hand.direction, wrenches[index])
@@ -267,7 +271,7 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the desired P. It is diagonal until all arms press."""
+        """Compute the desired projector P on controlled forces; diagonal until all arms press."""
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.arm_controllers[index].desired_wrench
@@ -329,7 +333,7 @@ class MultiContactForceController:
         hand.release()
 
     def _blend(self, requests_force: bool) -> None:
-        """Move P towards the desired projector, and fade the frozen forces."""
+        """Move the projector P towards the desired one, and fade the frozen forces."""
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time

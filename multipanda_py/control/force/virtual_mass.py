@@ -70,12 +70,12 @@ class VirtualBody:
         self.ignored_wrench, self.ignores = np.zeros(6), False
 
     def set_gains(self, mass: Vector, damping: Vector, stiffness: Vector) -> None:
-        """Set the diagonals of M, D and K.
+        """Set mass, damping and stiffness of the virtual body.
 
         Args:
-            mass: Diagonal of M, (6,) [kg, kg m^2].
-            damping: Diagonal of D, (6,) [N s/m, Nm s/rad].
-            stiffness: Diagonal of K, (6,) [N/m, Nm/rad].
+            mass: Diagonal of the mass M, (6,) [kg, kg m^2].
+            damping: Diagonal of the damping D, (6,) [N s/m, Nm s/rad].
+            stiffness: Diagonal of the stiffness K, (6,) [N/m, Nm/rad].
         """
         h = self._period
         self._mass, self._stiffness = np.array(mass), np.array(stiffness)
@@ -153,8 +153,8 @@ class VirtualBody:
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
         """Reduce the ignored force or torque as the measured one decreases.
 
-        It is projected on the ball whose diameter reaches from zero to the measured vector, and
-        becomes zero if the measured one is below the margin.
+        The ignored vector is projected on the ball whose diameter reaches from zero to the
+        measured vector. It becomes zero if the measured vector is shorter than the margin.
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).

@@ -188,8 +188,8 @@ class MomentumBrake:
         Args:
             mass: Mass matrix that was set by ``weigh``, (n, n) [kg m^2].
             velocity: Predicted joint velocities w, (n,) [rad/s].
-            together: Scale of the first term -b p, 0 to 1. It is below 1 while rate limits still
-                remove an earlier torque.
+            together: Scale of the term -b p, which brakes all joints in proportion, 0 to 1. It is
+                below 1 while rate limits still remove an earlier torque.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
         momentum = dot(mass, velocity, self._momentum)

@@ -65,10 +65,10 @@ class ConservativeSpring:
         error += removed_fraction * (self._range.dot(error) - error)
 
     def correct(self, wrench: Vector, scale: float, in_tool: bool) -> None:
-        """Add the correction, times a scale, to a wrench along the axes of the gains, in place.
+        """Add to a spring wrench the correction that makes it conservative, in place.
 
         Args:
-            wrench: Wrench of the spring, (6,) [N, Nm].
+            wrench: Wrench of the spring along the axes of the gains, (6,) [N, Nm].
             scale: Scale of the correction, 0 to 1.
             in_tool: True if the gains are along the axes of the tool.
         """
@@ -237,7 +237,7 @@ class CartesianSpring:
         return out
 
     def free_velocity(self, state: ArmState) -> Vector:
-        """Return the joint velocity of the free motion, (n,) [rad/s]; see ``FreeMotion``."""
+        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
         root = self._root.value
         if self._in_tool:
             axes = self._axes(state)
@@ -250,14 +250,14 @@ class CartesianSpring:
         return float(self._modal.apply(along, self._along).dot(along))
 
     def stiffness_along(self, direction: Vector) -> float:
-        """Return v^T K v of a twist v in the base, (6,)."""
+        """Return the stiffness v^T K v along a twist v in the base, (6,)."""
         along = direction.dot(self._rotation) if self._in_tool else direction
         return float(self.stiffness.dot(along).dot(along))
 
     def measure(
         self, state: ArmState, position: Vector, rotation: Matrix, twist: Vector | None = None
     ) -> None:
-        """Update the error e, the rate de, and the gains K and D.
+        """Update the pose error e, its rate de, the stiffness K and the damping D.
 
         Args:
             state: State of the arm.
@@ -319,7 +319,7 @@ class CartesianSpring:
         return error if axes is None else axes.dot(error), fraction
 
     def compliance(self, state: ArmState) -> Matrix:
-        """Return the inverse of K along the base axes, (6, 6); zero along free directions."""
+        """Return the inverse stiffness along the base axes, (6, 6); zero in free directions."""
         if not self._in_tool:
             return self._compliance(state, None).copy()
         axes = self._axes(state)
@@ -332,7 +332,10 @@ class CartesianSpring:
         return axes
 
     def _compliance(self, state: ArmState, axes: Matrix | None) -> Matrix:
-        """Return the inverse of K along the axes of the gains; cached if K is not reduced."""
+        """Return the inverse stiffness along the axes of the gains, (6, 6).
+
+        It is cached for a stiffness that the bandwidth limit does not reduce.
+        """
         # Design the gains for this configuration first, because the gain reduction of the last
         # configuration may be too small for it.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
@@ -353,7 +356,7 @@ class CartesianSpring:
 
     @property
     def damping(self) -> Matrix:
-        """Current D along the axes of the gains, (6, 6)."""
+        """Current damping D along the axes of the gains, (6, 6)."""
         return self._modal.damping.copy()
 
 

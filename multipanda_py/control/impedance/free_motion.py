@@ -15,7 +15,8 @@ FREE_STIFFNESS = 5.0
 AXIS_DISTANCE = 0.25
 """Distance from the axis that converts rotational to translational stiffness [m]."""
 SLOW_MODE = 0.25
-"""Squared frequency below which a mode gradually becomes free [1/s^2]."""
+"""Squared frequency of a mode of the tool spring, below which it gradually becomes free
+[1/s^2]."""
 _SCALE = np.repeat((1.0, 1.0 / AXIS_DISTANCE), 3)
 
 
@@ -58,7 +59,7 @@ class FreeMotion:
         self._momentum = np.zeros(6)
 
     def velocity(self, state: ArmState, root: Matrix) -> Vector:
-        """Return the joint velocity dq_f of the free motion, (n,) [rad/s].
+        """Return the joint velocity dq_f of the motion that a spring leaves free, (n,) [rad/s].
 
         Args:
             state: State of the arm.

@@ -20,7 +20,8 @@ from multipanda_py.state import ArmLimits, ArmState, Matrix, Vector
 MAX_LEAD_FRACTION = 0.4
 """Fraction of the torque limit that a spring may exert on an arm that is held back."""
 MIN_JOINT_STIFFNESS = 1.0
-"""Joint stiffness below which a joint cannot exert a commanded torque [Nm/rad]."""
+"""Joint stiffness below which a spring does not take over a torque, because its deflection would
+be too large [Nm/rad]."""
 VERIFIED_TORQUE_RATE = 1000.0
 """Torque-rate limit for which ``MAX_LEAD_FRACTION`` has been verified [Nm/s]."""
 
@@ -101,7 +102,10 @@ class JointSpring:
         return leash
 
     def stiffness_at(self, state: ArmState) -> Matrix:
-        """Return the stiffness K or, if the configuration requires it, the lower K', (n, n)."""
+        """Return the stiffness in the configuration of a state, (n, n) [Nm/rad].
+
+        It is below that of ``set_gains`` where the bandwidth limit requires it.
+        """
         self._mass.compute(state.mass_matrix)
         self._modal.design(self._mass.solve(self._unit))
         return (

@@ -166,7 +166,10 @@ class VelocityLimitScaling:
         self._velocity_ratios = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return the maximum fraction u of a speed limit in use; 0 if u must be below 0.35."""
+        """Return the speed of the fastest joint as a fraction u of its limit.
+
+        The result is 0 if all fractions are surely below 0.35.
+        """
         if not hypot(*state.dq.tolist()) > self.slow:
             return 0.0
         fractions = multiply(state.dq, self._per_speed, self._velocity_ratios)
@@ -175,19 +178,19 @@ class VelocityLimitScaling:
 
     @staticmethod
     def spring(used: float) -> float:
-        """Return the spring scale s for a fraction u."""
+        """Return the spring scale s, 0 to 1, for a fraction u of a speed limit."""
         if used <= SPRING_FADE_START:
             return 1.0
         return max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START))
 
     @staticmethod
     def damper(used: float, ratio: float, stiffness_scale: float) -> float:
-        """Return the damper scale d.
+        """Return the damper scale d, 1 or more.
 
         Args:
-            used: Fraction u of the speed limit.
+            used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa.
+            stiffness_scale: Stiffness scale kappa left by the bandwidth limit.
         """
         missing = max(0.0, math.sqrt(stiffness_scale) / max(ratio, MIN_DAMPING_RATIO) - 1.0)
         return 1.0 + missing * min(
@@ -198,9 +201,9 @@ class VelocityLimitScaling:
         """Return the spring scale s and the damper scale d.
 
         Args:
-            used: Fraction u of the speed limit.
+            used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa.
+            stiffness_scale: Stiffness scale kappa left by the bandwidth limit.
         """
         if used <= DAMPING_START:
             return 1.0, 1.0
@@ -267,16 +270,16 @@ class BrakingSpeedLimit:
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
-        """Set the maximum element of D [1/s]."""
+        """Set the maximum damping of all axes [1/s]."""
         self._per_change = self._per_rate * fastest
         maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
-        """Return the norm of v below which no bound is needed.
+        """Return the norm of the twist v below which ``scale`` is 1 in every configuration.
 
         Args:
-            steepest: Maximum element of K / D [1/s].
+            steepest: Maximum ratio of stiffness to damping of all axes [1/s].
         """
         return min(SLOW_TWIST, GENTLE_ACCELERATION / max(steepest, 1e-9))
 
@@ -285,8 +288,8 @@ class BrakingSpeedLimit:
 
         Args:
             state: State of the arm.
-            twist: Twist v along the base axes, (6,) [m/s, rad/s].
-            braking: Deceleration D^-1 K v along the base axes, (6,) [m/s^2, rad/s^2].
+            twist: Twist v at which the spring moves the tool, in the base, (6,) [m/s, rad/s].
+            braking: Deceleration D^-1 K v of the tool, in the base, (6,) [m/s^2, rad/s^2].
         """
         space, speed, torque = state.operational_space(), self._speed, self._torque
         if self._headroom.is_reduced:

@@ -123,7 +123,7 @@ class ModalDamping:
         self._is_diagonal = not np.any(self._root - np.diag(axes))
 
     def damp(self, inertia_inv: Matrix, rate: Vector) -> Vector:
-        """Return D dx, (n,). The next call overwrites it.
+        """Design the damping D for an inertia, and return D dx, (n,). The next call overwrites it.
 
         Args:
             inertia_inv: Inverse inertia Lambda^-1, (n, n).
@@ -133,7 +133,11 @@ class ModalDamping:
         return self.apply(rate)
 
     def design(self, inertia_inv: Matrix) -> None:
-        """Compute D for an inverse inertia Lambda^-1, (n, n), and the current K^1/2."""
+        """Compute the damping D for the stiffness of ``set_root`` and an inertia.
+
+        Args:
+            inertia_inv: Inverse inertia Lambda^-1, (n, n).
+        """
         if self._is_diagonal:
             normal = multiply(inertia_inv, self._pairs, self._normal)
         else:
@@ -155,12 +159,15 @@ class ModalDamping:
             dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Return V diag(min(sqrt(w), b / 2) / w) V^T, (n, n), and compute K' of the fast modes.
+        """Limit the damping of modes above the bandwidth and, if needed, reduce their stiffness.
 
-        ``design`` must have computed the eigenvalues w of N.
+        ``design`` must have computed the eigenvalues w and eigenvectors V of N.
 
         Args:
             inertia_inv: Inverse inertia Lambda^-1, (n, n).
+
+        Returns:
+            Core of the damping, V diag(min(sqrt(w), b / 2) / w) V^T, (n, n).
         """
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()
@@ -178,7 +185,7 @@ class ModalDamping:
         return core
 
     def apply(self, rate: Vector, out: Vector | None = None) -> Vector:
-        """Return D dx with the D of the last ``design``, (n,).
+        """Return D dx with the damping D of the last ``design``, (n,).
 
         Args:
             rate: Velocity dx, (n,).

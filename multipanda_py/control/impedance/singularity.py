@@ -129,7 +129,7 @@ Mode: TypeAlias = tuple[float, float, Vector, Vector]
 ROTATION_LEVER = math.sqrt(0.05)
 """Length that converts rotations to translations [m]."""
 HELD_MOBILITY = 0.01
-"""Mobility of a direction below which it is held [1/kg]."""
+"""Mobility of a motion of the tool below which the motion is held [1/kg]."""
 MIN_HOLD_STIFFNESS = 16.0
 """Minimum stiffness per unit inertia of a held motion [1/s^2]."""
 HOLD_DAMPING = 2.0 * math.sqrt(MIN_HOLD_STIFFNESS)
