@@ -186,7 +186,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set K^1/2, damping ratios and bounds."""
+        """Set stiffness, damping ratios and error bounds of object and formation."""
         p = self.params
         *hands, of_object = self.dampers
         for damper in hands:
@@ -320,7 +320,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         error.clip_measured()
 
     def _write_springs(self) -> float:
-        """Update the spring wrenches W_1 and R_1, and return the minimum stiffness scale."""
+        """Update the spring wrenches of object and formation.
+
+        Returns:
+            Minimum stiffness scale left by the bandwidth limit, 0 to 1.
+        """
         held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
         for damper, error, spring_wrench, index in self._elastic:

@@ -122,7 +122,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.reset_to(state.q, state.dq)
             watch.reset()
-        # A handover may still displace the reference, so the motion stops only afterwards.
+        # ``on_transfer`` may still displace the reference, so the motion stops only afterwards.
         self._is_placed = True
 
     def on_transfer(

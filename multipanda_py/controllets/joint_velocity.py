@@ -125,7 +125,7 @@ class _Reference:
         maximum(q, subtract(measured, self._leash, low), out=q)
 
     def _find_fastest(self, period: float) -> None:
-        """Compute v(d) towards the upper and the lower joint limits, in one array."""
+        """Compute the maximum velocities from which joints can stop at either position limit."""
         distance = self._distance_to_limits
         subtract(self._upper, self.q, self._up)
         subtract(self.q, self._lower, self._down)
@@ -175,7 +175,8 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        # At a switch, the reference may not be displaced further, because it would be clipped.
+        # At a switch, the reference may not be displaced further, because ``_Reference.advance``
+        # would clip it.
         self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)

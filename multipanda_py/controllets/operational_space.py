@@ -274,7 +274,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return self._release(state, acceleration) if self.is_free[arm] else acceleration
 
     def _speed_scale(self, arm: int, state: ArmState, error: Vector) -> float:
-        """Return the scale nu of the spring for a clipped error, (6,) [m, rad]."""
+        """Return the scale nu of the spring by ``BrakingSpeedLimit``, 0 to 1.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            error: Clipped pose error along the axes of the gains, (6,) [m, rad].
+        """
         if self._max_approach_rate * self._error.size <= self._negligible:
             return 1.0
         twist = multiply(self._approach_rate, error, self._approach_twist)

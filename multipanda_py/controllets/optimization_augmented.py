@@ -235,7 +235,7 @@ class OptimizationAugmented(JointTrajectory):
         self._report()
 
     def _integrate(self, arm: int, state: ArmState) -> Vector:
-        """Return the torques K k_i integral(e) of the plan, (n,) [Nm]."""
+        """Return the integral torques, (n,) [Nm], updated only if the weight of the plan is 1."""
         integral = self._integrals[arm]
         if self._weight == 1.0 and self.params.integral_rate > 0.0:
             fraction = float(self.force_control.projector[arm, arm])
