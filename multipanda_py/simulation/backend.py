@@ -261,7 +261,7 @@ class Mujoco(Backend[FrankaSettings]):
             self._objects.append(data.qpos[at : at + 7])
         self.external = ExternalTorque(model, data)
         tau_ext = [self.external.torque[dofs] for dofs in self.dofs]
-        # :meth:`read` copies these in every cycle. Memory views take half the time of arrays.
+        # ``read`` copies these in every cycle. Copying memory views takes half the time of arrays.
         self._copies = [
             (destination.data, source.data)
             for i, state in enumerate(self.states)

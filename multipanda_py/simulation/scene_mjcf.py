@@ -47,7 +47,7 @@ def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
         put(placed, quat=quaternion(rotation), fovy=camera.fovy or CAMERA_FIELD_OF_VIEW)
 
 
-AZIMUTH, ELEVATION = 145.0, -18.0  # Viewing direction of both cameras [deg].
+AZIMUTH, ELEVATION = 145.0, -18.0  # Viewing direction of the scene's two cameras [deg].
 OVERVIEW_FIELD_OF_VIEW = 40.0  # Vertical field of view [deg].
 ARM_CENTER = (0.25, 0.0, 0.37)  # Centre of an arm in its ready configuration, in its base [m].
 ARM_RADIUS = 0.62  # Radius of a ball around that centre that contains the arm [m].

@@ -137,7 +137,8 @@ def render_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None
     capsules = model.geom_group == COLLISION_GROUP
     for geom in np.flatnonzero(model.geom_group == VISUAL_GROUP):
         body = model.body(int(model.geom_bodyid[geom])).name
-        # This visual geometry repeats the capsules, which are shown below.
+        # Generated visual geometry has a material and only repeats the capsules. It is hidden for
+        # links that have shapes of the description.
         if own.get(body) and model.geom_matid[geom] >= 0:
             model.geom_group[geom] = HIDDEN_GROUP
     data = mujoco.MjData(model)

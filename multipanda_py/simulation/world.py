@@ -228,7 +228,8 @@ class World:
         for geom in range(model.ngeom):
             if int(model.geom_bodyid[geom]) in bodies:
                 model.geom_friction[geom, 0] = value
-        # Contact pairs of finger pads and objects have their own friction.
+        # Contact pairs of finger pads and objects have their own friction, which MuJoCo uses
+        # instead of that of the geoms.
         for pair in range(model.npair):
             geoms = (int(model.pair_geom1[pair]), int(model.pair_geom2[pair]))
             if any(int(model.geom_bodyid[geom]) in bodies for geom in geoms):

@@ -174,7 +174,7 @@ class Worker:
         if not self._pid:
             os.close(self._commands)
             os.close(self.fd)
-            work(library, address, commands, answers, owner)  # This call does not return.
+            work(library, address, commands, answers, owner)  # In the child, this never returns.
         os.close(commands)
         os.close(answers)
 

@@ -156,7 +156,8 @@ class PositionControl:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         self._age = age
-        self._waits = self._budget >= PERIOD * 1e9  # True if the robot waits for every answer.
+        # True for a simulated robot in lockstep, which waits for every answer.
+        self._waits = self._budget >= PERIOD * 1e9
         limits = _limits(settings)
         self._limiter = MotionLimiter(
             limits, PERIOD, fastest=SpeedNearLimits(limits), catch_up=MAX_CORRECTION_SPEED
@@ -258,7 +259,8 @@ def _bridged(state: Any) -> Vector:
 
 def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
-    torque = np.array(settings.torque_limits)  # The limiter of positions does not use it.
+    # ``ArmLimits`` needs torque limits, which the limiter of positions does not use.
+    torque = np.array(settings.torque_limits)
     rate = np.full_like(torque, 1e3)
     return ArmLimits(
         lower,

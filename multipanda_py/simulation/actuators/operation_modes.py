@@ -157,7 +157,7 @@ class CommandedJoints(Readings):
         self._apply()
 
     def set_references(self, references: Matrix, joints: Sequence[int]) -> None:
-        """Set motor references without checks, for control loops above modes with references.
+        """Set motor references without checks, for control loops that compute them in each cycle.
 
         References may be beyond a stop or the range of presets, because a proportional controller
         needs a position error to hold a load. The motor itself stops at its limit.

@@ -160,7 +160,7 @@ class JointFriction(DrivetrainStage):
             add(estimate, self._dry_friction(), estimate)
         state.tau_ext += estimate
         # The torque sensor is on the motor side of the friction, so it measures the torque before
-        # :meth:`execute` subtracts the offset.
+        # ``execute`` subtracts the offset.
         state.tau_J += self._offset
 
     def _dry_friction(self) -> Vector:

@@ -142,7 +142,8 @@ class Trend:
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
         self._periods = periods = self._lost + 1
-        if periods == 1 and self._since:  # The previous velocity was an estimate over a gap.
+        # The last velocity was estimated over a gap, so the last known one is used instead.
+        if periods == 1 and self._since:
             mean = (velocity - self._exact) / ((self._since + 1) * PERIOD)
         self._consecutive = self._consecutive + 1 if periods == 1 else 0
         self._jerk = (mean - self.acceleration) / PERIOD

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from multipanda_py.exceptions import BackendError
 from multipanda_py.simulation.fci.wire import COMMAND_SIZE
 
-MAX_MESSAGE_SIZE = 1 << 16  # The largest request has 428 bytes.
+MAX_MESSAGE_SIZE = 1 << 16  # Maximum size of a message [bytes]; the largest valid one has 428.
 _SEND_TIMEOUT = 0.2  # Timeout of sending a message [s].
 
 

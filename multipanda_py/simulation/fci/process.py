@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from multipanda_py.config.cell_file import CellConfig
 
 READY = "ready"
-START_TIMEOUT = 20.0  # Timeout of the start [s].
+START_TIMEOUT = 20.0  # Maximum time until a started process has opened its ports [s].
 
 
 class FciSim(Closeable):
