@@ -381,19 +381,19 @@ def check_contract(
     Raises:
         ContractViolation: If a check fails; the message names it.
     """
-    law_class = registry.find("controllets", name)
-    n = law_class.min_arms if n_arms is None else n_arms
-    interface = law_class.command_interface
+    controllet_class = registry.find("controllets", name)
+    n = controllet_class.min_arms if n_arms is None else n_arms
+    interface = controllet_class.command_interface
     rng = np.random.default_rng(seed)
     maker, other = StateMaker(n, model), StateMaker(n, model)
 
     def make() -> Any:
-        parameters = ParameterSet(law_class.Params, robots=maker.robots)
+        parameters = ParameterSet(controllet_class.Params, robots=maker.robots)
         values = {spec.name: spec.default for spec in parameters.specs}
-        return law_class(maker.context, parameters.decode(parameters.encode(values)))
+        return controllet_class(maker.context, parameters.decode(parameters.encode(values)))
 
     law, twin = make(), make()
-    target, twin_target = (law_class.Target(n, n_joints=maker.joints) for _ in range(2))
+    target, twin_target = (controllet_class.Target(n, n_joints=maker.joints) for _ in range(2))
     for _ in range(20):
         states = maker.random(rng)
         law.on_activate(states, target)
@@ -457,11 +457,11 @@ def check_bandwidth(
         ContractViolation: If the velocity loop is faster than ``MAX_BANDWIDTH``; the message names
             the gains.
     """
-    law_class = registry.find("controllets", name)
-    maker = StateMaker(law_class.min_arms if n_arms is None else n_arms, model)
+    controllet_class = registry.find("controllets", name)
+    maker = StateMaker(controllet_class.min_arms if n_arms is None else n_arms, model)
     rng = np.random.default_rng(seed)
-    for label, values in corners(law_class, maker.robots):
-        probe = probe_of(law_class, maker, values)
+    for label, values in corners(controllet_class, maker.robots):
+        probe = probe_of(controllet_class, maker, values)
         for _ in range(configurations):
             q = np.concatenate([state.q.copy() for state in maker.random(rng, margin=0.3)])
             result = bandwidth(probe, q)

@@ -22,16 +22,16 @@ _HEAD = f"""<!-- SPDX-License-Identifier: Apache-2.0 -->
 # The record of a cycle
 
 The control loop writes one record per cycle. The last {CAPACITY} records are kept in shared
-memory. `cell.row()` and `cell.rows(since)` return copies as structured numpy arrays.
-`cell.follow_rows()` returns a follower, which yields every record once and in order. If it reads
-too late, it counts the missed records in `dropped`.
-Another process of the same user creates one from the cell file and `cell.rows_path`:
+memory. `cell.latest_record()` and `cell.records(since)` return copies as structured numpy arrays.
+`cell.follow_records()` returns a follower, which yields every record once and in order. If it
+reads too late, it counts the missed records in `dropped`.
+Another process of the same user creates one from the cell file and `cell.records_path`:
 
 ```python
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.realtime.running_cell import RecordFollower
 
-follower = RecordFollower(CellConfig.from_yaml("config/dual_sim.yaml"), path)  # path: rows_path
+follower = RecordFollower(CellConfig.from_yaml("config/dual_sim.yaml"), path)  # path: records_path
 rows = follower.wait(1.0)
 q = rows["arms"]["q"]  # (rows, arms, joints)
 ```
@@ -53,10 +53,10 @@ def markdown() -> str:
             f"\nBits of `target_channels`: {channels}. A reference is the target after the",
             "features have shaped it, or the current point of a motion that the controllet plans.",
             "References that the controllet does not follow are zero. Terms are recorded after",
-            "`cell.trace_torques()`; `follower.terms(row, arm)` names them.",
+            "`cell.trace_torques()`; `follower.terms(record, arm)` names them.",
             "",
             "Fields with the shape `sprung` have one number per joint if an arm of the cell has",
-            "compliant actuators, and none otherwise; `cell.actuators(arm, row)` reads them.",
+            "compliant actuators, and none otherwise; `cell.actuators(arm, record)` reads them.",
             "Other quantities that only some arms have, such as motor angles of elastic joints,",
             "have no field. Each field of an arm is one line of `ARM_FIELDS` in",
             "`realtime/cycle_record.py`. A new line at its end, with the shape `joints`, adds an",

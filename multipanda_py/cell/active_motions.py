@@ -114,7 +114,8 @@ class MotionExecution:
         started = self._started_plans.get(plan) if isinstance(plan, MotionPlan) else None
         if started is None:
             raise PlanRejected(
-                f"plan: got {plan!r:.80}, allowed a plan that begin_move has started on this cell"
+                f"plan: got {plan!r:.80}, allowed a plan that start_motion has "
+                "started on this cell"
             )
         if not started.is_done:
             done = [self._has_arrived(arm, one) for arm, one in started.motions.items()]

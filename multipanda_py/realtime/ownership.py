@@ -228,7 +228,7 @@ class Ownership:
         ended = "" if instance.spec.is_hold else self.forces.ended(instance.spec.arms)
         if words is not None and not isinstance(words, str):
             raise TypeError(
-                f"on_handover of {instance.spec.config.type}: got {type(words).__name__}, "
+                f"on_transfer of {instance.spec.config.type}: got {type(words).__name__}, "
                 "allowed str"
             )
         self._started_forces[instance.spec.index] = [h.requested_in_base for h in handovers]

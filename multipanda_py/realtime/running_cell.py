@@ -63,8 +63,8 @@ class RecordFollower(RecordReader):
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise LoopError(
-                f"{path} cannot be read ({error.strerror}). Use Cell.rows_path of a running cell, "
-                "in a process of the same user"
+                f"{path} cannot be read ({error.strerror}). Use Cell.records_path of a running "
+                "cell, in a process of the same user"
             ) from error
         try:
             super().__init__(Mailbox(config, self._specs, fd, read_only=True).ring)

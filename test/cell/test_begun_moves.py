@@ -97,7 +97,7 @@ def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cel
     ends = cell.start_motion(first)
     cell.wait(lambda: cell.time > ends and cell.is_finished(first), 10.0)
     for wrong in (never, None, "left"):
-        with pytest.raises(PlanRejected, match=r"^plan: .*begin_move"):
+        with pytest.raises(PlanRejected, match=r"^plan: .*start_motion"):
             cell.is_finished(wrong)
     for wrong in (None, "left"):
         with pytest.raises(PlanRejected, match=r"^plan: "):

@@ -150,7 +150,7 @@ def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
 def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_cell):
     """Nobody could report the number 5, and that was noticed when the law had the arm."""
     cell = make_cell(controllets=odd("words"), active=[])
-    with pytest.raises(SwitchRejected, match=r"on_handover .*\bmisbehaving: .*\bint\b"):
+    with pytest.raises(SwitchRejected, match=r"on_transfer .*\bmisbehaving: .*\bint\b"):
         cell.switch(["left/odd"], strictness=Strictness.STRICT)
     cell.step(2)
     assert cell.active == ("left/hold", "right/hold")
@@ -208,7 +208,7 @@ def test_a_law_that_failed_at_the_start_was_not_named(make_cell, fault, raised):
 @pytest.mark.inline
 def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
     """That is where hand-overs first come in: the warm-up has none."""
-    whose = r"left/odd \(misbehaving\): TypeError: on_handover of misbehaving: got int"
+    whose = r"left/odd \(misbehaving\): TypeError: on_transfer of misbehaving: got int"
     with pytest.raises(LoopError, match=whose):
         make_cell(controllets=odd("words"), active=["left/odd"])
 

@@ -115,7 +115,7 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
             follower.ring.flat[0, 0] = 1.0
         with pytest.raises(LoopError, match=r"\b\d{5,} .*'test'.* \d{5,}"):
             RecordFollower(cell.config, other.records_path)
-        with pytest.raises(LoopError, match=r"\bCell\.rows_path"):
+        with pytest.raises(LoopError, match=r"\bCell\.records_path"):
             RecordFollower(cell.config, "/proc/self/fd/987654")
 
 
