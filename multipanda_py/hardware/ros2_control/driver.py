@@ -54,7 +54,7 @@ class TopicControl(ABC, Generic[Limiter]):
     Args:
         loop: Connection to the loop.
         topics: Topics of the arm.
-        reading: Newest state from the topics, published to the loop at once.
+        reading: Newest state from the topics, which is published to the loop immediately.
         settings: Settings of the driver.
 
     Thread: main.

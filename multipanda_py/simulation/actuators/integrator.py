@@ -296,10 +296,10 @@ def choose_substeps(
     duration: float,
     max_substeps: int,
 ) -> StepPlan:
-    r"""Choose the division of a step from the local angular frequency.
+    r"""Choose the number of substeps of a step, from a bound of the local angular frequency.
 
     With the links' stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
-    inertias J,
+    inertias J, this bound is
 
     .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 

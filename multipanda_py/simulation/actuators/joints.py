@@ -126,8 +126,8 @@ class CompliantJoints(CommandedJoints):
 
     The second half kick uses r of the next step. The caller that steps the world must therefore
     add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where
-    :attr:`is_substepped` is 1. Without it vibrations gain energy. Here r excludes the joints' own
-    damping.
+    :attr:`is_substepped` is 1. Without this correction, vibrations gain energy. Here r excludes
+    the joints' own damping.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
@@ -143,7 +143,7 @@ class CompliantJoints(CommandedJoints):
     Attributes:
         scheme: Integration scheme, as given.
         accuracy_warning: Message about the loss of accuracy in the last step, or an empty text.
-        n_inaccurate: Number of steps with a complaint.
+        n_inaccurate: Number of steps with such a warning.
 
     Raises:
         ActuatorRejected: If arguments do not fit together.

@@ -209,8 +209,8 @@ _NO_JOINTS = np.zeros(0, np.intp)
 def torque_mode(mode: OperationMode) -> OperationMode:
     """Return the mode in which a joint executes torques of effort controllets.
 
-    It has the same dynamics as the given mode: no springs, springs with motors that reach their
-    references at once, or springs and motors with dynamics.
+    It has the same dynamics as the given mode: no springs, springs with ideal motors, which reach
+    their references immediately, or springs and motors with dynamics.
 
     Args:
         mode: Mode of the joint in the cell file.

@@ -19,8 +19,9 @@ postponed to keep it."""
 FIRST_GAP, NEXT_GAP = 10_000_000, 100_000_000
 """Time between states of a motion before its first command, in lockstep [ns].
 
-The client uses the first state to detect the start of the motion and answers the second one. Only
-if it consumed both, it needs another. The robot holds still meanwhile. The gaps are long so that
+The first value is the time to the second state, the second value that to later ones. The client
+uses the first state to detect the start of the motion and answers the second one. Only if it
+consumed both, it needs another. The robot does not move in this time. The gaps are long so that
 also on a busy machine the first answered state is the newest one.
 """
 MAX_COMMAND_WAIT = 700_000_000
