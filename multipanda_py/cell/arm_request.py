@@ -62,7 +62,7 @@ class ArmRequests:
         kind: Kind of the requests.
         names: Names of arms and controllets of the cell.
         connection: Connection to the control loop.
-        counts: Counters of rejected and withdrawn requests.
+        counts: Counters of rejected and cancelled requests.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ArmRequests:
         )
 
     def cancel(self, request: ArmRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text stating whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
         return describe_withdrawal(

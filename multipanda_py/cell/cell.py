@@ -212,7 +212,9 @@ class Cell(Closeable):
 
     @property
     def records_path(self) -> str:
-        """Path for a :class:`.RecordFollower` in another process of the same user.
+        """Path at which a :class:`.RecordFollower` of another process can read cycle records.
+
+        That process must belong to the same user.
 
         Raises:
             LoopError: If the cell is not started.
@@ -382,7 +384,7 @@ class Cell(Closeable):
         return self._entries.answer(request)
 
     def cancel_scene_change(self, request: SceneChangeRequest) -> str:
-        """Withdraw a request for an object; return a text stating whether it may still happen."""
+        """Cancel a request for an object; return a text stating whether it may still happen."""
         return self._entries.cancel(request)
 
     def spawnable_like(self, object_name: str) -> str:
@@ -610,9 +612,8 @@ class Cell(Closeable):
                 arm.
             options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``:
                 ``"upright"`` keeps the vertical direction of the tools, ``"orientation"`` keeps
-                their orientation.
-                ``allowed_contacts`` names the objects that grippers may touch, and on which
-                attached objects may rest. ``clearance`` is the minimum distance [m].
+                their orientation. ``allowed_contacts`` names the objects that grippers may touch,
+                and on which attached objects may rest. ``clearance`` is the minimum distance [m].
                 ``velocity_scaling`` is a fraction of the joint speed limits. ``planning_time`` is
                 the maximum processor time of the search [s], and ``seed`` its random seed.
 
@@ -755,7 +756,7 @@ class Cell(Closeable):
         return self._settings.answer(request)
 
     def cancel_settings(self, request: ArmRequest) -> str:
-        """Withdraw requested settings; return a text stating whether they may still change."""
+        """Cancel requested settings; return a text stating whether they may still change."""
         return self._settings.cancel(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -785,7 +786,7 @@ class Cell(Closeable):
         return self._tare.answer(request)
 
     def cancel_tare(self, request: ArmRequest) -> str:
-        """Withdraw a requested tare; return a text stating whether it may still happen."""
+        """Cancel a requested tare; return a text stating whether it may still happen."""
         return self._tare.cancel(request)
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
@@ -812,7 +813,7 @@ class Cell(Closeable):
         return self._holding.answer(request)
 
     def cancel_attachment(self, request: AttachmentRequest) -> str:
-        """Withdraw a request to attach or detach; return whether it may still happen, as text."""
+        """Cancel a request to attach or detach; return whether it may still happen, as text."""
         return self._holding.cancel(request)
 
     def attached_objects(self) -> dict[str, str]:

@@ -29,7 +29,7 @@ class Counts:
     Attributes:
         rejected: Number of rejected requests, by subject, such as ``left target`` or ``switch``.
         clipped: Number of streamed targets that were clipped to the gate, such as ``left pose``.
-        cancelled: Number of requests withdrawn before the loop received them, such as ``switch``.
+        cancelled: Number of requests cancelled before the loop received them, such as ``switch``.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Connection:
 
     Args:
         names: Names of arms and controllets of the cell.
-        counts: Counters of withdrawn requests.
+        counts: Counters of cancelled requests.
 
     Attributes:
         lock: Lock to hold while writing to the mailbox, so that every record has one writer.

@@ -314,7 +314,7 @@ class Attachments:
         return False
 
     def cancel(self, request: AttachmentRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text stating whether it may still be executed."""
         slot = self._slot(request.arm)
         return describe_withdrawal(self._connection.withdraw(slot, request.number, "attach"))
 

@@ -81,7 +81,7 @@ class RobotSettings:
     Args:
         names: Names of arms and controllets of the cell.
         connection: Connection to the control loop.
-        counts: Counters of rejected and withdrawn requests.
+        counts: Counters of rejected and cancelled requests.
     """
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
@@ -150,5 +150,5 @@ class RobotSettings:
         return self._requests.answer(request) is not None
 
     def cancel(self, request: ArmRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text stating whether it may still be executed."""
         return self._requests.cancel(request)

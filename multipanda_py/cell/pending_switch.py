@@ -351,7 +351,7 @@ class SwitchLock:
     Attributes:
         specs: Specifications of all controllet instances.
         connection: Connection to the loop. Its lock protects this state.
-        counts: Counters of rejected and withdrawn requests.
+        counts: Counters of rejected and cancelled requests.
         lifecycle: Lifecycle state of every instance while it is not active, by name.
         resting: Names of the arms that are restricted to ``hold``.
         state: Function that returns the newest state of an arm.

@@ -118,7 +118,7 @@ class PendingRecovery:
         return None
 
     def cancel(self) -> str:
-        """Withdraw the request; return a text stating whether it may still be executed."""
+        """Cancel the request; return a text stating whether it may still be executed."""
         return self._recovery.cancel(self._number)
 
 
@@ -204,7 +204,7 @@ class Recovery:
             return PendingRecovery(self, faults, number, events, wait)
 
     def cancel(self, number: int) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed.
+        """Cancel a request; return a text stating whether it may still be executed.
 
         All requests have one record in common. A new record with the arms of the other requests
         replaces it.
@@ -285,7 +285,7 @@ class Tare:
     Args:
         names: Names of arms and controllets of the cell.
         connection: Connection to the control loop.
-        counts: Counters of rejected and withdrawn requests.
+        counts: Counters of rejected and cancelled requests.
     """
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
@@ -359,5 +359,5 @@ class Tare:
         return self._requests.answer(request)
 
     def cancel(self, request: ArmRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text stating whether it may still be executed."""
         return self._requests.cancel(request)

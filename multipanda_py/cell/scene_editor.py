@@ -155,7 +155,7 @@ class SceneEditor:
         return is_there == (request.change is not ObjectRequest.REMOVE)
 
     def cancel(self, request: SceneChangeRequest) -> str:
-        """Withdraw a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text stating whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.object_name)]
         change_name = request.change.name.lower()
         return describe_withdrawal(self._connection.withdraw(slot, request.number, change_name))

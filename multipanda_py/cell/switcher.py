@@ -47,7 +47,7 @@ class Switcher:
         names: Names of arms and controllets of the cell.
         connection: Connection to the control loop.
         reader: State reader of the cell.
-        counts: Counters of rejected and withdrawn requests.
+        counts: Counters of rejected and cancelled requests.
     """
 
     def __init__(
