@@ -285,8 +285,8 @@ def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
 class Introspection:
     """Publisher of named values, and of their names when these change.
 
-    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of the terms ``<arm>/law/...``
-    (the controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of ``<arm>/law/...`` (the
+    controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
     :meth:`.RecordFollower.terms`. ``<arm>/tau_ext/...`` is the external torque.
     ``<controllet>/<report>`` are reports of active controllets. ``loop/...`` are lateness and
     computation time of the cycle.
