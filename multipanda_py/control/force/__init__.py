@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Force control: estimation, integrators and energy tanks."""
+"""Contact force control, energy tanks and virtual masses."""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of torque, speed and distance."""
+"""Collision distances, and the forces that keep bodies apart."""
