@@ -131,9 +131,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     decreases, the force decreases with it and does not return. The tool then remains at its
     position.
 
-    Stability. The estimate contains the whole effect of the environment, including its reaction to
-    the inner impedance. Along one axis, the motion is stable if all roots of the following
-    equation have negative real parts::
+    Stability. The estimated wrench contains the whole effect of the environment, including its
+    reaction to the inner impedance. Along one axis, the motion is stable if all roots of the
+    following equation have negative real parts::
 
         (Lambda s^2 + D_i s + K_i + K_e) (M s^2 + D s + K) (T s + 1) + K_e K_i = 0
 
@@ -217,6 +217,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         """Maintain the wrenches of the arms as long as the external wrenches last.
 
         Wrenches without an estimated external wrench, such as a payload that was tared, remain.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         for arm, (state, handover) in enumerate(zip(states, transfers)):
             self._bodies[arm].ignore(-handover.contact_in_base)

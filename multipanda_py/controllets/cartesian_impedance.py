@@ -128,7 +128,11 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         target: CartesianImpedanceTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Set the targets at which the springs exert the wrenches from before the switch."""
+        """Set the targets at which the springs exert the wrenches from before the switch.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         words = []
         for arm, (state, handover) in enumerate(zip(states, transfers)):
             rest = handover.wrench_in_base - self.hold(arm, state, handover.tau)

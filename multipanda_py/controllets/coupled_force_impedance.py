@@ -80,6 +80,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
         If the internal force before the switch exceeds ``contact_force``, force control starts in
         contact, without a search.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         words = super().on_transfer(states, target, transfers)
         if self._internal_force > self.params.contact_force:

@@ -229,6 +229,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         spring takes over. The other parts of the wrenches strain the object. Their component
         towards the object is the internal force, which then approaches the value desired before
         the switch. The other components remain constant along the axes of the object.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         torques = [
             hold.resume(state, handover.tau)

@@ -64,7 +64,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
 
     The target has no velocity, because a damper with a moving reference would not be passive. The
     acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.
-    The sign is that of e = x_d - x in eq. 1.
+    The spring term has the sign that follows from e = x_d - x in eq. 1.
 
     Attributes:
         arms: Impedance, force control and tanks of each arm.
@@ -126,6 +126,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         A load that the external wrench does not contain, such as a tared payload, is fed forward
         permanently. Force control would relax the spring that carries it. A constant load does no
         work along a closed path, so this feed-forward is passive.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         words = []
         for index, (state, handover) in enumerate(zip(states, transfers)):

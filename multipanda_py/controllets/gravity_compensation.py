@@ -149,7 +149,11 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: HeldPose, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Keep the torques of a held arm in singular directions, and end all other torques."""
+        """Keep the torques of a held arm in singular directions, and end all other torques.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         if not self._floats:
             for hold, state, handover in zip(self._holds, states, transfers):
                 hold.resume(state, handover.tau)
@@ -174,7 +178,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self.report[0] = stiffness_scale
 
     def _follow(self, state: ArmState, target: HeldPose, arm: int) -> None:
-        """Set the free part of the reference to the measured pose."""
+        """Move the reference to the measured pose along directions that are not held."""
         here, error = state.position_ee_in_base, self._apart
         reference = target.position_ee_in_base[arm]
         subtract(reference, here, error)

@@ -193,7 +193,10 @@ class _JointAnchors:
         return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 
     def _deflection(self, state: ArmState) -> Vector:
-        """Return the deflections of joints from their anchors, (n,) [rad]; move the anchors."""
+        """Return the deflections of joints from their anchors, (n,) [rad].
+
+        An anchor moves with its joint beyond the maximum deflection and at saturated torque.
+        """
         max_value = self._max / self.brake.light_inertia
         multiply(max_value, minimum(1.0, self._time * self._growth), max_value)
         anchor = minimum(maximum(self._q, self._low), self._high)
@@ -270,7 +273,11 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
         target: HeldConfiguration,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Maintain contact forces up to ``MAX_FORCE``."""
+        """Maintain contact forces up to ``MAX_FORCE``.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         words = []
         for anchor, state, handover in zip(self.anchors, states, transfers):
             bounded = handover.within(MAX_FORCE)

@@ -102,6 +102,9 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         """Place the targets where the springs exert the torques of the previous controllet.
 
         The targets stay within the joint limits.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         words = []
         for q, state, handover, spring in zip(target.q, states, transfers, self._springs):

@@ -68,7 +68,7 @@ class JointRate(Controllet[JointVelocityTarget, JointRateParams]):
             self._age[arm] = np.inf
 
     def on_target(self, channel: str, arm_index: int, target: JointVelocityTarget) -> None:
-        """Restart the timeout of an arm."""
+        """Restart the timeout of the desired velocities of an arm."""
         self._age[arm_index] = 0.0
 
     def update(

@@ -131,7 +131,11 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         target: TrajectoryTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Start at references where the springs exert the torques from before the switch."""
+        """Start at references where the springs exert the torques from before the switch.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         words = super().on_transfer(states, self._reference, transfers)
         self._come_to_rest()
         return words

@@ -196,11 +196,14 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
         """Place the references where the springs exert the torques of the previous controllet.
 
         The distance from the measured positions does not exceed ``max_reference_lead``.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
         """
         return super().on_transfer(states, self._followed, transfers)
 
     def on_target(self, channel: str, arm_index: int, target: JointVelocityTarget) -> None:
-        """Restart the timeout of an arm."""
+        """Restart the timeout of the desired velocities of an arm."""
         self.references[arm_index].age = 0.0
 
     def update(

@@ -187,7 +187,11 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Set the targets at which Lambda_d K e equals the wrench before the switch."""
+        """Set the targets at which the springs exert the wrenches from before the switch.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         words = []
         soft = self._stiffness < MIN_STIFFNESS
         for arm, (state, handover) in enumerate(zip(states, transfers)):

@@ -187,7 +187,11 @@ class OptimizationAugmented(JointTrajectory):
         target: TrajectoryTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Start at references where the springs exert the torques from before the switch."""
+        """Start at references where the springs exert the torques from before the switch.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         words = super().on_transfer(states, target, transfers)
         for arm, (state, handover) in enumerate(zip(states, transfers)):
             held = np.zeros(state.n_joints)
@@ -264,7 +268,7 @@ class OptimizationAugmented(JointTrajectory):
                 self._holds[arm].reset()
 
     def _limit_plan(self, arm: int, state: ArmState) -> Vector:
-        """Limit the torques of the plan in place, if it only maintains the configuration."""
+        """Limit the torques of the plan in place where its weight is below 1, and return them."""
         tau, w, velocity_scaling = self.tau[arm], self._weight, self._velocity_scaling[arm]
         if w == 1.0:
             return tau
@@ -311,7 +315,7 @@ class OptimizationAugmented(JointTrajectory):
     def _start_plan(self) -> None:
         """Start the plans at the torques that the pose springs exert.
 
-        While the plan still has a weight, it keeps its reference.
+        A plan whose weight is still above 0 keeps its reference, because it already acts.
         """
         if self._weight > 0.0:
             return
@@ -323,7 +327,7 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _release(self, indices: Sequence[int]) -> None:
-        """Remove the part of plans and poses along the forces of released arms.
+        """Move references of plans and poses so that they exert no force along released forces.
 
         After a loss of contact, all arms stop and hold. Otherwise, a current motion and a pose
         target continue.

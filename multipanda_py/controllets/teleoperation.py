@@ -242,7 +242,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._coupling = coupling
 
     def _set_reflection(self) -> tuple[float, float]:
-        """Set the damping in contact, and return the scales of the reflection gains."""
+        """Set the damping in contact, and return the gain scales of reflected force and torque."""
         p = self.params
         delay, reflection, stiffnesses = REFLECTION_LATENCY + p.filter_time, [], []
         for part, gain, max_value in (
@@ -273,7 +273,11 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Keep the follower's torques in singular directions, and end all other torques."""
+        """Keep the follower's torques in singular directions, and end all other torques.
+
+        Returns:
+            Message about the preserved force; empty if there was none.
+        """
         self._hold.resume(states[1], transfers[1].tau)
         return super().on_transfer(states, target, transfers)
 
