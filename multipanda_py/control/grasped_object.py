@@ -23,7 +23,8 @@ _pack_3 = Struct("3d").pack_into
 
 MIN_MOBILITY = TaskInertia.MIN_MANIPULABILITY
 """Minimum eigenvalue of the inverse inertia of an end effector [1/kg]. Near a singularity, the
-damping between end effectors would otherwise treat all of them as equally heavy."""
+damped inertia of ``TaskInertia`` would approach zero in a direction in which the arm can hardly
+move."""
 
 
 class BaseFrame:

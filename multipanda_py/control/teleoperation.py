@@ -203,13 +203,13 @@ class PassivityObserver:
     than they have stored. E then becomes negative and the wrench fades, independent of any contact
     model.
 
-    At a constant norm of F, the scale depends only on E, so a wrench that fades while the leader
-    yields returns when it moves back. The leader never receives more than E_F above the energy it
-    has supplied, apart from the fraction beta < 1 of its damping. The bound c limits credit
-    from energy that a lossy contact has absorbed earlier. In free space the balance is zero. A
-    leader that presses receives 50 % or more of the wrench, whereas a yielding one may receive
-    zero. This asymmetry prevents an energy gain from a force whose norm changes between pressing
-    and yielding.
+    At a constant norm of F, the scale depends only on E. A wrench that fades while the leader
+    yields therefore returns when the leader moves back. The leader never receives more than E_F
+    above the energy it has supplied, apart from the fraction beta < 1 of its damping. The bound c
+    limits credit from energy that a lossy contact has absorbed earlier. In free space the balance
+    is zero. A leader that presses receives 50 % or more of the wrench, whereas a yielding one may
+    receive zero. This asymmetry prevents an energy gain from a force whose norm changes between
+    pressing and yielding.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
     Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in

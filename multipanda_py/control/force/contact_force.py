@@ -36,9 +36,9 @@ class ToolContact:
     - F_ext: Estimated external force on the tool, (3,) [N].
     - r: Reaction force against the desired force [N].
 
-    The two forces are needed together. An unknown payload or a sensor bias also causes an external
-    force, and a tool in free motion towards a surface also has a desired force. A bouncing tool
-    stays in contact.
+    Neither force alone proves a contact. An unknown payload or a sensor bias also causes an
+    external force. A tool in free motion towards a surface also has a desired force. A bouncing
+    tool stays in contact.
 
     Args:
         period: Cycle time [s].

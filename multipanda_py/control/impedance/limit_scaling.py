@@ -243,8 +243,8 @@ class BrakingSpeedLimit:
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
-    The term of nu with rho limits the speed to that from which a constant deceleration (rho = 1)
-    ends at the same point as the exponential approach. The approach then continues smoothly. A
+    The term of nu with rho limits the speed. From the remaining speed, a constant deceleration
+    (rho = 1) ends at the same point as the exponential approach, which then continues smoothly. A
     speed bound alone would require the full braking torque suddenly at its end: 100 Nm within 40
     ms. With the torque-rate limit, this becomes a limit cycle. The velocity follows at rate D, so
     the torques change within 1 / D.

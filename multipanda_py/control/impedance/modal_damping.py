@@ -11,9 +11,9 @@ from multipanda_py.state import Matrix, Vector
 from multipanda_py.targets import Report
 
 BANDWIDTH = 120.0
-"""Maximum damping rate of a controllet [1/s]. A velocity loop of this bandwidth around a
-critically damped spring is stable with 5 ms of delay and 2 ms of torque lag, at 0.8 times the
-modelled inertia. At 170 1/s, it tolerates 4 ms of delay."""
+"""Maximum damping rate of a controllet [1/s]. At this rate, a critically damped spring is stable
+with 5 ms of delay, 2 ms of torque lag and 0.8 times the modelled inertia. At 170 1/s, it
+tolerates 4 ms of delay."""
 
 MIN_DAMPING_RATIO = 0.3
 """Minimum damping ratio. At lower ratios and the maximum bandwidth, the delay adds more energy to

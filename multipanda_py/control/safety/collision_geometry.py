@@ -56,9 +56,9 @@ class ObjectPlacements:
     """Placement of movable objects as joints of a pinocchio model.
 
     A free joint per object would add six degrees of freedom. The data of pinocchio contain tensors
-    whose size grows with the third power of their number: 2.4 GiB for the controllets of two arms
-    with 32 objects. Each object therefore has an unused joint with one degree of freedom, whose
-    placement is overwritten.
+    whose size grows with the third power of their number. With 32 objects, the controllets of two
+    arms would need 2.4 GiB. Each object therefore has an unused joint with one degree of freedom,
+    whose placement is overwritten.
 
     Args:
         data: Data of the model, which must outlive this object.
@@ -120,8 +120,8 @@ class CollisionGeometry:
     ``reach`` contains these weights, one row per body.
 
     A grasped object is part of its gripper. Additional groups (``groups_with``) contain it as a
-    solid that moves with the last joint of the arm, and its groups as a scene object are inactive.
-    Its pose is still that in ``raw``, so the model does not change.
+    solid that moves with the last joint of the arm. Its groups as a scene object are inactive. Its
+    pose is still that in ``raw``, so the model does not change.
 
     Attributes:
         model: Kinematics of all bodies.
