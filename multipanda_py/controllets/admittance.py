@@ -147,10 +147,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         D (D - 1/2 sqrt(Lambda K_i)) >= K_i M
 
     A stiffer inner impedance and a heavier virtual body both need more damping. The defaults are
-    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2, including the filter
-    and one cycle of delay. Damping of the contact increases the stability. The inner impedance
-    does not receive the virtual velocity. With this velocity, a virtual mass below the real mass
-    is unstable against stiff contacts with any damping.
+    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2. This includes the
+    filter and one cycle of delay. Damping of the contact increases the stability. The inner
+    impedance does not receive the virtual velocity. With this velocity, a virtual mass below the
+    real mass is unstable against stiff contacts with any damping.
 
     Sources: Hogan 1985 (impedance and admittance); Colgate and Hogan, Int. J. Control 1988
     (stability in contact).
@@ -219,7 +219,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         Wrenches without an estimated external wrench, such as a payload that was tared, remain.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         for arm, (state, handover) in enumerate(zip(states, transfers)):
             self._bodies[arm].ignore(-handover.contact_in_base)

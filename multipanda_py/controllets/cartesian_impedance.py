@@ -131,7 +131,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         """Set the targets at which the springs exert the wrenches from before the switch.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = []
         for arm, (state, handover) in enumerate(zip(states, transfers)):

@@ -82,7 +82,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         contact, without a search.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = super().on_transfer(states, target, transfers)
         if self._internal_force > self.params.contact_force:

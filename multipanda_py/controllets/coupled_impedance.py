@@ -231,7 +231,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         the switch. The other components remain constant along the axes of the object.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         torques = [
             hold.resume(state, handover.tau)

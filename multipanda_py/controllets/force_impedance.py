@@ -128,7 +128,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         work along a closed path, so this feed-forward is passive.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = []
         for index, (state, handover) in enumerate(zip(states, transfers)):

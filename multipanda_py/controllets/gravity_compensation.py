@@ -152,7 +152,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         """Keep the torques of a held arm in singular directions, and end all other torques.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         if not self._floats:
             for hold, state, handover in zip(self._holds, states, transfers):

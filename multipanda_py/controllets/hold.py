@@ -276,7 +276,7 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
         """Maintain contact forces up to ``MAX_FORCE``.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = []
         for anchor, state, handover in zip(self.anchors, states, transfers):

@@ -104,7 +104,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         The targets stay within the joint limits.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = []
         for q, state, handover, spring in zip(target.q, states, transfers, self._springs):

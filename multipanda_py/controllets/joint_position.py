@@ -43,7 +43,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
     contact. After a contact, the reference stops at the measured position. Until then, a
     position-controlled arm presses with the force of its servos. A path may need more acceleration
     than the limits allow. If the commands then deviate too far, the motion is aborted with a path
-    tolerance violation, and the reference brakes to a stop from the last commanded positions and
+    tolerance violation. The reference then brakes to a stop from the last commanded positions and
     velocities.
     """
 

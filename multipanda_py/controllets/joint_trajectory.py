@@ -134,7 +134,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         """Start at references where the springs exert the torques from before the switch.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = super().on_transfer(states, self._reference, transfers)
         self._come_to_rest()

@@ -198,7 +198,7 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
         The distance from the measured positions does not exceed ``max_reference_lead``.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         return super().on_transfer(states, self._followed, transfers)
 

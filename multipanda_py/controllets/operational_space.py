@@ -190,7 +190,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         """Set the targets at which the springs exert the wrenches from before the switch.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = []
         soft = self._stiffness < MIN_STIFFNESS

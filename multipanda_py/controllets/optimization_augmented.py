@@ -190,7 +190,7 @@ class OptimizationAugmented(JointTrajectory):
         """Start at references where the springs exert the torques from before the switch.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         words = super().on_transfer(states, target, transfers)
         for arm, (state, handover) in enumerate(zip(states, transfers)):

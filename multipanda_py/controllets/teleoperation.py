@@ -276,7 +276,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         """Keep the follower's torques in singular directions, and end all other torques.
 
         Returns:
-            Message about the preserved force; empty if there was none.
+            Message about the preserved force; empty if no force acted before the switch.
         """
         self._hold.resume(states[1], transfers[1].tau)
         return super().on_transfer(states, target, transfers)
