@@ -212,7 +212,7 @@ class GraspMap:
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return the inverse inertia of the held object, B_n^T Lambda^-1 B_n, (6, 6).
+        """Return the inverse inertia that the object spring acts on, B_n^T Lambda^-1 B_n, (6, 6).
 
         Args:
             inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).

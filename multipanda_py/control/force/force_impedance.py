@@ -55,8 +55,8 @@ class ForceSubspace:
     """Angle between old and new direction of the force from which the spring acts in full, before
     it fades out along the new direction [rad]."""
     ANGULAR_SPEED = 10.0
-    """Rate at which the rotational offset of the setpoint decreases [rad/s], per 1 m/s of its
-    translational offset."""
+    """Rate at which the rotational offset of the setpoint decreases [rad/s] while its
+    translational offset decreases at 1 m/s."""
 
     def __init__(self, period: float) -> None:
         self._period = period
@@ -99,7 +99,7 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the setpoint of the spring, which has no error along the controlled force.
+        """Return a setpoint of the spring without the error along the controlled force.
 
         Args:
             state: State of the arm.

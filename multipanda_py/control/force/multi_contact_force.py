@@ -212,7 +212,7 @@ class MultiContactForceController:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the controlled part of a wrench of each arm, along the force of the arm [N].
+        """Return the part of each arm's wrench along its controlled force, projected by P [N].
 
         Args:
             wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].

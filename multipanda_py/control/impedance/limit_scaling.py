@@ -276,7 +276,7 @@ class BrakingSpeedLimit:
 
     @staticmethod
     def negligible(steepest: float) -> float:
-        """Return the norm of the twist v below which ``scale`` is 1 in every configuration.
+        """Return the norm of the twist v below which no limit is needed in any configuration.
 
         Args:
             steepest: Maximum ratio of stiffness to damping of all axes [1/s].

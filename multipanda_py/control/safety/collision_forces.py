@@ -73,7 +73,7 @@ class CollisionVelocityDamper:
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return the maximum approach speed [m/s] at a distance, and its slope over it [1/s].
+        """Return the maximum approach speed v(h) [m/s], and its slope over the distance [1/s].
 
         The results are infinity and 0 if the bound is disabled.
 
