@@ -224,7 +224,7 @@ def test_wrong_settings_are_refused(rig):
 
 def test_arms_that_hold_since_the_program_stood_still_could_never_be_moved_again(rig):
     laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
-    one = rig(laws=laws)
+    one = rig(controllets=laws)
     one.left(5, is_engaged=True, twist=UP)
     one.cell.hold()  # as the loop does when nobody beats
     before = one.z()
@@ -256,7 +256,7 @@ def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
 
 def test_laws_are_not_taken_again_by_an_arm_with_a_fault(rig):
     laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
-    one = rig(laws=laws)
+    one = rig(controllets=laws)
     one.left(5, is_engaged=True, twist=UP)
     one.cell.simulation.apply_wrench("right_fr3_link5", [0.0, 900.0, 900.0])
     one.left(10)
