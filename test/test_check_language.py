@@ -53,3 +53,15 @@ def test_an_argument_of_another_name_is_found(check):
 def test_a_fault_is_found_in_its_line(check, old, new, line):
     faults = check(GOOD.replace(old, new))
     assert [fault[0] for fault in faults] == [line]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["wanted_pose = 1", "def ask(thing): pass", "class SaidState: pass", "self.seen = []"],
+)
+def test_a_name_of_no_field_is_found(check, source):
+    assert [fault[0] for fault in check(source)] == [1]
+
+
+def test_parts_of_other_words_are_no_fault(check):
+    assert check("almost_singular = nothing = essay = 1") == []

@@ -25,6 +25,16 @@ SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Example|Thread):$"
 ENTRY = re.compile(r"(\s+)\*{0,2}(\w+): (.+)$")
 # Equations and code: a math directive, or an indented block after "::".
 BLOCK = re.compile(r"\.\. math::(?:.|\n)*?(?=\n\n|\Z)|::\n(?:\s*\n)+(?:[ ]+\S.*(?:\n|\Z)|\s*\n)+")
+# Words that no name contains: the glossary of doc/concepts.md has the term for each.
+FORBIDDEN = {
+    "asked", "doubts", "elsewhere", "felt", "heard", "least", "mistaken", "most", "patience",
+    "said", "say", "says", "seen", "silence", "tell", "tells", "thing", "things", "told", "untold",
+    "vague", "wanted",
+}  # fmt: skip
+ALLOWED = {
+    "do_things",  # Word of the administration protocol of the simulated robot.
+    "patience",  # Early stopping of a training.
+}
 MAX_WORDS = 30
 MAX_SUBJECT = 72
 CHECKED_COMMITS = 20
@@ -80,10 +90,28 @@ def parameters_of(node: ast.AST) -> set[str] | None:
     return {one.arg for one in every}
 
 
+def check_name(node: ast.AST) -> Iterator[Finding]:
+    """Yield the name that a node defines if it contains a forbidden word."""
+    name = ""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        name = node.name
+    elif isinstance(node, ast.arg):
+        name = node.arg
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        name = node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        name = node.attr
+    parts = {part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+    if parts & FORBIDDEN and name not in ALLOWED:
+        line = getattr(node, "lineno", 0)
+        yield line, f"name it by a term of the field, not '{min(parts & FORBIDDEN)}'", name
+
+
 def check_source(source: str) -> list[Finding]:
     """Return the faults of a Python file."""
     found: list[Finding] = []
     for node in ast.walk(ast.parse(source)):
+        found += check_name(node)
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node)
             if text:

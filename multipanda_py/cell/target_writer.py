@@ -352,10 +352,10 @@ class TargetWriter:
             spec.name, beginning, state.time if is_stepped else time.monotonic()
         )
 
-    def _refuse_if_silent(self, who: str) -> None:
+    def _refuse_if_silent(self, name: str) -> None:
         """Reject a target while the loop is blocked, because it would be executed seconds late."""
         if reason := self._reader.stall_reason():
-            raise TargetRejected(f"{who}: {reason}")
+            raise TargetRejected(f"{name}: {reason}")
 
     def _tool(self, arm: str) -> ToolJacobian:
         """Return the tool Jacobian of an arm, created at the first call in 20 ms."""

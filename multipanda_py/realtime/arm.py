@@ -384,12 +384,12 @@ class ArmMotion:
     def __init__(self, state: ArmState, period: float) -> None:
         self._state, self._period = state, period
         limits = state.limits
-        kept = replace(
+        held_limits = replace(
             limits,
             acceleration=_ACCELERATION_FRACTION * limits.acceleration,
             jerk=_JERK_FRACTION * limits.jerk,
         )
-        self._limiter = MotionLimiter(kept, period, state.joint_command)
+        self._limiter = MotionLimiter(held_limits, period, state.joint_command)
         self._follow = self._limiter.follow
         self._resting_cycles = 0
 

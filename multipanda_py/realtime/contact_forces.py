@@ -204,10 +204,10 @@ class RequestedForces:
             self._end(instance, "another controllet owns the arms", now_ns)
         for instance in active:
             arms = [self._arms[index] for index in instance.spec.arms]
-            is_asked = instance.defines_force or any(self._any[arm.index] for arm in arms)
+            is_requested = instance.defines_force or any(self._any[arm.index] for arm in arms)
             if self._ended and self._report_ended(instance, now_ns):
                 continue
-            if is_asked or instance in self._missing:
+            if is_requested or instance in self._missing:
                 self._judge(instance, [arm for arm in arms if self._measure(arm)], now_ns)
 
     def _report_ended(self, instance: ControlletInstance, now_ns: int) -> bool:

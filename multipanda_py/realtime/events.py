@@ -162,11 +162,11 @@ class EventRing:
         first = max(count, total - EVENT_CAPACITY)
         rows = self._events[np.arange(first, total) % EVENT_CAPACITY]
         # The writer may have overwritten the oldest events during the copy, so they are skipped.
-        first_kept = max(first, self.count + 1 - EVENT_CAPACITY) if self.count != total else first
-        result = [self._read(row) for row in rows[first_kept - first :]]
-        if first_kept > count:
+        oldest = max(first, self.count + 1 - EVENT_CAPACITY) if self.count != total else first
+        result = [self._read(row) for row in rows[oldest - first :]]
+        if oldest > count:
             time_ns = result[0].time_ns if result else 0
-            text = f"{first_kept - count} earlier events are lost: "
+            text = f"{oldest - count} earlier events are lost: "
             text += f"the loop keeps the newest {EVENT_CAPACITY}"
             result.insert(0, LoopEvent(Event.LOST, time_ns, "", "", text))
         return total, result

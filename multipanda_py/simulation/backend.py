@@ -305,8 +305,8 @@ class Mujoco(Backend[FrankaSettings]):
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
-        def pressed(thing: str) -> float:
-            forces = (self.world.contact_force(finger, thing) for finger in fingers)
+        def pressed(object_name: str) -> float:
+            forces = (self.world.contact_force(finger, object_name) for finger in fingers)
             return min(float(np.linalg.norm(force)) for force in forces)
 
         forces = [pressed(obj) for obj in self._movable_objects]
@@ -459,9 +459,9 @@ class Mujoco(Backend[FrankaSettings]):
         self._presence.deactivate(object_index)
         self._show(object_index)
 
-    def _show(self, thing: int) -> None:
+    def _show(self, index: int) -> None:
         """Write the new pose of an object to the record of this cycle."""
-        self.objects[thing] = self._presence.pose(thing)
+        self.objects[index] = self._presence.pose(index)
 
     def load(self, saved: object, seed: int | None = None) -> None:
         """Restore the result of :meth:`save`.

@@ -78,7 +78,7 @@ def chain(
 
 def pendulum(kind, params=None, mode=3, motors=None, n=1, **model):
     """Return n links in a row on springs of one kind."""
-    options = {name: model.pop(name) for name in ("scheme", "most_substeps") if name in model}
+    options = {name: model.pop(name) for name in ("scheme", "max_substeps") if name in model}
     joints = CompliantJoints([(kind(n, params), range(n))], n, motors, mode, **options)
     return CompliantRobot(chain(n, **model), [f"j{i + 1}" for i in range(n)], joints)
 

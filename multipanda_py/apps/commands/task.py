@@ -130,7 +130,7 @@ def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> 
 
     refused = ""
     try:
-        check_task(config, task, tell=note)
+        check_task(config, task, on_subtask=note)
     except TaskFailed as error:
         refused = f"{error}"
         complain(f"multipanda task: {refused}")

@@ -143,7 +143,7 @@ class Execution:
         manner: Subtask, with its planning and control mode.
         planner: Planner of the task.
         prepared: Plan that was requested in advance, or None.
-        tell: Function that is called with every event.
+        on_event: Function that is called with every event.
 
     Attributes:
         phase: Present phase.
@@ -162,11 +162,11 @@ class Execution:
         manner: ExecutionMode,
         planner: Planner,
         prepared: Future[SubtaskPlan] | None,
-        tell: Callable[[EventKind, str], None],
+        on_event: Callable[[EventKind, str], None],
     ) -> None:
         self.subtask, self.mode = manner.subtask, manner.mode
         self.law = ControlletClient(cell, task.controllet)
-        self._cell, self._planner, self._on_event = cell, planner, tell
+        self._cell, self._planner, self._on_event = cell, planner, on_event
         self._presses, self._planning_mode = manner.presses, manner.planning_mode
         points = task.points(self.subtask, cell.config)
         self._points = [] if self._planning_mode == "optimization" else points

@@ -58,9 +58,9 @@ class SubtaskMetrics:
         replans: Number of new plans after the first one.
         force_rmse: RMS force error of all arms since the first contact of all of them [N].
         force_peak: Maximum force [N].
-        asked: Commanded force [N].
+        requested: Requested force [N].
         off_rmse: RMS distance of carried objects from their planned positions [m].
-        off_most: Maximum distance of carried objects from their planned positions [m].
+        off_max: Maximum distance of carried objects from their planned positions [m].
     """
 
     name: str
@@ -69,9 +69,9 @@ class SubtaskMetrics:
     replans: int
     force_rmse: float = float("nan")
     force_peak: float = float("nan")
-    asked: float = float("nan")
+    requested: float = float("nan")
     off_rmse: float = float("nan")
-    off_most: float = float("nan")
+    off_max: float = float("nan")
 
 
 @dataclass
@@ -230,10 +230,10 @@ def table(measures: list[SubtaskMetrics]) -> str:
     ]
     for one in measures:
         force = off = ""
-        if one.asked == one.asked:
-            force = f"{one.asked:g}, {one.force_rmse:.2f}, {one.force_peak:.1f}"
+        if one.requested == one.requested:
+            force = f"{one.requested:g}, {one.force_rmse:.2f}, {one.force_peak:.1f}"
         if one.off_rmse == one.off_rmse:
-            off = f"{1e3 * one.off_rmse:.1f}, {1e3 * one.off_most:.1f}"
+            off = f"{1e3 * one.off_rmse:.1f}, {1e3 * one.off_max:.1f}"
         lines.append(
             f"| {one.name} | {one.mode} | {one.duration:.2f} | {one.replans} | {force} | {off} |"
         )
@@ -245,7 +245,7 @@ def _forces(book: TaskMetrics) -> Any:
     figure, axes = pyplot().subplots(figsize=(11.0, 3.6))
     arms = sorted({arm for one in book.moments for arm in one.force})
     for arm, color in zip(arms, COLORS):
-        for series, style in (("force", "-"), ("asked", ":")):
+        for series, style in (("force", "-"), ("desired_forces", ":")):
             curve = [(one.time, getattr(one, series).get(arm, np.nan)) for one in book.moments]
             label = arm if series == "force" else f"{arm}, commanded"
             axes.plot(*np.transpose(curve), style, color=color, lw=1.1, label=label)

@@ -69,7 +69,7 @@ class TaskRunner:
     Args:
         cell: Started cell.
         task: Task to execute.
-        tell: Function that is called with every event, in the thread that steps.
+        on_event: Function that is called with every event, in the thread that steps.
         without: Part of the method to leave out, for ablation studies. See
             :func:`.execution_mode`.
 
@@ -77,7 +77,7 @@ class TaskRunner:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
         reason: Reason of a failure or abort. Empty otherwise.
         events: All events so far.
-        listener: Receiver of every event, see ``tell``.
+        listener: Receiver of every event, see ``on_event``.
         execution: Execution of the present subtask. None between two subtasks.
 
     Raises:
@@ -95,7 +95,7 @@ class TaskRunner:
         self,
         cell: Cell,
         task: TaskFile,
-        tell: Callable[[TaskEvent], None] | None = None,
+        on_event: Callable[[TaskEvent], None] | None = None,
         without: Part | None = None,
     ) -> None:
         task.check(cell.config)
@@ -103,7 +103,7 @@ class TaskRunner:
         self.state: TaskState = "ready"
         self.reason = ""
         self.events: list[TaskEvent] = []
-        self.listener, self._without = tell, without
+        self.listener, self._without = on_event, without
         self._planner = Planner(cell, task)
         self._number, self._tries = 0, 0
         self._modes = [proposed_mode(subtask) or "optimization" for subtask in task.subtasks]

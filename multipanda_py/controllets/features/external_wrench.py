@@ -109,7 +109,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     channels = ("feedback_wrench",)
 
     def __init__(self, context: Context, params: FeedbackWrenchParams) -> None:
-        self.arms = [_Felt(context, arm) for arm in range(context.n_arms)]
+        self.arms = [_ArmEstimate(context, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -136,7 +136,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
             arm.add(state, wrench, torque, period)
 
 
-class _Felt:
+class _ArmEstimate:
     """Displayed wrench of one arm.
 
     Args:

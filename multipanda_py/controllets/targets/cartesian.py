@@ -260,11 +260,11 @@ def two_vectors(description: str, first: str, second: str) -> Check:
         Check that raises TargetRejected if the numbers are not finite or too large.
     """
 
-    def check(values: ArrayLike, asked: ArmTargetRequest) -> Vector:
-        path, rotation = f"{asked.state.name}: {description}", asked.frame.rotation
+    def check(values: ArrayLike, request: ArmTargetRequest) -> Vector:
+        path, rotation = f"{request.state.name}: {description}", request.frame.rotation
         array = finite_numbers(path, values, 6)
         for part, key in ((array[:3], first), (array[3:], second)):
-            size, bound = math.sqrt(part.dot(part)), getattr(asked.gate, key)
+            size, bound = math.sqrt(part.dot(part)), getattr(request.gate, key)
             if size > bound * ROUNDING_FACTOR:
                 raise TargetRejected(
                     f"{path}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"

@@ -345,10 +345,10 @@ def torch_policy(
     if isinstance(module, torch.nn.Module):
         module.to(device).eval()
 
-    def policy(seen: dict[str, Any]) -> Any:
-        inputs_tensor = torch.as_tensor(np.asarray(inputs(seen), np.float32), device=device)
+    def policy(obs: dict[str, Any]) -> Any:
+        inputs_tensor = torch.as_tensor(np.asarray(inputs(obs), np.float32), device=device)
         with torch.inference_mode():
             answer = module(inputs_tensor[None])[0].float().cpu().numpy()
-        return answer if outputs is None else outputs(answer, seen)
+        return answer if outputs is None else outputs(answer, obs)
 
     return policy

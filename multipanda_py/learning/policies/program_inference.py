@@ -98,14 +98,14 @@ class ProgramInference(Inference):
                 with suppress(OSError):  # Closing fails if a part of a request is still unsent.
                     pipe.close()
 
-    def _converse(self, seen: dict[str, Any]) -> Any:
+    def _converse(self, obs: dict[str, Any]) -> Any:
         """Send an observation to the program and wait for its answer. This runs in a thread.
 
         Returns:
             Actions, or a :class:`PolicyError` if the program has ended or failed.
         """
         try:
-            serving.send(_open(self._process.stdin), seen)
+            serving.send(_open(self._process.stdin), obs)
         except (OSError, ValueError):  # The pipe was closed by the program or by this process.
             return PolicyError(f"policy: {self._end()}")
         response = self._received()

@@ -141,8 +141,8 @@ def _refuse_near(
         if arm in scene.arms and link:
             return known[arm].get(link) if arm in known else None
         obj = scene.objects[name]
-        is_elsewhere = name in scene.columns or name in scene.frames
-        return None if is_elsewhere else pin.SE3(obj.rotation, obj.position)
+        is_attached = name in scene.columns or name in scene.frames
+        return None if is_attached else pin.SE3(obj.rotation, obj.position)
 
     placed: dict[int, _Placed | None] = {}
     held = {one.object_name for one in grips}

@@ -71,7 +71,7 @@ def check_task(
     config: CellConfig,
     task: TaskFile,
     start: WorldState | None = None,
-    tell: Callable[[SubtaskCheck], None] | None = None,
+    on_subtask: Callable[[SubtaskCheck], None] | None = None,
 ) -> list[SubtaskCheck]:
     """Plan every subtask from the final state of the previous one. Nothing moves.
 
@@ -85,7 +85,7 @@ def check_task(
         task: Task to check.
         start: State of arms and objects, as returned by :func:`.look`. By default that of the cell
             file.
-        tell: Function that is called after every subtask.
+        on_subtask: Function that is called after every subtask.
 
     Raises:
         ConfigurationError: If the cell lacks an arm, object or controllet of the task.
@@ -110,8 +110,8 @@ def check_task(
         spent = time.process_time() - began
         is_checked = not words.startswith("not checked")
         result.append(SubtaskCheck(subtask.name, words, is_checked, spent))
-        if tell is not None:
-            tell(result[-1])
+        if on_subtask is not None:
+            on_subtask(result[-1])
     return result
 
 

@@ -196,15 +196,16 @@ class ResidualCorrection:
     Args:
         state: State of the arm, updated in place by the caller.
         live: Predictor of the learned residual of the arm.
-        felt: Estimator that replaces the robot's external torques before the correction, or None.
+        estimate: Estimator that replaces the robot's external torques before the correction, or
+            None.
 
     Thread: control.
     """
 
     def __init__(
-        self, state: ArmState, live: LiveResidual, felt: ExternalEstimate | None = None
+        self, state: ArmState, live: LiveResidual, estimate: ExternalEstimate | None = None
     ) -> None:
-        self._state, self._live, self._tau_ext = state, live, felt
+        self._state, self._live, self._tau_ext = state, live, estimate
         self._torques = live.residual[2 * state.n_joints :]
 
     def set_load(self, load: Load) -> None:
@@ -213,7 +214,7 @@ class ResidualCorrection:
             self._tau_ext.set_load(load)
 
     def restart(self) -> None:
-        """Restart the residual and ``felt``, for example after the arm was moved elsewhere."""
+        """Restart the residual and ``estimate``, for example after the arm was moved elsewhere."""
         self._live.reset()
         if self._tau_ext is not None:
             self._tau_ext.restart()

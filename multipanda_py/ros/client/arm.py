@@ -44,7 +44,7 @@ class RemoteArm:
         description: Description of the arm.
         stale: Maximum age of a state [s].
         merged: Subscription to ``joint_states`` of the cell, which contains the fingers.
-        said: Diagnostics of the cell, for owner and fault.
+        status: Diagnostics of the cell, for owner and fault.
 
     Attributes:
         topics: Subscriptions that must be recent for :meth:`state`.
@@ -58,10 +58,10 @@ class RemoteArm:
         description: ArmDescription,
         stale: float,
         merged: LatestMessage,
-        said: NodeStatus,
+        status: NodeStatus,
     ) -> None:
         self.name, self._description = name, description
-        self._merged, self._reported = merged, said
+        self._merged, self._reported = merged, status
         read_twist = partial(read_numbers, TwistStamped, ("linear", "angular"))
         read_wrench = partial(read_numbers, WrenchStamped, ("force", "torque"))
         self._joints, self._pose, self._twist, self._wrench = (

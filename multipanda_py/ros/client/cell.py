@@ -379,9 +379,9 @@ class RemoteStates:
         """
 
         def silent() -> list[str]:
-            untold = [arm.name for arm in self.arms.values() if arm.status.received_at < 0.0]
+            unknown = [arm.name for arm in self.arms.values() if arm.status.received_at < 0.0]
             result = [topic.name for topic in self.topics if not topic.count]
-            return [*dict.fromkeys(result), *(f"/diagnostics of {name}" for name in untold)]
+            return [*dict.fromkeys(result), *(f"/diagnostics of {name}" for name in unknown)]
 
         self._link.need(
             silent, timeout, f"no message from {self._root}/{NODE}",

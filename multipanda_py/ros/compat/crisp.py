@@ -74,13 +74,13 @@ class CrispNames:
     Args:
         own: Names of the controllet's parameters.
         joints: Names of the arm's joints, in order.
-        say: Function that receives messages about names without an effect.
+        log: Function that receives messages about names without an effect.
     """
 
     def __init__(
-        self, own: Collection[str], joints: Sequence[str], say: Callable[[str], None]
+        self, own: Collection[str], joints: Sequence[str], log: Callable[[str], None]
     ) -> None:
-        self._own, self._joints, self._log = own, joints, say
+        self._own, self._joints, self._log = own, joints, log
         self._set_values: dict[str, Any] = {}
 
     def has(self, name: str, value: Any = 0.0) -> bool:

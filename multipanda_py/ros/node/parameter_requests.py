@@ -93,7 +93,7 @@ class ParameterNode(Node):
         late: Changes that another component must accept first, or None.
         other_names: Further names of its parameters, or None.
         same_values: Values that count as equal to that of a read-only parameter, by its name.
-        says_refusals: True if rejected changes are logged, for clients that do not show the
+        logs_rejections: True if rejected changes are logged, for clients that do not show the
             reason.
     """
 
@@ -101,7 +101,7 @@ class ParameterNode(Node):
         self.late: LateParameters | None = None
         self.other_names: CrispNames | None = None
         self.same_values: dict[str, tuple[str, ...]] = {}
-        self.says_refusals = False
+        self.logs_rejections = False
         super().__init__(name, **options)
 
 
@@ -126,7 +126,7 @@ def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None
     else:
         response.result = yield from _set(node, request.parameters)
         results = [response.result]
-    if node.says_refusals:
+    if node.logs_rejections:
         reasons = [result.reason for result in results if not result.successful]
         for reason in reasons[:MAX_REASONS]:
             node.get_logger().warning(f"parameter rejected: {reason}")

@@ -102,7 +102,7 @@ def manager_node(
     """
     node = plain_node(MANAGER_NAME, main, arm)
     prefix = f"{arm}/{MANAGER_NAME}/" if arm else f"{MANAGER_NAME}/"
-    node.says_refusals = True  # The spawner and ros2 control show no reason of a rejection.
+    node.logs_rejections = True  # The spawner and ros2 control show no reason of a rejection.
     manager = ControllerManager(node, main, cell, laws, arm, prefix)
     HardwareServices(node, main, cell, [arm] if arm else cell.arms, prefix)
     _fixed(node, "update_rate", round(cell.config.cell.rate), "Rate of the control loop [Hz].")

@@ -137,7 +137,7 @@ class CompliantJoints(CommandedJoints):
         link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
         scheme: ``accurate``, or ``original`` for one explicit step of motors as in the ROS-Gazebo
             toolbox (:func:`toolbox_step`).
-        most_substeps: Maximum number of substeps per step of the world; springs that are too stiff
+        max_substeps: Maximum number of substeps per step of the world; springs that are too stiff
             for it are softened.
 
     Attributes:
@@ -160,11 +160,11 @@ class CompliantJoints(CommandedJoints):
         *,
         link_pid: LinkPid | None = None,
         scheme: str = "accurate",
-        most_substeps: int = MAX_SUBSTEPS,
+        max_substeps: int = MAX_SUBSTEPS,
     ) -> None:
         if scheme not in SCHEMES:
             raise ActuatorRejected(f"scheme: got {scheme!r:.40}, allowed {', '.join(SCHEMES)}")
-        self._max_substeps = whole_number("most_substeps", most_substeps)
+        self._max_substeps = whole_number("max_substeps", max_substeps)
         n_joints = whole_number("joints", n_joints)
         self._slow, self.scheme = QuasiStaticTerm.zero(n_joints), scheme
         super().__init__(actuators, n_joints, motors, mode, link_pid=link_pid)

@@ -183,14 +183,14 @@ def test_measures_are_those_of_the_simulation(make_cell):
         ways.append(doing.box)
         doing.cell.step(10)
     squeeze, lift = doing.book.measures()
-    assert (squeeze.name, squeeze.mode, squeeze.asked) == ("squeeze", "force", 25.0)
-    assert (lift.name, lift.mode, lift.asked) == ("lift", "hybrid", 25.0)
+    assert (squeeze.name, squeeze.mode, squeeze.requested) == ("squeeze", "force", 25.0)
+    assert (lift.name, lift.mode, lift.requested) == ("lift", "hybrid", 25.0)
     assert lift.force_rmse == pytest.approx(
         np.sqrt(np.mean((np.array(forces) - 25) ** 2)), abs=0.5
     )
     assert lift.force_peak == pytest.approx(np.max(forces), abs=1.0)
     assert squeeze.off_rmse != squeeze.off_rmse  # carried nowhere
-    assert 0.0 < lift.off_rmse <= lift.off_most < 0.01
+    assert 0.0 < lift.off_rmse <= lift.off_max < 0.01
     times, places = doing.book.series("box")
     assert places == pytest.approx(np.array(ways)[: len(places)])
     assert np.all(np.diff(times) > 0.0)

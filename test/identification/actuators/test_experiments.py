@@ -85,7 +85,7 @@ def test_learning_that_does_not_get_there_ends():
 @pytest.mark.parametrize(
     ("values", "said"),
     [({"gain": 0.0}, "gain: got 0"), ({"fading": math.nan}, "fading: got nan"),
-     ({"tolerance": -1.0}, "tolerance: got -1"), ({"most": 0}, "most: got 0")],
+     ({"tolerance": -1.0}, "tolerance: got -1"), ({"max_iterations": 0}, "max_iterations: got 0")],
 )  # fmt: skip
 def test_settings_that_teach_nothing_are_refused(values, said):
     with pytest.raises(ActuatorRejected, match=said):

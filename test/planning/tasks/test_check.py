@@ -86,7 +86,7 @@ def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
 def test_shipped_tasks_pass_the_check(file):
     task = TaskFile.from_yaml(file)
     told = []
-    found = check_task(CellConfig.from_yaml(task.cell), task, tell=told.append)
+    found = check_task(CellConfig.from_yaml(task.cell), task, on_subtask=told.append)
     assert [one.subtask for one in found] == [one.name for one in task.subtasks]
     assert told == found
     assert [one.subtask for one in found if not one.is_checked] == UNKNOWN.get(task.name, [])

@@ -110,13 +110,13 @@ def test_a_load_counts_as_a_tool_of_the_same_mass(tool):
             state.q[:], state.dq[:] = q, dq
             each.update(state)
         loaded, tooled, without = states
-        assert np.allclose(loaded.mass, tooled.mass, rtol=0.0, atol=1e-9)
+        assert np.allclose(loaded.mass_matrix, tooled.mass_matrix, rtol=0.0, atol=1e-9)
         assert np.allclose(loaded.coriolis, tooled.coriolis, rtol=0.0, atol=1e-9)
-        assert np.abs(loaded.mass - without.mass).max() > 0.05
+        assert np.abs(loaded.mass_matrix - without.mass_matrix).max() > 0.05
         assert np.abs(loaded.coriolis - without.coriolis).max() > 1e-3
     model.set_load(NO_LOAD)
     model.update(states[0])
-    assert np.allclose(states[0].mass, states[2].mass, rtol=0.0, atol=1e-15)
+    assert np.allclose(states[0].mass_matrix, states[2].mass_matrix, rtol=0.0, atol=1e-15)
 
 
 def _states(count):

@@ -172,7 +172,7 @@ def test_a_step_longer_than_half_a_period_is_complained_of():
 
 def test_a_stiffness_that_the_substeps_cannot_hold_is_softened_and_said():
     """It was integrated to infinity."""
-    robot = pendulum(Awas2, most_substeps=1, gravity=0.0)
+    robot = pendulum(Awas2, max_substeps=1, gravity=0.0)
     robot.joints.command("stiffness_preset", 0.04)
     robot.joints.command("equilibrium_position", 0.2)
     with pytest.warns(RuntimeWarning, match=r"\b3\d\d\d Nm/rad .*\b0\.[67]\d"):
@@ -259,10 +259,10 @@ def test_a_step_that_is_none_and_other_integrators_are_refused():
         ([(Sea, [0, 2])], {}, r"joints:.*\b2\b.*\b0\b.*\b1\b"),
         ([(Sea, [0, 1])], {"scheme": "rk4"}, "scheme:.*'rk4'.*accurate, original"),
         ([(Sea, [0, 1])], {"mode": [3]}, r"mode:.*1 modes.*\b2\b"),
-        ([(Sea, [0, 1])], {"most_substeps": 0}, r"most_substeps:.*\b0\b"),
-        ([(Sea, [0, 1])], {"most_substeps": "9"}, r"most_substeps:.*'9'.*\b1\b"),
-        ([(Sea, [0, 1])], {"most_substeps": 1.5}, "most_substeps:.*1.5"),
-        ([(Sea, [0, 1])], {"most_substeps": None}, "most_substeps:.*None"),
+        ([(Sea, [0, 1])], {"max_substeps": 0}, r"max_substeps:.*\b0\b"),
+        ([(Sea, [0, 1])], {"max_substeps": "9"}, r"max_substeps:.*'9'.*\b1\b"),
+        ([(Sea, [0, 1])], {"max_substeps": 1.5}, "max_substeps:.*1.5"),
+        ([(Sea, [0, 1])], {"max_substeps": None}, "max_substeps:.*None"),
         ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors:.*1 joints"),
     ],
 )

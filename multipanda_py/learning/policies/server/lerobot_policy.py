@@ -41,12 +41,12 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
         preprocessor_overrides={"device_processor": {"device": device}},
     )  # fmt: skip
 
-    def answer(seen: dict[str, Any]) -> Any:
-        if bool(seen.pop(EPISODE_START_KEY)):
+    def answer(obs: dict[str, Any]) -> Any:
+        if bool(obs.pop(EPISODE_START_KEY)):
             model.reset()
         batch: dict[str, Any] = {"task": [task]}
         for key in config.input_features:
-            array = torch.from_numpy(np.ascontiguousarray(seen[key]))
+            array = torch.from_numpy(np.ascontiguousarray(obs[key]))
             if key.startswith(IMAGE_PREFIX):
                 array = array.permute(2, 0, 1).float() / 255.0
             batch[key] = array[None].float()

@@ -95,7 +95,7 @@ def main() -> None:
             obs = receive(questions)
         except EOFError:
             return
-        send(answers, _answer(lambda seen=obs: made[0](seen)))  # type: ignore[misc]
+        send(answers, _answer(lambda obs=obs: made[0](obs)))  # type: ignore[misc]
 
 
 if __name__ == "__main__":
