@@ -97,7 +97,9 @@ def learn(
         if not 0.0 < value < math.inf:
             raise ActuatorRejected(f"learning: {name}: got {value!r:.40}, allowed more than 0")
     if max_iterations < 1:
-        raise ActuatorRejected(f"learning: max_iterations: got {max_iterations}, allowed 1 or more")
+        raise ActuatorRejected(
+            f"learning: max_iterations: got {max_iterations}, allowed 1 or more"
+        )
     references = np.array(desired_path, dtype=np.float64)
     errors, norms, runs = [], [], []
     for n in range(1, max_iterations + 2):
