@@ -25,7 +25,7 @@ from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.ros.client.arm import RemoteArm
 from multipanda_py.ros.client.node_link import LatestMessage, NodeLink
-from multipanda_py.ros.node.conversions import write_pose
+from multipanda_py.ros.node.conversions import write_pose, write_wrench
 from multipanda_py.ros.node.heartbeat_monitor import HEARTBEAT_QOS, HEARTBEAT_TOPIC, LEASE_DURATION
 from multipanda_py.ros.node.qos import STATE_QOS
 from multipanda_py.state import ArmSnapshot
@@ -316,9 +316,7 @@ class RemoteTargets:
                 message.name = list(self._names.descriptions[arm].joint_names)
                 message.position = values.tolist()
             else:
-                force, torque = message.wrench.force, message.wrench.torque
-                force.x, force.y, force.z = values[:3].tolist()
-                torque.x, torque.y, torque.z = values[3:].tolist()
+                write_wrench(message.wrench, values.tolist())
             self._publishers[arm, name].publish(message)
 
     def _stamped(self, arm: str, name: str) -> Any:

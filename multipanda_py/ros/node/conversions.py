@@ -74,6 +74,12 @@ def write_pose(message: Any, pose: Pose) -> None:
     orientation.x, orientation.y, orientation.z, orientation.w = pose.quaternion_xyzw.tolist()
 
 
+def write_wrench(message: Any, wrench: Sequence[float]) -> None:
+    """Write force and torque, (6,) [N, Nm], into a geometry_msgs/Wrench."""
+    force, torque = message.force, message.torque
+    force.x, force.y, force.z, torque.x, torque.y, torque.z = wrench
+
+
 def pose_in_world(frame: str, pose: Any) -> Pose:
     """Return the pose of a message.
 

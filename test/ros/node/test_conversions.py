@@ -192,3 +192,10 @@ def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
     monkeypatch.setattr(conversions, "ORDERS", {})
     assert [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)] == before
     assert before[1].numbers == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_wrench_was_written_in_another_order_than_it_is_read():
+    message, wrench = WrenchStamped(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    conversions.write_wrench(message.wrench, wrench)
+    found = read_numbers(WrenchStamped, ("force", "torque"), serialize_message(message))
+    assert found.numbers == wrench
