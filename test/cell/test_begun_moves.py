@@ -92,6 +92,17 @@ def test_a_motion_had_ended_before_it_began_as_the_one_before_it_was_done(cell):
     assert cell.is_finished(second)  # seen at its goal: what comes later is another matter
 
 
+def test_a_motion_had_ended_in_the_last_cycles_before_it_began(cell):
+    first = plan_of(cell, "left", by=0.05)
+    ends = cell.start_motion(first)
+    cell.wait(lambda: cell.time > ends and cell.is_finished(first), 10.0)
+    second = plan_of(cell, "left", by=-0.05)
+    cell.start_motion(second)
+    for _ in range(60):
+        assert not cell.is_finished(second)
+        cell.step(1)
+
+
 def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cell):
     first, never = plan_of(cell, "left"), plan_of(cell, "left")
     ends = cell.start_motion(first)

@@ -328,3 +328,14 @@ def test_real_things_do_not_come_and_go(make_cell):
     assert cell.objects() == {}
     with pytest.raises(SimulationRejected, match=r"arms\.arm\.backend: mock\b"):
         cell.spawn("brick")
+
+
+def test_a_request_waited_for_ever_once_a_newer_one_was_answered(make_cell):
+    cell = cell_with(make_cell, {"brick": BRICK})
+    first = cell.request_spawn("brick")
+    cell.step(1)
+    second = cell.request_delete("brick")
+    cell.step(1)
+    with pytest.raises(SimulationRejected, match=r"^brick\b"):
+        cell.scene_change_done(first)
+    assert cell.scene_change_done(second)

@@ -10,6 +10,7 @@ from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import LoopError, SimulationRejected, TargetRejected, UnknownName
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.shared_memory import SharedFlag
 
 pytestmark = pytest.mark.inline
 
@@ -51,6 +52,14 @@ def test_steps_are_as_many_cycles_as_asked_for(paused):
         step(paused, cycles)
     assert paused.world.cycles == count + 8
     assert float(paused.latest_record()["time"]) - time == pytest.approx(8 / 500.0, abs=1e-9)
+
+
+def test_steps_counted_from_a_cycle_that_the_loop_had_passed_before_it_paused(paused):
+    """More cycles than expected may run until the loop reads a request for a pause."""
+    step(paused, 5)
+    cycles = paused.world.cycles
+    paused.debug.mailbox.words[SharedFlag.LAST_ROW] -= 3
+    assert paused.world.request_steps(7) == cycles + 7
 
 
 def test_a_paused_world_says_so_and_goes_on(paused):

@@ -82,3 +82,12 @@ def test_a_law_that_uses_the_posture_itself_takes_it_without_the_feature(make_ce
     q = cell.state("left").q + 0.1
     cell.set_target("left", q=q)
     np.testing.assert_allclose(record_of(cell)[:7], q)
+
+
+def test_a_target_during_a_switch_was_written_for_an_inactive_controllet(make_cell):
+    """The loop sets one flag of activity after another, so there is a time without any."""
+    cell = one_arm(make_cell, "joint_impedance")
+    flags = cell.debug.mailbox.active
+    for index in range(len(flags)):
+        flags[index] = 0
+    refused(cell, "^left/hold ", q=cell.state("left").q)

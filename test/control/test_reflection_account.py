@@ -79,3 +79,14 @@ def test_leader_gains_nothing_over_time():
             got += share * float(wrench @ twist) * PERIOD
         # SOFTEST of what is stored may be given back at once, on top of what is lent
         assert got < (1.0 + PassivityObserver.MAX_CREDIT) * most
+
+
+def test_a_leader_that_had_yielded_far_pressed_against_half_of_the_force_for_a_metre():
+    """The debt is at most the energy of the wall at 10 N, which 12.5 mm of pressing repay."""
+    account, wrench = PassivityObserver(), np.array([10.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    account.set_stiffness(STIFF, 20.0)
+    for speed, cycles in ((0.5, 2000), (-0.5, 27)):
+        twist = np.array([speed, 0.0, 0.0, 0.0, 0.0, 0.0])
+        for _ in range(cycles):
+            scale = account.update(10.0, 0.0, wrench, twist, 0.0, PERIOD)
+    assert scale == pytest.approx(1.0)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from held_box import BOTH, HeldBox
 
 from multipanda_py.pose import Pose
+from multipanda_py.realtime.contact_forces import CYCLES_BETWEEN_CHECKS, RequestedForces
 from multipanda_py.realtime.events import Event
 
 pytestmark = pytest.mark.inline
@@ -228,3 +231,19 @@ def test_a_request_outlived_a_fault_in_which_the_torque_was_interrupted(make_cel
     assert " of 50.0 N" in switch(box, "pair").message
     box.cell.step(1000)
     assert pressed(box) < before + 2.0
+
+
+@pytest.mark.parametrize(("measured", "expected"), [(4.2, []), (3.8, [Event.FORCE_MISSING])])
+def test_less_than_a_newton_short_of_a_small_force_was_reported(measured, expected):
+    """4.2 of 5 N are less than the fraction above which a larger force counts as reached."""
+    request, found = np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), []
+    state = SimpleNamespace(name="arm", wrench_ext_in_base=-request * measured / 5.0)
+    spec = SimpleNamespace(arms=[0], controllet_class=SimpleNamespace(min_arms=1))
+    instance = SimpleNamespace(
+        spec=spec, active=True, defines_force=True, requested_force=lambda slot: request
+    )
+    arm = SimpleNamespace(index=0, slot=0, owner=instance, state=state)
+    forces = RequestedForces([arm], lambda event, *_: found.append(event), 1e-3)
+    for cycle in range(0, 2000, CYCLES_BETWEEN_CHECKS):
+        forces.compare([instance], cycle * 1_000_000)
+    assert found == expected

@@ -168,6 +168,18 @@ def test_the_fingers_move_at_the_commanded_speed(make_cell, speed):
     assert not gripper.state().is_moving
 
 
+def test_a_slow_grasp_with_much_force_started_at_twice_its_speed(make_cell):
+    """Fingers at rest before a motion were taken for fingers that an object blocks."""
+    cell = make_cell(arms={"arm": {}})
+    gripper = cell.gripper("arm")
+    gripper.grasp(0.02, 0.02, 70.0)
+    widths = []
+    for _ in range(60):
+        cell.step(1)
+        widths.append(gripper.state().width)
+    assert -np.diff(widths).min() / 1e-3 == pytest.approx(0.02, rel=0.02)
+
+
 def test_stop_stops_and_the_motion_says_so(make_cell):
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")

@@ -62,6 +62,7 @@ def test_a_rising_goal_is_not_led_by_the_filter():
         (100.0, 0.03, 0.03, 1.0),
         (50.0, 0.03, 0.25 * 50.0 / math.sqrt(1e5 * MASS), 0.0),  # as hard contacts stand it
         (10.0, 0.03, 0.01, 0.0),
+        (2.0, 0.01, 0.0025, 0.0),  # slower, as an impact is large compared with this goal
     ],
 )
 def test_contact_is_looked_for_with_bounded_speed(goal, asked, speed, friction):

@@ -32,6 +32,20 @@ print(*loop.lines(), loop.has_lines(), loop.ended(), flush=True)
 while not loop.ended():
     loop.has_lines()
 """
+LATE = """
+import os
+from multipanda_py.hardware.driver.driver_side import DriverSide
+from multipanda_py.hardware.driver.memory import DriverMemory, DriverWord
+
+memory = DriverMemory(7)
+loop = DriverSide(memory, os.eventfd(0), os.eventfd(0))
+loop.words[DriverWord.ENABLED] = 1
+for age in range(5):
+    loop.start_motion()
+    number = [loop.publish(*[0.0] * 31) for _ in range(5)][-1]
+    memory.torque.write(number - age, *[80.0] * 7)
+    print(loop.wait(number, 0) == (80.0,) * 7)
+"""
 CPUS = sorted(os.sched_getaffinity(0))
 
 
@@ -77,3 +91,9 @@ def test_what_is_said_meanwhile_is_heard_and_so_is_the_end(driver):
     assert process.stdout.readline() == "settings False False\n"
     process.stdin.close()
     assert process.wait(60.0) == 0
+
+
+def test_a_late_command_was_executed_at_any_age_or_at_none():
+    """Without one for the newest state, commands for the two states before it are executed."""
+    result = subprocess.run([sys.executable, "-c", LATE], capture_output=True, check=True)
+    assert result.stdout.split() == [b"True", b"True", b"True", b"False", b"False"]

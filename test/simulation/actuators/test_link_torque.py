@@ -20,10 +20,11 @@ PULL = np.repeat([150.0, 30.0], [4, 3]) * np.sign(FAR)
 MODES = ["motor_torque", "motor_pid", "equilibrium_pid"]
 
 
-def commanded(make_cell, mode, **params):
+def commanded(make_cell, mode, motors=None, **params):
     own = springs("equilibrium_pid")
-    for group in own.values():
+    for name, group in own.items():
         group["params"] |= params
+        group["motor"] |= (motors or {}).get(name, {})
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
     cell = make_cell({"left": {"actuators": own, "gripper": False}}, laws, [LAW])
     cell.step(5)
@@ -106,3 +107,15 @@ def test_motors_that_are_kept_back_are_said_once(make_cell):
     said = [event.text for event in cell.events() if event.event is Event.NOTICE]
     assert any(re.search(r"\bleft: left_fr3_joint7: motors .*\b12 Nm", text) for text in said)
     assert len({*said}) == len(said)
+
+
+def test_motors_at_their_own_limit_were_reported_as_limited_for_the_links(make_cell):
+    """Motors of 6 Nm cannot overload joints that bear 12 Nm, however far their references are."""
+    cell = commanded(make_cell, "equilibrium_pid", {"wrist": {"max_torque": 6.0}})
+    joints = drive_of(cell).joints
+    step = np.where(np.arange(7) < 4, 0.0, FAR)
+    cell.command_actuators(
+        "left", equilibrium_position=joints.commanded("equilibrium_position") + step
+    )
+    cell.step(200)
+    assert [event.text for event in cell.events()] == []
