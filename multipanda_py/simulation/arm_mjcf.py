@@ -220,7 +220,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(joint, axis=np.array(arm.robot.joints[i].axis), armature=float(arm.robot.armature[i]))
     if not limits.endless[i]:
         put(joint, limited=True, range=np.array([limits.lower[i], limits.upper[i]]))
-    # In MuJoCo 4 the damping is a polynomial, in earlier versions a number.
+    # In MuJoCo 4 the damping is a polynomial, in earlier versions a number. Writing to the first
+    # element works in both.
     damping = np.zeros_like(joint.damping)
     damping.flat[0] = arm.joint_damping[i]
     put(joint, damping=damping if damping.ndim else float(damping))
@@ -318,7 +319,8 @@ def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
     stiffness = min(BELT_STIFFNESS, mass / spec.option.timestep**2)
     damping = BELT_DAMPING_RATIO * np.sqrt(2.0 * stiffness * mass)
     for name, value in (("stiffness", stiffness), ("damping", damping)):
-        # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number.
+        # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number. Writing to the
+        # first element works in both.
         numbers = np.zeros_like(getattr(belt, name))
         numbers.flat[0] = value
         put(belt, **{name: numbers if numbers.ndim else float(numbers)})

@@ -431,7 +431,7 @@ class Mujoco(Backend[FrankaSettings]):
         """Return the arm that an object would penetrate at a pose, and the depth [m], or None.
 
         Args:
-            record: Object and pose as in :meth:`place`.
+            record: Object and pose as in :meth:`set_object_pose`.
         """
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
@@ -440,7 +440,7 @@ class Mujoco(Backend[FrankaSettings]):
         """Add an absent object to the scene.
 
         Args:
-            record: Object, pose and twist as in :meth:`place`.
+            record: Object, pose and twist as in :meth:`set_object_pose`.
 
         Returns:
             None, or the body that is at this pose already and the depth of penetration [m]; the

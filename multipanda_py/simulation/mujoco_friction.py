@@ -47,11 +47,13 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     .. math::
         f_n \propto \| \mu \circ (a_t + b\, v_t) \| - (a_n - a_n^*), \qquad b = 2 / (d\, T_c) .
 
-    A slip :math:`v_t` therefore acts like an approach at :math:`\mu v_t`. A body of mass m that is
-    pressed with a force F and slides faster than :math:`F / (m \mu b)` is lifted off and bounces.
-    For 10 N, 4 kg, :math:`\mu = 0.3` and a contact time :math:`T_c` of 4 ms this begins at 15
-    mm/s. Coulomb friction has no such coupling. The coupling term is therefore subtracted from the
-    normal reference acceleration,
+    Here :math:`\mu` is the friction coefficient, d the impedance and :math:`T_c` the time constant
+    of the contact. :math:`a_t` and :math:`a_n` are tangential and normal acceleration; a star
+    marks MuJoCo's reference acceleration. A slip :math:`v_t` therefore acts like an approach at
+    :math:`\mu v_t`. A body of mass m that is pressed with a force F and slides faster than
+    :math:`F / (m \mu b)` is lifted off and bounces. For 10 N, 4 kg, :math:`\mu = 0.3` and a
+    :math:`T_c` of 4 ms this begins at 15 mm/s. Coulomb friction has no such coupling. The coupling
+    term is therefore subtracted from the normal reference acceleration,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 
@@ -60,8 +62,8 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
 
     **Sticking.** MuJoCo's friction uses :math:`J \ddot q = a_t^* = -b\, v_t` and neglects
     :math:`\dot J \dot q`. On a curved path, a grasped object therefore creeps with
-    :math:`\dot J \dot q / b`. Between two grippers that move at 0.16 m/s with a contact time of
-    20 ms, this is 0.13 mm/s. Here the slip of a sticking contact ends within one time step h,
+    :math:`\dot J \dot q / b`. Between two grippers that move at 0.16 m/s with a :math:`T_c` of 20
+    ms, this is 0.13 mm/s. Here the slip of a sticking contact ends within one time step h,
 
     .. math:: a_t^* = -v_t / h ,
 

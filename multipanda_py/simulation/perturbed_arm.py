@@ -82,10 +82,11 @@ class Perturbation(DrivetrainStage):
         T \dot\tau_m = \tau - \tau_m, \qquad
         \tau_{joint} = \tau_m + \tau_{bias} + J_c^T m g .
 
-    Here T is the lag and :math:`\tau_m` the motor torque. m is the mass of the payload,
-    :math:`J_c` the Jacobian of its centre of mass and g the gravity vector. The bias is an error
-    of the motors. It appears in measured and in external torques, as for a robot that estimates
-    from its commanded torque. :class:`.SensorNoise` contains errors of torque sensors.
+    Here :math:`\tau` is the commanded torque, T the lag and :math:`\tau_m` the motor torque. m is
+    the mass of the payload, :math:`J_c` the Jacobian of its centre of mass and g the gravity
+    vector. The bias is an error of the motors. It appears in measured and in external torques, as
+    for a robot that estimates from its commanded torque. :class:`.SensorNoise` contains errors of
+    torque sensors.
 
     Args:
         settings: Perturbation of the arm.
@@ -164,10 +165,12 @@ class ModelError(DrivetrainStage):
         T \dot e + e = \hat h(q, \dot q, \ddot q) - h(q, \dot q, \ddot q), \qquad
         \hat\tau_{ext} = \tau_{ext} + e .
 
-    Here h is the inverse dynamics and g the gravity torque of the simulated arm. A hat marks
-    those of the described arm, T is the filter time of the estimate, and e its error. This stage
-    changes the torque only if the robot compensates gravity. Otherwise the loop, or the springs of
-    a compliant arm, exert :math:`\hat g` already.
+    Here :math:`\tau` is the torque before this stage and :math:`\tau_{joint}` after it. h is the
+    inverse dynamics of the simulated arm and g its gravity torque; :math:`\hat h` and
+    :math:`\hat g` are those of the described arm. :math:`\tau_{ext}` is the external torque
+    without model error, and :math:`\hat\tau_{ext}` the estimate with it. T is the filter time of
+    the estimate, and e its error. This stage changes the torque only if the robot compensates
+    gravity. Otherwise the loop, or the springs of a compliant arm, exert :math:`\hat g` already.
 
     Args:
         model: MuJoCo model.

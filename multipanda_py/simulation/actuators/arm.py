@@ -115,9 +115,9 @@ class CompliantArm(DrivetrainStage):
         self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
-        """Command the springs of compliant joints to exert ``tau``, (n,) [Nm], and the weight.
+        """Let the springs of compliant joints exert ``tau``, (n,) [Nm], and carry the weight.
 
-        The result is in :attr:`desired_torque`. ``tau`` becomes zero at these joints.
+        The sum is stored in :attr:`desired_torque`. ``tau`` becomes zero at these joints.
         """
         tau[:] = self._with_weight(tau)
         self.desired_torque = tau[self.elastic]

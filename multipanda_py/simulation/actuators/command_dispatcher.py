@@ -40,8 +40,8 @@ class ActuatorCommandDispatcher:
         direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
             like that of a controllet.
         refused: Reason of each rejected command, by joint index; the reader clears it.
-        stopped: Motors that new commands move beyond a stop: joint and motor, then position and
-            both stops. The reader clears it.
+        stopped: Commanded position, lower and upper stop, by joint and motor, of motors whose new
+            command is beyond a stop. The reader clears it.
 
     Thread: control.
     """

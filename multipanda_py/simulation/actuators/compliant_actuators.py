@@ -147,7 +147,7 @@ class Bavs(Actuator[BavsParams]):
 
     Params = BavsParams
     is_antagonistic = True
-    # Only the products k a and k b can be identified, so k stays as it is.
+    # Motions determine only the products k a and k b, so a and b are identified for a fixed k.
     identified = ("a", "b", "exponent")
     source = (
         "Petit, Friedl, Höppner and Grebenstein, Analysis and synthesis of the bidirectional "
@@ -249,8 +249,8 @@ class Awas2(Actuator[Awas2Params]):
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         rise = self._lever / left / left
-        # Values are rarely clipped. Comparing their bytes is faster than always computing the
-        # terms that only clipped values have.
+        # Pivots are rarely beyond a stop. Comparing bytes is faster than always computing the
+        # terms that are needed only there.
         if s.tobytes() != theta_2.tobytes():
             # At a stop, the pivot rests on the stop, so its motor carries no force.
             rise = rise * (s == theta_2)

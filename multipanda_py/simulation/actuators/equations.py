@@ -226,9 +226,9 @@ class Equations:
         """Set inertia, damping and accelerations of the links for a step of the world.
 
         Args:
-            compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
+            compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
-            rest: Accelerations of links by all other forces, (n,) [rad/s^2].
+            rest: Accelerations of links without springs and link controllers, (n,) [rad/s^2].
             spring_scale: Factor on spring torques.
             damper_scale: Factor on torques of link controllers.
         """
@@ -244,7 +244,7 @@ class Equations:
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Copy the rows for the torques on links to the matrix A."""
+        """Update the rows of A for the torques on links from springs, dampers and controllers."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:

@@ -235,12 +235,12 @@ class QuasiStaticTerm:
         """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities at the beginning of the step, after the correction of the last step's
-                second kick (see :class:`.CompliantJoints`), (n,) [rad/s].
+            dq: Velocities at the beginning of the step, (n,) [rad/s]. They contain the correction
+                of the last step that :class:`.CompliantJoints` describes.
             expected: Velocities that the last step would have reached without this correction,
                 contacts and friction, (n,) [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints with kicks, 0 for joints without, (n,).
+            inner: 1 for joints that springs or controllers move in substeps, 0 for others, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
@@ -304,8 +304,9 @@ def choose_substeps(
     .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
     The reason is that no eigenvalue of :math:`C\, \mathrm{diag}(\sigma)` exceeds its maximum row
-    sum. Motors add no more than their own frequency. A motor that moves a pivot s by a force F has
-    its own stiffness and a mixed one. With its mass m, the bound is as follows.
+    sum. Motors add no more than their own frequency. A motor of mass m that moves a pivot s with
+    the force F adds two stiffnesses: of F by s, and of the link torque :math:`\tau` by s. The
+    bound is then as follows.
 
     .. math::
         \omega^2 \le \max\left(\omega^2, \max_j \frac{1}{m_j}

@@ -81,9 +81,9 @@ class SpringEffect(NamedTuple):
 
         Without contacts and friction it is :attr:`shift`. Let :math:`\Delta` be the velocity
         change by contacts and friction. A constant force with this effect changes the correction
-        by :math:`-\tfrac h2 \Delta`. This change is applied only where it reduces the correction.
-        It does not move links that friction or a contact holds. After an impact, the world's own
-        step determines the position.
+        by :math:`-\tfrac h2 \Delta`, where h is the length of the step. This change is applied
+        only where it reduces the correction. Links that friction or a contact holds therefore do
+        not move. After an impact, the world's own step determines the position.
 
         Args:
             dq: Joint velocities after the world's step, (n,) [rad/s].
@@ -205,12 +205,12 @@ class CompliantJoints(CommandedJoints):
         Args:
             q: Joint angles at the beginning, (n,) [rad].
             dq: Joint velocities at the beginning, (n,) [rad/s].
-            rest_acceleration: Accelerations by everything but springs, damping of joints
-                included, (n,) [rad/s^2].
-            compliance: Rows and columns of the inverse mass matrix, (n, n) [1/(kg m^2)].
+            rest_acceleration: Accelerations without those by springs, (n,) [rad/s^2]. Joint
+                damping is included.
+            compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             duration: Step length h [s].
-            damping: Damping of the joints, which the world's own step applies at its final
-                velocity, (n,) [Nm s/rad].
+            damping: Damping of the joints, (n,) [Nm s/rad]. The world applies it implicitly, at
+                the velocity at the end of its step. None for zero.
 
         Returns:
             Effect on the joints, in arrays that the next call overwrites.
@@ -292,7 +292,8 @@ class CompliantJoints(CommandedJoints):
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
-        # The original scheme applies all accelerations in the world's step, so it has no kicks.
+        # The original scheme applies all accelerations in the world's step, so the caller has no
+        # velocities to correct.
         if self.scheme == "original":
             self.is_substepped = np.zeros(self.n_joints)
 

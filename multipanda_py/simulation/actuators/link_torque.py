@@ -50,7 +50,8 @@ class MotorLimiter:
         - 2 \omega (\dot\theta - \dot q)\right) .
 
     Here J is the motor inertia and :math:`\omega` the bandwidth. A damper d in parallel to the
-    spring also loads the link. Motor torques are then also limited to
+    spring also loads the link. Motor torques are then also limited with the current spring torque
+    :math:`\tau` on the link:
     :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. For a motor
     with a position controller, the reference is chosen such that the controller outputs the
     limited torque.
@@ -231,8 +232,8 @@ class LinkTorque:
     :math:`\theta^*`. It uses the link angle half a cycle T ahead, because motors hold their
     reference while the link moves. The second equation gives the reference r of motors with
     inertia, whose PID controllers take no velocity reference: r compensates the load
-    :math:`\tau_{motor}` and the damping. The remaining lag is that of the motor inertia,
-    :math:`J / (D + D_{pid})`.
+    :math:`\tau_{motor}` and the damping. P, D and :math:`D_{pid}` are the gains of
+    :class:`.Motors`. The remaining lag is that of the motor inertia, :math:`J / (D + D_{pid})`.
 
     Args:
         joints: Compliant joints, m of them; their modes are set.

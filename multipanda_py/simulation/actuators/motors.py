@@ -28,9 +28,9 @@ class Motors:
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
     Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. Values are on the joint side of the gear. The defaults are those of the ROS-Gazebo
-    toolbox. For joints with one motor, the second row is ignored. The units of a second motor that
-    moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
+    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. The defaults
+    are those of the ROS-Gazebo toolbox. For joints with one motor, the second row is ignored. The
+    units of a second motor that moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
 
     Attributes:
         inertia: Inertia J [kg m^2].
@@ -43,7 +43,7 @@ class Motors:
         friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
         p: Proportional gain P [Nm/rad].
         i: Integral gain I [Nm/(rad s)]; its part of the torque is limited to ``max_torque``.
-        d: Derivative gain [Nm s/rad].
+        d: Derivative gain :math:`D_{pid}` [Nm s/rad].
     """
 
     inertia: Matrix

@@ -220,9 +220,9 @@ class CompliantWorld:
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
             # A kick is half of a step's velocity change by all accelerations but those of springs,
             # at both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping
-            # itself, so kicks exclude it. The kick at the end of the last step used the
-            # acceleration at its start. It is corrected now, when the acceleration at its end is
-            # known.
+            # itself, so damping is removed from the kicks. The second kick of the last step used
+            # the acceleration at the start of that step. The one at its end is known only now, so
+            # the velocity is corrected here.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.is_substepped * (kicks - self._kicks)
@@ -271,7 +271,7 @@ MAX_STEPS = 8
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
-    r"""Return the number of MuJoCo steps per cycle, and a warning per arm beyond ``MAX_STEPS``.
+    r"""Return the MuJoCo steps per cycle, and a warning per arm that needs more than MAX_STEPS.
 
     The squared angular frequency :math:`\omega^2` of an arm does not exceed the maximum of
     :math:`|C| \sigma`. Here C is the inverse inertia of the links at the start, and

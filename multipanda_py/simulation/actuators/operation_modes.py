@@ -209,7 +209,8 @@ class CommandedJoints(Readings):
         """Override motor references and torques until the next command, without checks.
 
         Args:
-            aims: Limited references of both motors, (2, n) [rad or m]; :attr:`aims` for no limit.
+            aims: Limited references of both motors, (2, n) [rad or m]; :attr:`references` for no
+                limit.
             torques: Limited torques of both motors, (2, n) [Nm or N]; used in mode
                 ``motor_torque``.
         """
@@ -221,8 +222,8 @@ class CommandedJoints(Readings):
         """Have springs exert the torques on links that an effort controllet commands.
 
         The springs are inverted at the current joint angles: each motor gets the reference at
-        which its spring exerts the torque. It is set by the commands of the joint's mode. For PID
-        controllers the reference includes the offset by the motor's load. Torques that springs
+        which its spring exerts the torque. The reference is set by the commands of the joint's
+        mode. For PID controllers it includes the offset by the motor's load. Torques that springs
         cannot exert are limited and counted in ``n_limited``.
 
         Args:

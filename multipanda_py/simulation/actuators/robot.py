@@ -167,8 +167,9 @@ class CompliantRobot:
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
         # A kick is half of a step's velocity change by all accelerations but those of springs, at
         # both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping itself, so
-        # kicks exclude it. The kick at the end of the last step used the acceleration at its
-        # start. It is corrected now, when the acceleration at its end is known.
+        # damping is removed from the kicks. The second kick of the last step used the acceleration
+        # at the start of that step. The one at its end is known only now, so the velocity is
+        # corrected here.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:

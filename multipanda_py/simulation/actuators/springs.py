@@ -160,7 +160,7 @@ class JointSprings:
         return references
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
-        """Return the maximum torque that joints can receive in both directions, (n,) [Nm].
+        """Return the maximum torque that springs can exert in both directions, (n,) [Nm].
 
         Args:
             preset: Stiffness presets, (n,).

@@ -87,7 +87,8 @@ def add_rotors(
             ("stiffness", settings.stiffness[joint]),
             ("damping", settings.damping[joint]),
         ):
-            # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number.
+            # In MuJoCo 4 the attribute is a polynomial, in earlier versions a number. Writing to
+            # the first element works in both.
             numbers = np.zeros_like(getattr(spring, key))
             numbers.flat[0] = value
             put(spring, **{key: numbers if numbers.ndim else float(numbers)})

@@ -155,7 +155,7 @@ class Trend:
             self._since += periods
 
     def fault(self, speed: Vector) -> str | None:
-        """Return the name of the error that the newest command causes, without prefix, or None.
+        """Return the error that the newest command causes, without its prefix, or None.
 
         Args:
             speed: Maximum velocity, (n,) [1/s]; after lost commands a higher one applies.
@@ -197,9 +197,10 @@ class CartesianReference:
 
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
-    Here :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is the period. After
-    lost commands the reference may be at a distance. The error term removes it without a jump of
-    the joints.
+    Here J is the Jacobian, :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is
+    the period. :math:`\ominus` is the displacement from the second pose to the first. After lost
+    commands the reference may be at a distance. The error term removes it without a jump of the
+    joints.
 
     Args:
         physics: Arm with its kinematics.

@@ -139,7 +139,7 @@ class GripperServer:
                 return
 
     def _move(self, stop: float) -> None:
-        """Move the fingers for one period; go on to the next target or end when they stop.
+        """Move the fingers for one period; when they stop, start the next target or end.
 
         Args:
             stop: Target width, at which the fingers stop unless an object blocks them before [m].

@@ -63,8 +63,8 @@ class Motion:
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
         self.started = False
         self.tau = np.zeros(7)
-        # A motion starts at the position that the robot holds, because the arm may not be at rest
-        # there yet.
+        # A motion starts at the position that the robot holds, not at the measured one: the arm
+        # may still be moving to the former.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_JOINT_BOUNDS)
         self._first_losses = 0

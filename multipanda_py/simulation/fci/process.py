@@ -178,8 +178,8 @@ class Server:
         Raises:
             BackendError: If a port is in use.
         """
-        # Cycles last 1 ms. The timeout of select has a resolution of 1 us, that of epoll only 1
-        # ms.
+        # The timeout of select has a resolution of 1 us. That of epoll has only 1 ms, too coarse
+        # for cycles of 1 ms.
         self._selector = selectors.SelectSelector()
         self._together = together
         self.control_units: list[ControlUnit] = []
@@ -287,7 +287,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()
-    # A test that uses libfranka has a real-time priority, which this process has inherited.
+    # A test that uses libfranka has a real-time priority, which this process has inherited and
+    # must not keep.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     # Ctrl-C reaches the owner, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

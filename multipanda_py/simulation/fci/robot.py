@@ -180,8 +180,8 @@ _REST_TOLERANCE = 1e-5  # Error [rad] and speed [rad/s] below which the brakes h
 class FciRobot:
     r"""Simulated robot without sockets and clocks; :meth:`cycle` advances it by 1 ms.
 
-    In torque control the motors exert :math:`\tau = \tau_{J,d}`, with gravity compensated. All
-    other modes use a critically damped joint impedance controller,
+    In torque control the motors exert the commanded torque, :math:`\tau = \tau_{J,d}`, with
+    gravity compensated. All other modes use a critically damped joint impedance controller,
     :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. Brakes hold an arm at rest until a push
     acts on it.
 

@@ -167,7 +167,7 @@ class RobotWorld:
         self._moving |= 1 << arm_index
 
     def ends(self, arm_index: int) -> None:
-        """Record that a robot has stopped."""
+        """Record that a robot has ended its motion."""
         self._moving &= ~(1 << arm_index)
 
     def put_back(self) -> bool:
@@ -310,7 +310,7 @@ class Physics:
         self.world.begins(self._arm_index)
 
     def ends(self) -> None:
-        """Report to the scene that the robot has stopped."""
+        """Report to the scene that the robot has ended its motion."""
         self.world.ends(self._arm_index)
 
     def set_load(self, load: Load) -> None:
