@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ActuatorRejected
 
 COMMAND_ALIASES = {"torque_m1_command": "motor_1_command", "torque_m2_command": "motor_2_command"}
-"""Alternative names of commands: names in the toolbox's code, mapped to those in its paper."""
+"""Alternative names of commands: those in the code of the ROS-Gazebo toolbox, mapped to those in
+its paper."""
 
 MAX_COMMAND = 1e6
 """Maximum absolute value of a command in its unit, so that products with it stay finite."""

@@ -61,8 +61,8 @@ class Solid:
     def parts_against(self, other: Solid) -> list[Solid]:
         """Return the solids to measure against another one; a capsule gets balls at its ends.
 
-        The closest point of a capsule along a flat face jumps between its ends, so that a force at
-        this point would make the body rock. Against a plane only the balls are needed.
+        Along a flat face, the closest point of a capsule jumps between its ends. A force at this
+        point alone would make the body rock. Against a plane only the balls are needed.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
@@ -147,8 +147,8 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        # The search of coal has no warm start. With one, the last bits of a distance would depend
-        # on earlier motions, and episodes with equal seeds would differ.
+        # The distance search of coal gets no warm start. With one, the last bits of a distance
+        # would depend on earlier motions, and episodes with equal seeds would differ.
         requests = self._data.distanceRequests
         for index in range(len(requests)):
             requests[index] = coal.DistanceRequest(True)
@@ -168,8 +168,9 @@ class Group:
         Args:
             model: Kinematic model of all bodies.
             data: Present kinematics.
-            enough: Distance [m] that needs no exact value. A group that is not built yet returns a
-                lower bound if this exceeds ``enough``.
+            enough: Distance from which a lower bound is sufficient [m]. A group that is not built
+                yet stays so if its bounding balls are at least this far apart. The result is then
+                the distance of the balls.
         """
         if not self.results:
             apart = self._lower_bound(data)
@@ -187,8 +188,8 @@ class Group:
 
         It is minus infinity if a solid has no finite ball.
         """
-        # Only movable objects have finite radii. Each is one solid with its own joint, so that two
-        # of them have one pair.
+        # Only movable objects have finite radii. Each is one solid with its own joint, so that a
+        # group of two of them has only one pair.
         a, b = self.solids[0]
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius

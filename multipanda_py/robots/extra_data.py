@@ -19,21 +19,21 @@ from multipanda_py.state import ArmLimits
 Vector = NDArray[np.float64]
 
 FULL_SPEED_TIME = 0.25
-"""Time to reach the maximum speed of a joint [s]."""
+"""Default time to reach the maximum speed of a joint at its acceleration limit [s]."""
 JERK_PER_ACCELERATION = 500.0
 """Jerk limit over acceleration limit, as for Franka arms [1/s]."""
 MIN_TORQUE_RATE_LIMIT, TORQUE_RATE_RATIO = 1000.0, 12.0
 """Minimum torque-rate limit, as for Franka arms [Nm/s], and ratio of torque-rate limit to torque
 limit, as for their large joints [1/s]."""
 ROTOR_INERTIA_RATIO = 2.5e-3
-"""Ratio of apparent rotor inertia to torque limit [kg m^2/Nm]. A Franka arm under torque control
-has 2.8e-3 in its large joints and 5e-3 in its wrist."""
+"""Default ratio of apparent rotor inertia to torque limit [kg m^2/Nm]. A Franka arm under torque
+control has 2.8e-3 in its large joints and 5e-3 in its wrist."""
 NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 """Ratio of the maximum torque of a nullspace spring to the torque limit: 5 to 87 Nm, as for an
 FR3."""
 MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
-"""Maximum torque of the nullspace spring of a weak joint, relative to its torque limit: 5 to
-12 Nm, as for the wrist of an FR3."""
+"""Upper bound of the torque of a nullspace spring, relative to the torque limit of its joint: 5 to
+12 Nm, as for the wrist of an FR3. Weak joints would otherwise get 5 Nm."""
 ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""

@@ -123,13 +123,13 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "most_stiffness": (1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0),
     # Maximum deflection of joint springs by an unknown payload [rad].
     "lag": (0.0065, 0.0065, 0.0065, 0.0065, 0.01, 0.01, 0.01),
-    # External torque at which a motion stops [Nm]: four fifths of the default collision
-    # thresholds.
+    # External torque at which a motion stops [Nm], four fifths of the robot's default collision
+    # threshold.
     "contact_torque": (16.0, 16.0, 14.0, 14.0, 12.0, 11.0, 9.0),
     # Maximum torque of the barrier that repels a joint from its position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
-    # Maximum torque of a nullspace spring and of a residual [Nm]: the typical model error, which
-    # is also the default clamp of CRISP.
+    # Typical torque error of the model [Nm]. It bounds the torques of the features ``nullspace``
+    # and ``residual``. CRISP has the same bound by default.
     "lacking_torque": (5.0,) * 7,
     # Stiffness of the nullspace spring [Nm/rad]. It reaches ``lacking_torque`` at half a radian.
     "posture_stiffness": (10.0,) * 7,
@@ -141,20 +141,20 @@ FIGURES: dict[str, tuple[float, ...]] = {
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
     # Maximum difference of commanded and measured torque that counts as friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Threshold at which a joint counts as slow in ``hold``, as a fraction of its torque limit: the
-    # torque with which the brake would stop the joint. A slow joint gets a spring to its present
-    # position. Arm joints get it early and return to this position, wrist joints get it late.
-    # Without these springs, or with early ones at the wrist, an arm with an unknown payload stops
-    # later or oscillates.
+    # Fraction of the torque limit with which the brake of ``hold`` stops a slow joint. It defines
+    # "slow": the larger the fraction, the earlier a joint is slow. A slow joint gets a spring to
+    # its present position. Arm joints get it early and return to this position, wrist joints get
+    # it late. Without these springs, or with early ones at the wrist, an arm with an unknown
+    # payload stops later or oscillates.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. The torque
-    # before ``hold`` may still move a joint away from its spring's rest position. With the full
-    # value at once, the joint would return faster than it left.
+    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. The decaying
+    # torque of the previous controllet may still move a joint away from its spring's rest
+    # position. With the full value at once, the joint would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
     # Factors on the damping of joints in ``hold`` until they are at rest. A payload of 3 kg has up
     # to ten times the inertia of a wrist, and would oscillate on its spring. With these factors, a
-    # wrist without payload is stable even with a delay of 7 ms and half its inertia. The other
-    # joints would not be.
+    # wrist without payload is stable even with a delay of 7 ms and half its inertia. Other
+    # joints would not be stable with more than 1.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction parameters [Nm], [s/rad] and [rad/s], identified on a Panda by Gaz et al., RA-L
     # 2019.

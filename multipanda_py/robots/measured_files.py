@@ -27,7 +27,7 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
     """Return a robot with masses, inertias and friction from a file.
 
     The file has the format of :func:`parameters_text`. Links and keys that it leaves out stay
-    unchanged; ``identified`` is only a note for users.
+    unchanged. Its key ``identified`` has notes for users and is not used.
 
     Args:
         robot: Robot that the file describes.
@@ -133,7 +133,7 @@ ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return type and parameters of an actuator from a file; ``identified`` is a note for users.
+    """Return type and parameters of an actuator from a file. Its key ``identified`` is not used.
 
     Raises:
         ConfigurationError: The file cannot be read, or has other keys.

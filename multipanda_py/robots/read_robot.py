@@ -310,7 +310,8 @@ def _limits(chain: Chain, extra: Overrides) -> tuple[ArmLimits, Vector]:
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     limits = {key: extra.per_joint(key, stated[key]) for key in _FROM_URDF}
-    # Velocity and torque limits are checked first, because defaults of others depend on them.
+    # Velocity and torque limits are checked first: the defaults of acceleration, jerk and torque
+    # rate are computed from them.
     for key in ("velocity", "torque"):
         for joint, value in zip(chain.joints, limits[key]):
             if not value > 0.0:

@@ -28,7 +28,7 @@ FRICTION_PARAMETERS = ("damping", "friction", "torque_offset")
 
 @dataclass(frozen=True)
 class Joint:
-    """Joint; the limits of the robot define whether it is prismatic or has no limits.
+    """Joint of a robot. ``Robot.limits`` define whether it is prismatic, and its range.
 
     Attributes:
         name: Name without the prefix of an arm.
@@ -174,7 +174,7 @@ class Robot:
 
     @property
     def prismatic_mass(self) -> Vector:
-        """Mass that a prismatic joint moves, 1 for a revolute joint, (n,) [kg, kg m^2]."""
+        """Mass that each prismatic joint moves [kg], and 1 for each revolute joint, (n,)."""
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 

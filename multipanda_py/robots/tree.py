@@ -194,8 +194,8 @@ class Chain:
         origins: Pose of every joint in the parent link, (4, 4) each.
         links: Names of the links: the base, then the child of every joint.
         bodies: Body of every link, with the links fixed to it, in its own frame.
-        link_indices: Index of the chain link to which a link of the description is fixed, and its
-            pose in it, (4, 4), by name of the link.
+        link_indices: Links of the description that move with the chain, by name. Each has the
+            index of the chain link to which it is fixed, and its pose in that link, (4, 4).
         tip: Name of the last link.
     """
 
@@ -270,11 +270,13 @@ def fixed_to(
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield the links that are fixed to a link, directly or through other links.
 
+    Each is yielded as its name, with the index of the chain link that it moves with, and its pose
+    in this chain link, (4, 4). Links in ``link_indices`` are not yielded.
+
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        link_indices: Known links, which include ``link`` and are not yielded, by name. Each has
-            the index of the chain link to which it is fixed, and its pose in it, (4, 4).
+        link_indices: Index and pose of known links by name, in the same form; with ``link``.
     """
     waiting = [(link, *link_indices[link])]
     while waiting:
@@ -328,6 +330,9 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
 
 def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
     r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n).
+
+    Link j has the mass :math:`m_j` and the inertia :math:`I_j`. The Jacobian :math:`J_j` is that
+    of its centre of mass, and :math:`J_{\omega j}` that of its rotation.
 
     Args:
         chain: Chain of the arm.

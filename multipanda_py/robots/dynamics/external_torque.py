@@ -91,12 +91,13 @@ class MomentumObserver:
 
 
 CROSSOVER_FREQUENCY = 20.0
-"""Crossover frequency K: below it the estimate of the observer counts, above it that of the robot
-[1/s]."""
+"""Crossover frequency K of two estimates [1/s]: slower external torques are taken from the
+momentum observer, faster ones from the robot."""
 FILTER_TIME = 0.005
 """Time constant T of the filter for the robot's estimate, which has white noise [s]."""
 MAX_STATE_GAP = 0.05
-"""Maximum time between two states without an interruption of the estimate [s]."""
+"""Time between two states up to which the observer continues [s]. After a longer gap it starts
+again from its last estimate."""
 
 
 class ExternalEstimate:
@@ -112,7 +113,7 @@ class ExternalEstimate:
     :math:`\tau_s` and low-pass filtered to :math:`\bar\tau`. The observer is accurate but slow,
     the robot's estimate fast but biased. The complementary filter uses each in its frequency
     range. A contact shows after T = 5 ms. Errors of the robot's model, friction and sensor offsets
-    fade with 1/K = 50 ms while the arm moves. At rest, joint friction up to its bound looks like
+    fade with 1/K = 50 ms while the arm moves. At rest, static friction of the joints looks like
     an external torque.
 
     During a gap or measurements that are not finite, the observer keeps its last estimate and the

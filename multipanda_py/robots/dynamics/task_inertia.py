@@ -100,7 +100,8 @@ class TaskInertia:
     MAX_DAMPING = 0.01
     """Maximum damping lambda_max, which limits the apparent mass to 58 kg [1/kg]."""
     SIGMA_MIN_EXACT = 0.01
-    """Minimum singular value sigma_p of J for an exact projection."""
+    """Singular value sigma_p of J above which the projection of torques is exact. Below, a
+    singular direction fades out of it."""
     _MAX_TRACE = 1.0 / MIN_MANIPULABILITY
 
     __slots__ = (
@@ -135,7 +136,8 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        # A value above zero lets the first ``update`` check the inverse.
+        # A value above zero lets the first ``update`` test whether the solver's result is an
+        # inverse.
         self.damping = self.MAX_DAMPING**2
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
@@ -153,12 +155,13 @@ class TaskInertia:
         self._task.compute(jacobian.dot(self.minv_jt, self.inertia_inv))
         self._eigen_is_fresh = False
         self._exact = inertia = self._task.solve(self._unit)
-        # 1 / trace(inertia) is a lower bound of the smallest eigenvalue w_min. If this bound is
-        # above w_0, no eigenvalues are needed.
+        # 1 / trace(inertia) is a lower bound of w_min, the smallest eigenvalue of ``inertia_inv``.
+        # If it exceeds w_0 = 1 / _MAX_TRACE, no damping and no eigenvalues are needed.
         sound = 0.0 < sum(inertia.diagonal().tolist()) < self._MAX_TRACE
-        # After a negative pivot, the solver returns finite values that are not an inverse. Such a
-        # configuration is not reached within one cycle, but an arm may start in it. While the
-        # damping is on, the trace of the product with the original matrix must therefore be 6.
+        # After a negative pivot, the solver returns finite values that are not an inverse. An arm
+        # without damping does not get there in one cycle. An arm with damping may, as in the first
+        # cycle (``damping`` is above zero then). The trace of inertia inertia_inv is 6 for an
+        # inverse, so it is tested here.
         if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:

@@ -20,8 +20,8 @@ from multipanda_py.state import Matrix, Vector
 RADIUS_FACTORS = np.array([1.0, 1.01, 1.02, 1.04, 1.06, 1.08, 1.1, 1.14, 1.2, 1.3, 1.5])
 """Radii to try for a capsule along a given line, as multiples of the smallest possible radius."""
 FIRST_STEP, LAST_STEP = 0.3, 0.003
-"""Initial and final step of the search for the line: angle [rad], and offset as fraction of the
-cloud's size."""
+"""Initial and final step of the search for a capsule's axis: angle [rad], and offset as a fraction
+of the size of the geometry."""
 MIN_SEGMENT_LENGTH = 1e-3
 """Minimum length of a capsule's segment, which must have a direction [m]."""
 
@@ -35,9 +35,9 @@ def volume(capsule: Capsule) -> float:
 def min_capsule(cloud: Cloud) -> Capsule:
     r"""Return a small capsule that contains a cloud.
 
-    For a line, let ball :math:`i` with radius :math:`s_i` have the height :math:`t_i` along the
-    line and the distance :math:`\rho_i` from it. A capsule with radius
-    :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
+    The cloud consists of balls. For a line, let ball :math:`i` with radius :math:`s_i` have the
+    height :math:`t_i` along the line and the distance :math:`\rho_i` from it. A capsule along the
+    line with radius :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
 
     .. math::
         \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
@@ -66,7 +66,7 @@ def min_capsule(cloud: Cloud) -> Capsule:
 
 
 def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
-    """Improve the line along an axis until small steps do not help; return position, direction."""
+    """Return position and direction of a line with a small capsule, searched from ``axis`` on."""
     frame = rotation_of_axis(axis)
     across = cloud.points @ frame
     center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
@@ -147,7 +147,8 @@ def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
 
 
 MAX_VOLUME_RATIO = 1.1
-"""Maximum volume of a common capsule of two parts, relative to the sum of their own capsules."""
+"""Volume of a common capsule of two parts, relative to the sum of their own capsules, up to which
+they get a common one."""
 MAX_COMPARED_PARTS = 6
 """Maximum number of parts of which all pairs are compared. If there are more, the nearest ones are
 joined first."""
@@ -156,9 +157,9 @@ joined first."""
 def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule, ...]:
     """Return capsules that together contain all parts.
 
-    Two parts are joined while there are too many of them, or while the common capsule of two is
-    hardly larger than their own capsules together. The pair with the smallest growth in volume is
-    joined first.
+    Two parts get a common capsule while there are too many capsules, or while a common one is
+    hardly larger (``MAX_VOLUME_RATIO``) than their own capsules together. The pair with the
+    smallest growth in volume is joined first.
 
     Args:
         parts: Convex parts of a link.

@@ -19,8 +19,8 @@ from multipanda_py.state import Vector
 CONFIGURATION_COUNT, MAX_PAIR_TESTS = 3000, 300_000
 """Number of random configurations, and maximum number of capsule pairs to test in all of them."""
 OVERLAP_FRACTION = 0.1
-"""Fraction of configurations in which the capsules of two links touch, above which the capsules
-count as wider than the links."""
+"""Fraction of random configurations. If the capsules of two links touch in more of them, these
+capsules count as wider than the links, and may touch."""
 ANGLE_GRID = np.pi / 4.0
 """Grid of the joint angles of ready configurations [rad]."""
 CANDIDATE_COUNT, ZERO_PROBABILITY = 3000, 0.4
@@ -80,8 +80,8 @@ class RandomPostures:
     def overlapping(self) -> tuple[tuple[int, int], ...]:
         """Return the pairs of links whose capsules touch in more than 10 % of the configurations.
 
-        Real links do not intersect that often, so that the capsules are too wide. Adjacent links
-        are left out. The same robot always gives the same pairs.
+        Real links do not intersect that often, so the capsules of these pairs are too wide.
+        Adjacent links are left out. The same robot always gives the same pairs.
         """
         count = min(CONFIGURATION_COUNT, MAX_PAIR_TESTS // max(len(self._pairs), 1))
         times = dict.fromkeys(self._pairs, 0)
@@ -136,7 +136,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if only ``known`` pairs of links touch, and none is near the floor."""
+        """Return True if no pair of links except ``known`` touches, and none is near the floor."""
         return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:

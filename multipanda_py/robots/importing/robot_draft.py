@@ -196,7 +196,7 @@ def draft_robot(
     def read(path: Path | None) -> Robot:
         return read_robot(path, **files, base=arm.base, tip=arm.tip, name=name)
 
-    # Errors in the file of the user are reported with its name, not with that of the draft.
+    # Read the file of the user first, so that errors in it have its name, not that of the draft.
     read(extra)
     chain = chain_of(tree, arm.base, arm.tip)
     shapes = shapes_of(source, list(chain.link_indices), packages)

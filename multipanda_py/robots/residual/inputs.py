@@ -162,7 +162,7 @@ class SlipSprings:
 
 
 def joint_input_indices(joint: int, n: int, size: int) -> list[int]:
-    """Return the indices of the inputs of one joint: its scaled speeds and its springs.
+    """Return the indices of the inputs of one joint: its speed, scaled speeds and springs.
 
     Args:
         joint: Index of the joint.
@@ -230,7 +230,7 @@ class Inputs:
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def restore(self, internal_state: tuple[Any, ...]) -> None:
-        """Restore an internal state from :meth:`memory`."""
+        """Restore an internal state from :meth:`internal_state`."""
         self._springs.deflection[:], self._springs.last[:], self._springs.has_started = (
             internal_state
         )

@@ -19,7 +19,8 @@ from multipanda_py.robots.residual.weights import TrainedResidual, load_residual
 from multipanda_py.state import Vector
 
 FADE_DISTANCE = 0.05
-"""Distance of a normalised state from the training range at which the residual is zero."""
+"""Distance of a normalised state from the training range at which the residual has faded to
+zero."""
 WARM_UP_TIME = 0.5
 """Time for which the network only processes states before it predicts [s]."""
 
@@ -192,14 +193,14 @@ class LiveResidual:
 
 EARLY_TOLERANCE, LATE_TOLERANCE = 0.25, 0.5
 """Maximum time by which a state may be early or late for a step of the network, as fractions of
-its period."""
+its period. The network skips earlier states, and warms up again after later ones."""
 
 
 class CorrectedStates:
     """Time-stamped states of a simulator with the residual added.
 
-    The network runs at its own rate, and the residual is held in between. After a gap, states at a
-    lower rate or states out of order, the network warms up again.
+    The network runs at its own rate, and the residual is held in between. It warms up again after
+    a gap, after a state older than the last one, and if states arrive at less than its rate.
 
     Args:
         trained: Real-time network.
@@ -208,7 +209,7 @@ class CorrectedStates:
         gaps: Number of restarts of the warm-up.
 
     Raises:
-        ConfigurationError: The network is a precise network.
+        ConfigurationError: The network is of kind ``precise``, which also needs later states.
 
     Thread: one.
     """

@@ -85,7 +85,7 @@ def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
 FORMAT_VERSION = 3
 """Version of the file format."""
 PREVIOUS_FORMAT = 2
-"""Previous format without springs and direct weights, which can still be read."""
+"""Previous format, which can still be read. It has no slip springs and no direct weights."""
 
 
 @dataclass(frozen=True, eq=False)
