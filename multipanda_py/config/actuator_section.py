@@ -25,7 +25,7 @@ _MIN_TORQUE = 1e-3  # Torque limit of joints without any torque; zero would be i
 _TORQUE_THRESHOLDS = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip
-"""Torque thresholds of a robot, which scale with its torque limits."""
+"""Torques of a robot that are reduced in proportion if springs reduce its torque limits."""
 _EACH = Field(min_length=1, max_length=64)
 _Number = Annotated[float, Field(ge=-1e6, le=1e6)]
 _NotNegative = Annotated[float, Field(ge=0, le=1e6)]
@@ -189,8 +189,8 @@ class ActuatorConfig(Section):
     def lag(self) -> float:
         r"""Time constant with which the slowest motor follows the commanded torque [s].
 
-        It is :math:`J / (D + D_{pid})`. Motor commands compensate all modelled motor dynamics
-        except the inertia.
+        It is :math:`J / (D + D_{pid})`, with the inertia J, the damping D and the derivative gain
+        :math:`D_{pid}` of the motor. Motor commands compensate everything else that is modelled.
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return 0.0

@@ -155,7 +155,7 @@ def may_reach_node(key: str) -> bool:
 
 
 def refuse_namespace(name: str) -> None:
-    """Check a namespace before any process starts; otherwise only the processes would report it.
+    """Check a namespace before processes with ROS nodes start, which would fail one by one.
 
     Raises:
         ConfigurationError: If it is not a valid ROS namespace.

@@ -77,7 +77,7 @@ def command_faults(
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield faults of the parameters of a controllet, or of actuators that it needs and arms lack.
+    """Yield faults of a controllet's parameters, and arms without the actuators that it needs.
 
     The cell must have no other faults.
 

@@ -235,8 +235,8 @@ class PerturbationSpec:
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
                     path = f"{kind}.{name}{rest}"
-                    # The name determines the random numbers. The section was called ``joints``
-                    # when plants were recorded, and they must stay as they were drawn.
+                    # The path determines the random numbers. This section was once called
+                    # ``joints``. With this name, recorded seeds still give the same robots.
                     stream = f"{kind}.{name}.joints" if is_elastic else path
                     usual = getattr(part, section) if section else part
                     for key, value in values.items():

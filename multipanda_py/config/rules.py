@@ -39,7 +39,7 @@ Faults: TypeAlias = list[str]
 _SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 FRICTION_COMPENSATION = ("friction", "residual")
-"""Features that compensate friction, and thereby add energy to the arm."""
+"""Features that compensate friction. If they overcompensate it, they add energy to the arm."""
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
