@@ -224,7 +224,7 @@ _MAX_MAGNITUDE = 1e12
 Nm/rad]."""
 _MIN_CHANGE = 0.01
 """Minimum difference of the stiffnesses at both ends of the preset range, as a fraction of the
-larger one."""
+larger one. With a smaller one, the parameters of an actuator are rejected."""
 
 
 class ElasticTorque(NamedTuple):
@@ -252,7 +252,7 @@ P = TypeVar("P", bound=ActuatorParams)
 
 
 class Actuator(ABC, Generic[P]):
-    """Springs of ``n`` joints that have the same kind of actuator, vectorised.
+    """Base class of compliant actuators: the springs of ``n`` joints of one kind, vectorised.
 
     Args:
         n_joints: Number of joints, n.
@@ -398,8 +398,9 @@ class Actuator(ABC, Generic[P]):
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
         r"""Return the damping :math:`d` between motors and joint at the current preset [Nm s/rad].
 
-        The torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`. The first motor receives
-        the opposite torque; two antagonistic motors receive one half each.
+        The torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the velocities of the
+        equilibrium and of the joint. The first motor receives the opposite torque; two
+        antagonistic motors receive one half each.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -419,7 +420,8 @@ class Actuator(ABC, Generic[P]):
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a deflection is below its maximum, else 0.
 
-        It scales the slope of a spring, whose torque is constant beyond the maximum deflection.
+        It is a factor on the stiffness of a spring, which is zero beyond the maximum deflection,
+        because the torque is constant there.
         """
         # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
         result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
@@ -553,7 +555,7 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the equilibria at which all springs reach their maximum deflection."""
+        """Return the lower and upper equilibrium at which all springs are fully deflected."""
         reach = self._limit + np.abs(preset) if self.is_antagonistic else self._limit
         return q - reach, q + reach
 

@@ -27,8 +27,8 @@ SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 class Backend(ABC, Generic[SettingsT]):
     """Interface to all arms of one kind: fills their states and applies their torques.
 
-    One object serves every arm of a cell that names it, because simulated arms share one world. It
-    fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and applies their
+    One object serves all arms of a cell with this backend, because simulated arms share one world.
+    It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and applies their
     ``tau + tau_gravity``. ``tau`` excludes gravity. ``tau_gravity`` is zero for arms that
     compensate gravity themselves, as a real Franka does.
 
@@ -150,7 +150,7 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def finish_start(self) -> None:
-        """End the start, in which an arm is started again after a fault.
+        """End the start phase of the cell, in which the backend restarts arms after a fault.
 
         From then on, an arm with a fault needs :meth:`recover`.
         """

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 MAX_POSE_ERROR = np.array([0.15] * 3 + [0.6] * 3)
-"""Maximum distance from the measured pose to the target set at activation: the default gate [m,
-rad]."""
+"""Maximum distance from the measured pose to the target that a controllet sets at its activation,
+per axis [m, rad]. It equals the default gate."""
 MAX_JOINT_ERROR = 0.4
-"""Maximum distance from a measured joint position to the target set at activation: the default
-gate [rad]."""
+"""Maximum distance from a measured joint position to the target that a controllet sets at its
+activation [rad]. It equals the default gate."""
 COMPENSATED_FORCE, COMPENSATED_FRACTION = 5.0, 0.25
 """Maximum difference between requested and transferred force that a switch compensates. It is the
 larger of an absolute value [N] and a fraction of the request."""
@@ -80,7 +80,7 @@ class BumplessTransfer:
 
     @property
     def is_significant(self) -> bool:
-        """True if the force or torque is large enough to report."""
+        """True if the force exceeds ``SMALL_FORCE`` or the torque ``SMALL_TORQUE``."""
         return self.force > SMALL_FORCE or self.torque > SMALL_TORQUE
 
     def within(self, force: float) -> BumplessTransfer:
@@ -109,11 +109,12 @@ class BumplessTransfer:
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
     def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
-        """Return a copy with the requested force if the wrench is near it, else this handover.
+        """Return a copy with the requested force if the wrench is near it, else this object.
 
         A spring that starts with less force stays below the request, and friction reduces the
-        force a little at each switch. If the force is far from the request, it is still rising or
-        the contact is about to end. Such a force is left to force controllets.
+        force a little at each switch. If the force is far from the request
+        (:data:`COMPENSATED_FORCE`), it is still rising or the contact is about to end. Such a
+        force is left to force controllets.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class JointVectors(tuple[Vector, ...]):
-    """Joint vectors of all arms, (n,) each, whose memory other objects share.
+    """Joint vectors of all arms, (n,) each. Other objects share their memory.
 
     ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write in
     place. In a list, the last one would replace the array by another one of any shape.
@@ -318,7 +318,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def velocity_scale(self, arm: int, dq: Vector) -> float:
         """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
-        It is the smallest one of the ``reference_limiters``.
+        It is the smallest fraction that one of the ``reference_limiters`` allows.
 
         Args:
             arm: Index of the arm in this controllet.

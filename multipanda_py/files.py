@@ -129,7 +129,7 @@ MAX_DEPTH = 60
 MAX_NODES = 100_000
 """Maximum number of values and keys in a YAML text."""
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Base loader, which constructs plain values only."""
+"""YAML loader that constructs plain values only. The base of :class:`PlainLoader`."""
 _WITHOUT_QUOTES = re.compile(r"(?:[^'\"]|'<[a-z ]+>'|'[-:?,\]}]')*")
 """Beginning of a YAML error text, up to the first quotation that may show content of the file."""
 _NAME = re.compile(r"[A-Za-z_/*][A-Za-z0-9_/*.-]{0,40}")

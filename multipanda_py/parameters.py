@@ -198,7 +198,7 @@ _FUNCTIONS = (
 
 
 class RobotDefaults(Protocol):
-    """Robot data by which a :func:`joint_vector` gets its values; see :class:`.Robot`."""
+    """Robot data for defaults and bounds of a :func:`joint_vector`; see :class:`.Robot`."""
 
     @property
     def n_joints(self) -> int: ...
@@ -402,7 +402,7 @@ def specs_of(params: type, prefix: str = "", robots: Robots | None = None) -> tu
 
 
 def is_declared(field: dataclasses.Field[Any]) -> bool:
-    """Return True if a field was declared by one of the functions above."""
+    """Return True if a field was declared by a function of this module."""
     return _KEY in field.metadata
 
 
@@ -557,7 +557,7 @@ class Settings:
         return ""
 
     def encode(self) -> NDArray[np.float64]:
-        """Return the live settings as one record.
+        """Return all settings that are not ``read_only`` as one record.
 
         Each setting is a flag, 1 if it is explicit, followed by its value.
         """

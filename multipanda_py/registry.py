@@ -78,7 +78,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Convert import errors in a ``with`` block to :class:`.MissingExtra` if an extra has it."""
+    """Convert import errors in a ``with`` block to :class:`.MissingExtra`, if an extra helps."""
     try:
         yield
     except MissingExtra:

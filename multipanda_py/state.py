@@ -264,7 +264,7 @@ class TaskSpaceDynamics(Protocol):
         """
 
     def projection_inertia(self) -> Matrix:
-        """Return the inertia for the projection of joint torques, (6, 6), symmetric."""
+        """Return the inertia for projecting joint torques to the nullspace, (6, 6), symmetric."""
 
     def removed_inertia(self) -> Matrix:
         r"""Return the inertia that the damping removes, :math:`\Lambda - \Lambda_d`, (6, 6)."""
@@ -464,6 +464,9 @@ class ArmState:
 
     def check_in_place(self, row: Vector) -> None:
         """Check that a plug-in has not replaced arrays of the cycle record by its own.
+
+        Args:
+            row: Memory of the cycle record.
 
         Raises:
             TypeError: If an array is replaced; the loop would not read values written to it.

@@ -235,7 +235,8 @@ class ArmTargetRequest(TargetRequest):
 
 
 Check: TypeAlias = Callable[[Any, Any], Vector]
-"""Function of a value and an :class:`Asked` that returns the record or raises TargetRejected."""
+"""Function of a value and a :class:`TargetRequest` that returns the record or raises
+TargetRejected."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,7 +415,7 @@ def finite_numbers(path: str, values: ArrayLike, width: int) -> Vector:
     """Return a copy of finite numbers, (width,).
 
     Args:
-        path: Place of the values, for error messages.
+        path: Name of the values, for error messages.
         values: Numbers to check.
         width: Required count.
 
@@ -563,8 +564,8 @@ class JointTarget(Target):
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
         max_reference_lead: Maximum distance of the reference from the measured positions, per
-            arm, (2, n) [rad]. First row: additional distance in motion. Second row: distance at
-            rest. The controllet sets it according to its stiffness.
+            arm, (2, n) [rad]. Row 0: in motion, in addition to the distance at the start of the
+            motion. Row 1: at rest. The controllet sets it according to its stiffness.
         moving: True while a governor moves the positions, per arm.
         ddq: Accelerations of the governor, per arm, (n,) [rad/s^2].
     """
@@ -607,8 +608,8 @@ class TrajectoryTarget(JointTarget):
         count: Number of valid rows of ``points``, per arm, (1,).
         points: Trajectory points per arm, (128, 1 + 3 n): time since arrival [s], q, dq and ddq
             [rad, s].
-        tolerances: Tolerances per arm, (2 n + 1,): of path and goal, n each [rad], and of the goal
-            time [s].
+        tolerances: Tolerances per arm, (2 n + 1,): n numbers for the path and n for the goal
+            [rad], and one for the time of arrival [s].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint", "trajectory")

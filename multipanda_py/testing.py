@@ -295,7 +295,7 @@ class StateMaker:
 
 
 def varied_cell(file: str | Path, seed: int, relative_error: float = 0.2) -> Cell:
-    """Return a cell in lockstep with random masses and friction of its objects and tools.
+    """Return a cell to step by hand, with random masses and friction of objects and tools.
 
     Args:
         file: Path of the cell file.
@@ -423,7 +423,8 @@ def check_contract(
             ]
             require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.states_at(here), twin_target)
-        # The first controllet was also updated at rest before, and a controllet may keep state.
+        # Controllets may keep state. This one therefore gets the same updates as the first one,
+        # which was also updated at rest.
         twin.update(other.states_at(here), twin_target, PERIOD)
         twin.update(other.states_at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
