@@ -24,8 +24,9 @@ MAX_SETTLE_CYCLES, SETTLED_TORQUE_CHANGE = 5000, 1e-5
 SPEED_STEP, ANGLE_STEP = 1e-4, 1e-5
 """Finite-difference steps of speed and angle at rest [rad/s, rad]."""
 ONE_SIDED_TOLERANCE = 0.02
-"""Tolerated relative difference between the damping of motion in positive and in negative
-direction. A controllet with memory, such as hold, differs slightly between two steps."""
+"""Relative difference between the damping of motion in positive and in negative direction, above
+which a controllet is linearised around several slow motions. A controllet with memory, such as
+hold, differs slightly between two steps."""
 MOTION_COUNT = 3
 """Number of slow motions around which a direction-dependent controllet is linearised. Each motion
 is also used with its sign reversed."""
@@ -36,8 +37,8 @@ controllet. With smaller angle steps, a crossed boundary would look like a stiff
 MAX_DELAY_CYCLES = 40
 """Longest delay that is examined [cycles]."""
 RADIUS_TOLERANCE = 1e-4
-"""Tolerance of the spectral radius above 1. It admits free directions, and drifts with time
-constants above 10 s."""
+"""Excess of the spectral radius over 1 that still counts as stable. Directions without a spring
+have a radius of 1. Slow drifts, with time constants above 10 s, count as stable too."""
 MIN_OSCILLATION_RATE = 30.0
 """Minimum frequency of a mode that counts as an oscillation driven by latency [rad/s]."""
 
@@ -117,7 +118,8 @@ class Linearised:
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         """Return the spectral radius of the discrete closed loop of controllet and arm.
 
-        Equations, with tau the torque of the controllet and u the torque that acts on the arm::
+        Equations, with the controllet's torque tau = -K q - D dq and the torque u that acts on the
+        arm::
 
             u[k+1]  = u[k] + (1 - exp(-T / T_l)) (tau[k-d] - u[k])
             dq[k+1] = dq[k] + T (s M)^-1 u[k+1]
@@ -125,6 +127,7 @@ class Linearised:
 
         - q, dq: Deviations of the joint positions [rad] and velocities [rad/s], (N,).
         - M: Inertia matrix of the model, (N, N).
+        - K, D: A pair of ``pieces``. The result is the maximum over all pairs.
 
         Args:
             delay: Delay d from a state to the torque computed for it [cycles].
@@ -139,7 +142,8 @@ class Linearised:
 
         Above 1, such a mode oscillates with growing amplitude; 0 means that there is none. Latency
         drives these modes. Slow instabilities are excluded, because they grow with and without
-        latency: two round bodies that push each other aside. See ``radius`` for the arguments.
+        latency. An example is two round bodies that push each other aside. See ``radius`` for the
+        arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
         swings = np.abs(

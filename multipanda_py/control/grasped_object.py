@@ -351,7 +351,7 @@ def min_stiffness_scale_across(
 
     Args:
         dampers: Designed dampers of the end effectors, which may have reduced the stiffness.
-        stiffness: Relative stiffness of each end effector, (6,) [N/m, Nm/rad].
+        stiffness: Stiffness of each end effector before a reduction, (6,) [N/m, Nm/rad].
         held: Object with the directions of the internal force.
     """
     min_value = math.inf

@@ -115,7 +115,8 @@ class ForceReflection:
         wrench: Reflected wrench F_fb along the axes of the leader's base, (6,) [N, Nm].
         force: Norm of the reflected force [N].
         torque: Norm of the reflected torque [Nm].
-        contact_strength: Contact strength: 0 within the deadband, close to 1 far above it.
+        contact_strength: Strength of the contact, 0 within the deadband and close to 1 far above
+            it.
 
     Thread: control.
     """

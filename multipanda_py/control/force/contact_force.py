@@ -14,7 +14,7 @@ from multipanda_py.control.force.force_impedance import MIN_MOBILITY
 from multipanda_py.state import ArmState, Vector
 
 MIN_CONTACT_FORCE = 0.5
-"""Minimum desired force for contact detection [N]."""
+"""Desired force below which no contact is detected [N]."""
 CONTACT_START_FRACTION, CONTACT_END_FRACTION = 0.5, 0.2
 """Fractions of the desired force above which contact begins and below which it ends."""
 CONTACT_END_TIME = 0.5

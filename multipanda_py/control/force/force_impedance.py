@@ -375,7 +375,7 @@ class ForceImpedanceArm:
         self._energy.check(limits, self.tank, self._name, self._energy_left)
 
     def _energy_scale(self, state: ArmState, spring_wrench: Vector) -> float:
-        """Return the scale sigma with which the spring tank covers a spring wrench, (6,)."""
+        """Return the scale, 0 to 1, at which the energy tank covers a spring wrench, (6,)."""
         stored = 0.5 * float(self.spring.error_in_base.dot(spring_wrench))
         power = float(spring_wrench.dot(state.twist_ee_in_base))
         return self.tank.soften(stored, power)

@@ -13,7 +13,7 @@ from multipanda_py.state import ArmState, Matrix, TaskSpaceDynamics, Vector
 FREE_STIFFNESS = 5.0
 """Stiffness below which a direction may count as free [N/m]."""
 AXIS_DISTANCE = 0.25
-"""Distance from the axis that converts rotational to translational stiffness [m]."""
+"""Lever d that converts a rotational stiffness k to a translational stiffness k / d^2 [m]."""
 SLOW_MODE = 0.25
 """Squared frequency of a mode of the tool spring, below which it gradually becomes free
 [1/s^2]."""
@@ -21,7 +21,10 @@ _SCALE = np.repeat((1.0, 1.0 / AXIS_DISTANCE), 3)
 
 
 def is_soft(stiffness: Matrix) -> bool:
-    """Return True if a stiffness (6, 6) has a direction below ``FREE_STIFFNESS``."""
+    """Return True if a stiffness (6, 6) is below ``FREE_STIFFNESS`` in any direction.
+
+    Rotations are converted to translations with the lever ``AXIS_DISTANCE``.
+    """
     scaled = _SCALE[:, None] * stiffness * _SCALE
     return bool(np.linalg.eigvalsh(scaled)[0] < FREE_STIFFNESS)
 

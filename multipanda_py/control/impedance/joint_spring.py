@@ -64,8 +64,8 @@ class JointSpring:
             damping_ratio: Damping ratios, (n,).
         """
         self._stiffness, self._leash = stiffness, None
-        # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
-        # gives it zero error.
+        # Deflections are torques divided by these values. A joint without stiffness cannot exert
+        # a torque by any deflection, so infinity gives it a deflection of zero.
         self._presses = np.where(stiffness < MIN_JOINT_STIFFNESS, np.inf, stiffness)
         self._desired_stiffness = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
@@ -298,8 +298,8 @@ class ConfigurationSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The bound of the damping suits the lightest nullspace motion. It may consist of wrist
-        # joints only, for example if their axes are aligned.
+        # The bound of the damping suits the lightest nullspace motion, which may be a motion of
+        # the wrist joints alone, for example if their axes are aligned.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)

@@ -60,7 +60,8 @@ class TorqueHeadroom:
 
 
 NO_CHECK_BELOW = 5.0
-"""Norm of a wrench that all joints can exert in any configuration [N, Nm]."""
+"""Norm of a wrench up to which torque limits are not checked, because all joints can exert it in
+any configuration [N, Nm]."""
 WRENCH_SCALE = Report(
     "wrench scale", "-", "minimum fraction of the spring wrench left by the torque limits"
 )
@@ -96,7 +97,7 @@ class TorqueSaturation:
         self._load = np.zeros(arm.n_joints)
 
     def scale(self, wrench: Vector, state: ArmState) -> float:
-        """Return the scale s of a wrench, 0 to 1.
+        """Return the scale, 0 to 1, that keeps the torques of a wrench within the headroom.
 
         Args:
             wrench: Wrench along the axes of the base, (6,) [N, Nm].
@@ -112,7 +113,7 @@ class TorqueSaturation:
         return 1.0 / max(hardest, 1.0)
 
     def spring_scale(self, spring: CartesianSpring, state: ArmState) -> float:
-        """Return the scale s of the wrench of a spring, 0 to 1.
+        """Return the scale, 0 to 1, that keeps the torques of a spring within the headroom.
 
         Args:
             spring: Spring after ``measure`` in this cycle.
@@ -178,14 +179,14 @@ class VelocityLimitScaling:
 
     @staticmethod
     def spring(used: float) -> float:
-        """Return the spring scale s, 0 to 1, for a fraction u of a speed limit."""
+        """Return the spring scale: 1 up to a fraction 0.72 of a speed limit, 0 at the limit."""
         if used <= SPRING_FADE_START:
             return 1.0
         return max(0.0, (1.0 - used) / (1.0 - SPRING_FADE_START))
 
     @staticmethod
     def damper(used: float, ratio: float, stiffness_scale: float) -> float:
-        """Return the damper scale d, 1 or more.
+        """Return the damper scale: 1 up to 0.35 of a speed limit, maximum from 0.65 on.
 
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
@@ -255,7 +256,8 @@ class BrakingSpeedLimit:
     Args:
         arm: Description of the arm. Torques for gravity compensation are not available for
             braking.
-        slower: Fraction of lambda^2 in Lambda_s, see ``damped_inertia_with``.
+        slower: Factor on the damping lambda^2 of ``TaskInertia`` in Lambda_s, see
+            ``damped_inertia_with``.
 
     Thread: control.
     """
@@ -284,7 +286,7 @@ class BrakingSpeedLimit:
         return min(SLOW_TWIST, GENTLE_ACCELERATION / max(steepest, 1e-9))
 
     def scale(self, state: ArmState, twist: Vector, braking: Vector) -> float:
-        """Return the scale nu of the spring.
+        """Return the scale nu of the spring, 0 to 1, with which the arm can brake in time.
 
         Args:
             state: State of the arm.

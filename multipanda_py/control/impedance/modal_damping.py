@@ -111,7 +111,7 @@ class ModalDamping:
         self._half = np.array(half)
         self._ratio[:] = ratio
         min_value = float(self._ratio.min())
-        # Largest eigenvalue up to which all modes of the spring are below the bandwidth limit.
+        # Eigenvalue of N up to which no mode of the spring exceeds the bandwidth limit.
         self._free = self._limit * min(1.0, min_value) ** 2
         self._equal_ratio = (
             min_value if min_value > 0.0 and min_value == self._ratio.max() else 0.0
@@ -159,9 +159,10 @@ class ModalDamping:
             dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Limit the damping of modes above the bandwidth and, if needed, reduce their stiffness.
+        """Return the core of the damping with the bandwidth limit, and reduce the stiffness.
 
-        ``design`` must have computed the eigenvalues w and eigenvectors V of N.
+        Symbols are those of the class. ``design`` must have computed the eigenvalues w and
+        eigenvectors V of N. ``stiffness_scale`` is 1 if no mode needs less stiffness.
 
         Args:
             inertia_inv: Inverse inertia Lambda^-1, (n, n).

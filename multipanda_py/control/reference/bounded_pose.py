@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference pose of limited speed on a tether at the tool."""
+"""Reference pose with limited speed and limited distance from the tool."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ class BoundedPose:
             self.angle = self._rotation_tether
 
     def limit(self, twist: Vector) -> None:
-        """Bound a twist (6,) by the maximum speeds, and fade it out near the end of the tether."""
+        """Bound a twist (6,) by the maximum speeds, and scale it down with distance and angle.
+
+        At the maximum distance or angle of the reference from the tool, the scale is zero.
+        """
         for part, max_value, used in (
             (twist[:3], self._speed, self.distance / self._tether),
             (twist[3:], self._angular_speed, self.angle / self._rotation_tether),

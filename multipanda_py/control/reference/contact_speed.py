@@ -9,14 +9,16 @@ from collections import deque
 SPEED_RATIO = 1.1
 """Ratio of a bounded reference speed to the goal speed. It exceeds 1 so that the gap closes."""
 STREAM_SPEED = 1e-3
-"""Speed at or below which a goal counts as at rest, or as having jumped [unit/s]."""
+"""Goal speed above which a goal counts as streamed [unit/s]. A goal at rest or after a jump has a
+lower one."""
 CAUGHT_UP_TIME = 0.15
 """Gap to a moving goal, divided by the speed of the goal, below which the reference has caught up
 [s]."""
 CAUGHT_UP_GAP = 1e-3
 """Gap below which a reference has caught up at any speed [unit]."""
 GOAL_MOTION_TIMEOUT = 1.0
-"""Time after which a goal motion no longer counts [s]."""
+"""Time for which a motion of the goal counts for the speed of the goal [s]. The largest mean
+within this time is used."""
 MAX_STEP_INTERVAL = 0.25
 """Maximum time between two steps of one motion [s]."""
 AVERAGING_TIME = 0.15
@@ -31,7 +33,7 @@ class ReferenceCap:
     Equations::
 
         v_max = max(v_c, 1.1 v_g)    in contact
-        v_max = 1.1 max_t v_g        after a stream was held back
+        v_max = 1.1 max_t v_g        after the reference was held back
 
     - v_max: Speed bound [unit/s].
     - v_c: Bound in contact [unit/s].

@@ -149,5 +149,5 @@ class CommandedPoseGovernor(PoseGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        """False, because a position-controlled robot has no spring between reference and tool."""
+        """False: no feed-forward after a jump of the goal, since there is no spring that lags."""
         return False

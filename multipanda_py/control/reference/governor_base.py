@@ -173,7 +173,10 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
-        """Return the distances of the record from an earlier one, per generator [unit]."""
+        """Return the distances from an earlier target record to the current one [unit].
+
+        There is one distance per trajectory generator.
+        """
 
     def target_changed(self) -> bool:
         """Return True if the commanded target differs from that of the last cycle."""
@@ -266,7 +269,14 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
-        """Implement ``start``. A measured speed below ``min_speed`` counts as zero."""
+        """Start the reference from the measured velocity, and write its stopping point.
+
+        Args:
+            cycles: Averaging time of velocities [cycles].
+            period: Cycle time [s].
+            min_speed: Speed below which a measured velocity counts as zero [unit/s]. Infinite for
+                a start at rest.
+        """
 
     def _smooth(self, time: float) -> None:
         """Set the averaging time of velocities [s]. The reference must be at rest."""
@@ -375,7 +385,7 @@ class FeasibleFractions:
     speed: float = math.inf
 
     def within(self, other: FeasibleFractions) -> FeasibleFractions:
-        """Return the smaller one of each fraction."""
+        """Return the fractions within both this limit and ``other``: the smaller ones."""
         return FeasibleFractions(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),

@@ -52,12 +52,12 @@ class JointGovernor(ReferenceGovernor):
       row i of M diag(a).
     - M: Inertia matrix, (n, n) [kg m^2].
 
-    The leash limits the distance of the reference from the measured positions. The initial
-    distance of a motion is allowed in addition. A held arm that is released follows from this
-    distance. If an arm at rest is pushed away further, the reference moves with it, and returns to
-    the target afterwards. An initial reference may be offset from the arm to maintain an earlier
-    contact force. The leash does not shorten this offset, because an arm that was taken over in
-    motion would then lose its grasp.
+    The leash limits the distance of the reference from the measured positions. The distance at
+    the start of a motion is allowed in addition. If an arm is held back and then released, it is
+    therefore never further behind its reference. If an arm at rest is pushed away by more than the
+    leash, the reference moves with it, and returns to the target afterwards. After a switch, the
+    reference may be offset from the arm to maintain an earlier contact force. The leash does not
+    shorten this offset, because an arm that was taken over in motion would then lose its grasp.
 
     A stream of joint targets is predicted (``GoalPredictor``), and the reference follows the
     prediction with its velocity. Its acceleration is bounded along its direction by twice the
@@ -95,7 +95,7 @@ class JointGovernor(ReferenceGovernor):
         self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
-        """Return the distance of the record from an earlier one, in units of the joint bounds."""
+        """Return the distance from an earlier target record, in units of the joint bounds."""
         now, then, n = self._record.tolist(), before.tolist(), self._n
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 

@@ -56,7 +56,7 @@ class ObjectGovernor(PoseGovernor):
         return possible
 
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
-        """Store the grasp positions of the end effectors in the object frame."""
+        """Start at rest, with the current grasp positions of the end effectors on the object."""
         rotation, centre = self._rotation.T, self._position
         self._grasps = [
             rotation @ (self._hand(index) - centre) for index in range(len(self._states))

@@ -101,7 +101,7 @@ class PoseGovernor(ReferenceGovernor):
         self._angular_rate: list[float] | None = None
 
     def _steps(self, before: Vector) -> tuple[float, float]:
-        """Return the distance of the record from an earlier one [m], [rad]."""
+        """Return distance [m] and angle [rad] from an earlier target record to the current one."""
         now, then = self._record.tolist(), before.tolist()
         chord = math.dist(now[3:], then[3:])
         return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
@@ -406,7 +406,7 @@ class PoseGovernor(ReferenceGovernor):
         return f"{words}. The target is {far} ahead of the reference."
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the distance from the tool to a reference position [m], and its speed [m/s]."""
+        """Return the distance [m] of a reference from the tool, and the reference speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
         return math.dist(position, here), math.hypot(*self._linear.output_velocity)
 

@@ -133,8 +133,8 @@ class TrajectoryGenerator:
         self._history = [self.speed] * cycles
         self._ring_index = 0
         self._left = cycles
-        # Distance left for braking: none is known before the first step of a motion, and a point
-        # at rest needs none.
+        # Distance left for braking, for ``set_bounds``. In motion it is unknown before the first
+        # step: with 0, the acceleration bound stays. At rest, no braking is needed: infinity.
         self._distance = 0.0 if self.moving else math.inf
 
     def stop(self, cycles: int, period: float) -> None:

@@ -401,7 +401,7 @@ class TrajectoryMonitor:
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 
     def _settle(self, state: ArmState, goal_error: float, period: float) -> None:
-        """End a motion that has arrived, wait for it, or abort it after ``goal_time``."""
+        """End a motion whose arm has arrived, or abort it after ``goal_time`` without arrival."""
         if self._ends_as is MotionState.IDLE or (np.abs(self._to_goal) <= self._goal_bound).all():
             self.state = self._ends_as
         elif self._late > self._goal_time:

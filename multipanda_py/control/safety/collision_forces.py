@@ -233,8 +233,8 @@ class Pair:
     Attributes:
         distance: Distance between their surfaces [m].
         rate: Time derivative of the distance at the current joint velocities [m/s].
-        near_distance: Activation distance [m]. It is lower for a pair that was nearer at the
-            start.
+        near_distance: Distance below which the pair is repelled [m]. It is lower for a pair that
+            was nearer at the activation of the feature.
         arms: Indices of the arms that move one or both solids.
         gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
         is_near: True if braking or repulsion may act on the bodies, False if the pair matters only
@@ -258,7 +258,7 @@ class Pair:
 
 
 class NearPairs:
-    """Distance rates and gradients of the pairs in measured groups.
+    """Distance rates and gradients of pairs of solids whose distances were measured.
 
     Equations::
 
@@ -269,6 +269,7 @@ class NearPairs:
     - V_1, V_2: Twists of both links at the world origin, (6,) [m/s, rad/s].
     - n: Unit normal from the first solid to the second, (3,).
     - p: Closest point, (3,) [m].
+    - w: Wrench of a unit force along n at p, (6,).
 
     Objects count as at rest. A grasped object moves with its gripper.
 
