@@ -305,7 +305,7 @@ class Cell(Closeable):
 
     @property
     def cancelled(self) -> Counter[str]:
-        """Number of requests cancelled before the loop received them, such as ``switch``."""
+        """Number of requests cancelled before the loop received them, by subject (``switch``)."""
         return self._counts.cancelled
 
     def stall_reason(self) -> str:
@@ -388,7 +388,7 @@ class Cell(Closeable):
         return self._entries.cancel(request)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the first absent object that differs from an object only in pose, or ''."""
+        """Return the first absent object that equals a given object except for its pose, or ''."""
         return self._entries.spawnable_like(object_name)
 
     def report(self, name: str) -> Reports:
@@ -674,7 +674,7 @@ class Cell(Closeable):
 
         Raises:
             MotionFailed: If a motion ended before its goal. The arms hold.
-            TimeoutError: If the motion does not end in time.
+            TimeoutError: If the motion has not ended 5 s after its planned duration.
 
         This method also raises the errors of :meth:`plan` and :meth:`start_motion`.
         """

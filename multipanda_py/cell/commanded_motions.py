@@ -14,9 +14,10 @@ from multipanda_py.realtime.shared_memory import SeqlockBuffer
 from multipanda_py.state import Vector
 
 REPLACED_BY = {JOINT.name: TRAJECTORY.name, TRAJECTORY.name: JOINT.name}
-"""Channel whose targets replace those of the key, for a controllet that accepts both channels."""
+"""Other joint channel, by channel. If a controllet accepts both, a new target on the one channel
+replaces the target on the other."""
 REPORT_CYCLES = 3
-"""Number of cycles from the start of a motion until the controllet reports it."""
+"""Maximum number of cycles from the start of a motion until the controllet reports it."""
 
 
 class CommandedMotion(NamedTuple):
@@ -27,7 +28,8 @@ class CommandedMotion(NamedTuple):
         arm_index: Index of the arm in the controllet.
         channel: Channel of the command.
         activation: Number of the activation of the controllet. Only this activation executes it.
-        numbers: Sequence numbers of the newest joint and trajectory records, by channel.
+        numbers: Sequence numbers of the newest joint and trajectory records at the command, by
+            channel.
         starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """

@@ -156,7 +156,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True if there is a mailbox to read."""
+        """True if the memory shared with the loop exists, also after the loop has ended."""
         return self._mailbox is not None
 
     @property

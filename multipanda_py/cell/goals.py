@@ -177,6 +177,9 @@ def goals_by_arm(
     stops = []
     for location in via:
         if not isinstance(location, Mapping) and not isinstance(arm, str):
-            raise PlanRejected("via: got a goal, allowed goals by arm, as for the final goals")
+            raise PlanRejected(
+                "via: got a goal without an arm, allowed {arm: goal}, because the final goals are "
+                "given by arm as well"
+            )
         stops.append(location if isinstance(location, Mapping) else {str(arm): location})
     return goals, stops

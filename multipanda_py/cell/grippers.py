@@ -36,9 +36,9 @@ from multipanda_py.robots.parallel_gripper import ParallelGripper
 from multipanda_py.state import Vector
 
 MAX_ATTACH_DISTANCE = 0.3
-"""Maximum distance between the tool and the centre of an object that is attached without a name
-[m]. For an arm whose payload the loop compensates, the limit applies to the nearest part of any
-object."""
+"""Maximum distance between the tool and the centre of an object, if the request names none [m]. An
+arm whose payload the loop compensates has a limit for named objects too, from the tool to their
+nearest part."""
 HOLDING_TIMEOUT = 2.0
 """Maximum time to wait for the answer of the loop, far longer than it needs [s]."""
 
@@ -109,7 +109,7 @@ class LoopGripper(Gripper):
         return GripperResult(outcome, width, text)
 
     def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
-        """Withdraw a command that the stopped loop does not answer, and return a failure."""
+        """Withdraw a command that the stopped loop does not answer; return a failed result."""
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = describe_withdrawal(connection.withdraw(slot, number, "gripper"))
@@ -119,7 +119,7 @@ class LoopGripper(Gripper):
 
 
 class Grippers:
-    """Provide one handle per gripper and close those that do not belong to the loop.
+    """Handles of the grippers of a cell, one per gripper, created on demand.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -178,7 +178,7 @@ class Grippers:
                 gripper.end_motion(reason)
 
     def close(self) -> None:
-        """Close all grippers. It is safe to call this twice."""
+        """Disconnect from all grippers, which keep their state; safe to call twice."""
         for gripper in self._grippers.values():
             gripper.close()
         self._grippers.clear()
@@ -248,7 +248,7 @@ class Attachments:
         Raises:
             AttachmentRejected: If there is no such object, a newer request has replaced this one,
                 or ``pose_in_tool`` was given although poses are measured. Also if the object is
-                out of reach of an arm whose payload the loop compensates.
+                too far from the tool, see :data:`MAX_ATTACH_DISTANCE`.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.request_attach(arm, object_name, pose_in_tool)
@@ -349,7 +349,12 @@ class Attachments:
         raise AttachmentRejected(str(UnknownName("object", object_name, self._movable)))
 
     def _nearest(self, arm: str) -> str:
-        """Return the movable object whose centre is nearest to the tool of an arm."""
+        """Return the movable object whose centre is nearest to the tool of an arm.
+
+        Raises:
+            AttachmentRejected: If it is farther than :data:`MAX_ATTACH_DISTANCE`, or there is no
+                such object.
+        """
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
@@ -363,7 +368,10 @@ class Attachments:
         return nearest
 
     def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
-        """Refuse an object out of reach: compensating its weight would lift the arm."""
+        """Refuse an object out of reach of an arm whose payload the loop compensates.
+
+        The compensated weight would lift the arm, because the gripper does not carry it.
+        """
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:
             return

@@ -140,17 +140,17 @@ class ExecutingAvoidance:
 
     @property
     def begins_at(self) -> float:
-        """Maximum distance at which a controllet begins to push bodies apart [m]."""
+        """Largest distance at which any controllet begins to push bodies apart [m]."""
         return max((one.params.distance for one, _ in self._features), default=0.0)
 
     @property
     def stops_at(self) -> float:
-        """Maximum distance at which a controllet stops an approach [m]; 0 if none does."""
+        """Largest distance at which any controllet stops an approach [m]; 0 if none does."""
         return max((one.stops_at for one, _ in self._features), default=0.0)
 
     @property
     def free_distance(self) -> float:
-        """Distance of any two bodies at which no controllet stops a path [m]."""
+        """Largest of the minimum distances of two bodies on a path [m]; 0 if none is required."""
         return max(self._needs.values(), default=0.0)
 
     @property
@@ -183,7 +183,7 @@ class ExecutingAvoidance:
         return result
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the velocity scale from 0 to 1 that the controllets allow.
+        """Return the fraction of the velocities that all controllets allow, from 0 to 1.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].

@@ -31,7 +31,7 @@ OWNER_DESCRIPTION = "the program that owns the cell"
 _MAX_TRIES = 3  # Maximum number of requests of one switch.
 _SETTLED_TIME = SETTLING_TIME + 0.1
 """Time without commanded motion after which an arm counts as settled for a switch [s]. The loop
-uses a shorter time, so it agrees."""
+requires a shorter time, so it does not refuse the switch for lack of rest."""
 ABANDON_TIME = 1.0
 """Time from the deadline until a switch that no client polls is withdrawn [s]."""
 
@@ -188,7 +188,8 @@ class PendingSwitch:
         if self._stops != switch_lock.stops and not self._is_stop:
             self._refuse_after_stop()
         before = switch_lock.open
-        # The answer is lost unless it is kept, because the client of ``before`` has not polled it.
+        # This request will overwrite the answer to ``before``, which its client has not polled
+        # yet. The answer is therefore stored.
         if before is not None and before.is_over():
             before.keep_answer()
             before = switch_lock.open = None

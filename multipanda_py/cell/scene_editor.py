@@ -73,7 +73,7 @@ class SceneEditor:
         return tuple(name for name in self._movable if name not in there)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the first absent object that differs from an object only in pose, or ''."""
+        """Return the first absent object that equals a given object except for its pose, or ''."""
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[object_name].model_copy(update=same) if object_name in own else None

@@ -142,10 +142,10 @@ class ControlletClient:
         return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Set the pose targets of a motion without a path.
+        """Set the pose targets of straight tool motions. A plan of joint paths has none.
 
         Args:
-            plan: Plan with straight tool motions.
+            plan: Plan of the subtask.
             time: Time since the start of the motion [s].
 
         Raises:
@@ -183,7 +183,7 @@ class ControlletClient:
         return state is not MotionState.RUNNING
 
     def is_pressing(self, band: float) -> bool:
-        """Return True if all grippers press and each force error is within a band [N]."""
+        """Return True if all grippers press, with force errors of at most ``band`` [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False

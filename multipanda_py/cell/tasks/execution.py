@@ -121,10 +121,10 @@ Phase: TypeAlias = Literal["begin", "touch", "plan", "move", "done"]
 MAX_REPLANS = 5
 """Maximum number of new plans in one attempt, after the first one."""
 OUT_OF_BAND_TIME = 0.3
-"""Time for which a force may be outside its band before the motion stops [s]."""
+"""Time for which force errors may exceed ``force_tolerance`` before the motion stops [s]."""
 ARRIVAL_WINDOW, ARRIVAL_STEP = 0.1, 1e-3
-"""Time window [s] and distance [m] to detect arrival without a path: the tool has arrived if it
-approaches the goal by less than ``ARRIVAL_STEP`` within ``ARRIVAL_WINDOW``."""
+"""Time window [s] and distance [m] to detect the end of straight tool motions. Tools have arrived
+if they approach their goals by less than ``ARRIVAL_STEP`` within ``ARRIVAL_WINDOW``."""
 REST_TIMEOUT = 1.0
 """Maximum time for arms to come to rest after a contact or a motion, before a plan is made [s]."""
 SETTLE_TIME = 1.0
@@ -135,7 +135,8 @@ class Execution:
     """State machine of a subtask: establish contact forces, plan, move, and check the goals.
 
     If an object is not where the plan expects it, a new plan starts from the present state. If a
-    force leaves its band, the motion stops, and a new plan follows once the force is back.
+    force error exceeds ``force_tolerance`` for :data:`OUT_OF_BAND_TIME`, the motion stops. A new
+    plan follows once the force is back within the tolerance.
 
     Args:
         cell: Started cell in which the controllet of the task is active.
@@ -344,7 +345,7 @@ class Execution:
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
-        """Return True if a tool without a path no longer approaches its goal.
+        """Return True if tools on straight paths no longer approach their goals.
 
         A tool that still moves down within the tolerance would release its object above the goal,
         and the object would fall.
