@@ -126,7 +126,7 @@ class RosCell:
         return self.states.time
 
     def at(self, time: float) -> RosCell:
-        """Return this cell, with its newest states. States at an earlier time are not stored."""
+        """Return this cell with its newest states; the ``time`` is ignored."""
         return self
 
     def controllets_for(
@@ -200,7 +200,7 @@ class RosCell:
         return self._grippers[arm]
 
     def attached_objects(self) -> dict[str, str]:
-        """Return no attached objects, because no topic reports them."""
+        """Return an empty mapping, because no topic reports attached objects."""
         return {}
 
     def set_target(

@@ -238,13 +238,13 @@ class CellStateSubscriber:
         link.node.create_subscription(Log, "/rosout", self._take_line, LOG_QOS)
 
     def silent(self) -> list[str]:
-        """Return the required topics without a message."""
+        """Return the names of the required topics on which no message has arrived yet."""
         needed = [self._joints, *self._poses.values(), *self._wrenches.values()]
         missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
+        """Return a record for :meth:`.SceneView.show`: newest positions of joints and objects."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
@@ -270,7 +270,10 @@ class CellStateSubscriber:
         return row
 
     def state(self, arm: str) -> ArmSnapshot:
-        """Return the state of an arm; ``tau`` is the measured torque."""
+        """Return the newest state of an arm. Its ``tau`` is the measured torque, not the command.
+
+        Fields that the node does not send, such as ``tau_ext``, are NaN.
+        """
         row, index = self.latest_record(), self._index[arm]
         n = self._arms[index].n_joints
         state = row["arms"][index]

@@ -6,8 +6,8 @@ NAMESPACE ARM ...``. Every state is one line of JSON on standard output, until s
 The cell may run on another machine.
 
 Run by ``multipanda shadow --node --ros`` as ``... diagnostics CELL NAMESPACE``. It reads the
-agreement of arms and twins as lines of JSON from standard input, and ends with it. This process is
-independent of the loop.
+states of the twins and their deviations from the arms as lines of JSON from standard input, and
+ends with it. This process is independent of the loop.
 
 The process that computes the twins uses no ROS.
 """
@@ -98,7 +98,10 @@ def listen(namespace: str, *arms: str) -> None:
 
 
 def publish(cell: str, namespace: str) -> None:
-    """Publish the agreement of arms and twins, read from standard input until it ends."""
+    """Publish the joint states of the twins, and as diagnostics their deviations from the arms.
+
+    Both are read from standard input, as lines of JSON, until it ends.
+    """
     node = rclpy.create_node(
         f"twin_monitor_{cell.replace('/', '_')}",
         namespace=namespace.strip("/"), enable_rosout=False,

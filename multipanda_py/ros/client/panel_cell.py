@@ -198,11 +198,14 @@ class NodeCell(Closeable):
             raise LoopError(f"no message from the node for {NODE_TIMEOUT:g} s: it has ended")
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return positions of joints and objects, with the fields of :meth:`.SceneView.show`."""
+        """Return a record for :meth:`.SceneView.show`: newest positions of joints and objects."""
         return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:
-        """Return the state of an arm, with measured torques."""
+        """Return the newest state of an arm. Its ``tau`` is the measured torque, not the command.
+
+        Fields that the node does not send, such as ``tau_ext``, are NaN.
+        """
         return self.states.state(arm)
 
     def pose(self, arm: str) -> Pose:

@@ -143,7 +143,8 @@ class TargetPublisher:
     def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        # This program was suspended, and the node has stopped the arms that it moved.
+        # After such a pause, this program was suspended, and the node has stopped the arms that it
+        # moved. No targets are sent until new states have arrived.
         if now > self._alive + LEASE_DURATION and self._moved:
             self._deaf_until = now + RESUME_DELAY
         self._alive = now
@@ -164,7 +165,8 @@ class TargetPublisher:
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the name of another client that moves an arm, or an empty string.
 
-        If this panel moves the arm as well, only a client whose name sorts first is returned.
+        If this panel moves the arm as well, the client counts only if its name sorts before that
+        of this panel. Of two clients that start at once, one can thus continue.
         """
         name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now

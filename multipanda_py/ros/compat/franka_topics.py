@@ -57,7 +57,7 @@ class FrankaTopics:
         self._arms = {cell.arms.index(arm): _FrankaArmTopics(node, cell, arm) for arm in arms}
 
     def send(self, fresh: Fresh) -> None:
-        """Publish the subscribed topics of the newest states."""
+        """Publish the topics that have subscribers, from the newest states."""
         for index, stamp in zip(fresh.arms, fresh.stamps):
             if index in self._arms:
                 self._arms[index].send(fresh.row, fresh.row["arms"][index], stamp)
@@ -106,7 +106,13 @@ class _FrankaArmTopics:
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Publish the subscribed topics from one arm's record."""
+        """Publish the topics that have subscribers.
+
+        Args:
+            row: Cycle record of the cell.
+            record: Record of the arm, a part of ``row``.
+            stamp: Time of the state: seconds and nanoseconds.
+        """
         if self._hand is not None and self._hand.has_subscribers():
             fingers = record["finger_positions"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)

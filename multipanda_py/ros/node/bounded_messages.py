@@ -128,7 +128,8 @@ def _counts(
         layout: Layout of one structure.
         address: Address of the array.
         number: Number of structures in the array.
-        limit: Maximum size. Sequences in one of more than ``limit.parts`` elements are skipped.
+        limit: Maximum size of the message. If a sequence has more than ``limit.parts`` elements,
+            the sequences in these elements are skipped, because the message is too large anyway.
 
     Yields:
         Sequence of the layout, number of its elements in all structures, and their size [bytes].

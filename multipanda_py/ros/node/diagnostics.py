@@ -115,7 +115,10 @@ class Diagnostics:
         return [self._cell.activation_count(arm) for arm in self._cell.arms]
 
     def _check_gate(self) -> None:
-        """Warn once that an arm lags behind its stream of targets."""
+        """Warn if targets of a stream were clipped to the gate since the last call.
+
+        A repeated warning is logged every 10 s at most.
+        """
         for owner, count in self._cell.clipped.items():
             if count != self._clipped[owner]:
                 self._clipped[owner] = count

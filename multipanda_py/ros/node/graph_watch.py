@@ -32,8 +32,9 @@ MAX_CHECKS = 10
 DISCOVERY_TIMEOUT = 3.5
 """Maximum time to find all running nodes [s]. Fast DDS repeats lost announcements after 3 s."""
 MAX_LISTING_TIME = 22.0
-"""Time after which a listed process is considered alive [s]. Fast DDS forgets a dead process
-within 20 s. A live process may not respond, because its services are not yet announced here."""
+"""Maximum wait for an answer of a listed process [s]. If it is still listed then, it is alive:
+Fast DDS forgets a dead process within 20 s. A live process does not answer while its services are
+not yet known to this node."""
 REPEAT_PERIOD = 0.5
 """Period of repeated requests [s]. A server may drop the first request of a new client."""
 

@@ -346,7 +346,9 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            GoalResponse.ACCEPT  # A rejection has no text. ``notify_execute`` aborts the goal.
+            # A rejection has no text. A goal that is too large is therefore accepted, and
+            # ``notify_execute`` aborts it with the reason.
+            GoalResponse.ACCEPT
             if too_large(goal)
             else self._guard.call(name, accept, goal) or GoalResponse.REJECT
         )
@@ -376,7 +378,7 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
-            self.unsent -= 1  # The executor sends the result right after this call.
+            self.unsent -= 1  # It counts as sent, because the executor sends it next.
             getattr(handle, how)()
             return result
 

@@ -76,7 +76,8 @@ class HeartbeatMonitor:
 
         The order is an empty trajectory, the measured pose, measured positions and zero speed.
         """
-        # The measured pose would make an arm on a trajectory return to where it was at this time.
+        # An empty trajectory comes first, because it stops a moving arm ahead of it. The measured
+        # pose would make the arm return to where it was at this time.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow_trajectory(arm, [])
         here = self._cell.state(arm).q

@@ -57,7 +57,7 @@ class LateParameters:
         self._granted = False
 
     def check(self, requested: dict[str, Any]) -> None:
-        """Store a request, and accept it only after it has been granted.
+        """Store a request, and accept it only after the other component has granted it.
 
         Raises:
             SettingsRejected: If the other component has not granted the request yet.

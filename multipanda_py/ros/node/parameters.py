@@ -54,7 +54,7 @@ from multipanda_py.ros.node.parameter_requests import (
 
 SIM_TIME = "use_sim_time"
 PARAMS_FILE, NODE_ARGUMENTS = "params_file", "node_options_args"
-"""Parameter names of the controller manager, below the name of a controllet."""
+"""Names of load parameters: ``<controllet>.<name>`` in the node of a controller manager."""
 TYPE = "type"
 _ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics cannot be remapped"
 

@@ -29,7 +29,8 @@ RESPONSE_TIMEOUT = 5.0
 FIRST_RESPONSE_TIMEOUT = 20.0
 """Maximum time from a new participant to its first answer, which includes discovery [s]."""
 MAX_STEP = 0.3
-"""Maximum counted time between two updates [s]. If more has passed, the process was suspended."""
+"""Maximum time by which an update increases an age [s]. If more has passed since the last update,
+this process was suspended, and the rest does not count."""
 
 
 class Responsiveness:
@@ -85,7 +86,7 @@ class Responsiveness:
         self._is_serving = True
 
     def pause(self) -> None:
-        """Suspend both ages until the next callback."""
+        """Stop the growth of both ages until the next callback."""
         self._is_serving = False
 
     def renew(self) -> None:

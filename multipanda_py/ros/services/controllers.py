@@ -51,7 +51,8 @@ MANAGER_NAME = "controller_manager"
 """Name of the controller-manager nodes."""
 _LOADED_WITH = {
     PARAMS_FILE: "Parameter files that are applied when the controllet is loaded.",
-    NODE_ARGUMENTS: "Arguments that are applied at the load: -p NAME:=VALUE, --params-file FILE.",
+    NODE_ARGUMENTS: "Arguments of the node, applied when the controllet is loaded: "
+    "-p NAME:=VALUE, --params-file FILE.",
 }
 BROADCASTER = "joint_state_broadcaster"
 """Controller that clients spawn to get joint states, which are always published."""

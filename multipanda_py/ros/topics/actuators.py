@@ -38,7 +38,7 @@ class ActuatorTopics:
         }
 
     def send(self, fresh: Fresh) -> None:
-        """Publish the subscribed topics of the newest states."""
+        """Publish the topics that have subscribers, from the newest states."""
         for index, stamp in zip(fresh.arms, fresh.stamps):
             if index in self._arms and (desired := self._arms[index].subscribed()):
                 actuators = self._cell.actuators(self._cell.arms[index], fresh.row)

@@ -154,7 +154,12 @@ class _ArmTopics:
         self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
-        """Publish the subscribed topics from one arm's record."""
+        """Publish the topics that have subscribers.
+
+        Args:
+            record: Record of the arm, a part of the cycle record.
+            stamp: Time of the state: seconds and nanoseconds.
+        """
         read = record.__getitem__
         if self.joints.has_subscribers():
             message = self.joints.message
@@ -392,7 +397,7 @@ class SceneCameras:
                 process.stdin.flush()
 
     def check(self) -> None:
-        """Warn once if the process was killed; the cell continues."""
+        """Warn once if the process that renders ended with an error; the cell continues."""
         if self.process is None or self.process.poll() is None:
             return
         if self.process.returncode:

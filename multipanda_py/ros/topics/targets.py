@@ -203,7 +203,7 @@ class Targets:
             if self.held_off and (reason := self.held_off.refusal(name, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
-            # The cell counts only the rejections that it makes itself.
+            # The cell counts only rejections by ``set_channel``, so this one is counted here.
             self._cell.rejected[f"{name} target"] += 1
             self._refuse(name, record, str(error))
             return
