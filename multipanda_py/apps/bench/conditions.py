@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark conditions of the multipanda_ros2 paper, and rows of several arms."""
+"""Benchmark conditions of the multipanda_ros2 paper, and cells with several arms in a row."""
 
 from __future__ import annotations
 

@@ -119,11 +119,11 @@ def inline_speed(cell: Cell, cycles: int = _INLINE_CYCLES) -> float:
 
 
 def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Measure the conditions of the paper, or rows of arms.
+    """Measure computing times under the conditions of the paper, or of several arms in a row.
 
     Args:
         rounds: Number of rounds over all functions.
-        rows: Numbers of arms; empty to measure the conditions.
+        rows: Numbers of arms in a row; empty to measure the conditions.
 
     Returns:
         Results of :func:`measure` by name, and the real-time factors, with names ending in

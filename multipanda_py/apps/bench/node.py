@@ -202,7 +202,7 @@ class BenchNode(Closeable):
         This is a context manager, so that the generator ends before the node that it moves.
 
         Args:
-            conditions: Conditions to measure; a coupled one must be last.
+            conditions: Conditions to measure. One with a controllet of both arms must be last.
             sent: File to which the generator writes the targets that it has sent, see
                 :func:`read_sent`.
 

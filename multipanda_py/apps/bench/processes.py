@@ -126,7 +126,7 @@ class Usage:
 
     Attributes:
         name: Module that the process runs.
-        cores: Processor time per wall time.
+        cores: Processor time per wall time, as a number of fully used cores.
         resident_mib: Memory, with shared pages in full [MiB].
         proportional_mib: Memory, with shared pages divided among their users [MiB].
     """
@@ -176,10 +176,11 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
-    """Return the number of cores that all processes of a name use together.
+    """Return the load of all processes of a name, as a number of fully used cores.
 
     Args:
-        figures: Part of a report with ``processes``.
+        figures: Figures of one condition. Their list ``processes`` has ``name`` and ``cores`` of
+            each process.
         name: Name of the processes.
     """
     return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)

@@ -57,7 +57,7 @@ LogFunction = Callable[[str], None]
 
 
 def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[str, Any]:
-    """Measure rows of arms and pairs of cells, with one motion generator per cell.
+    """Measure cells of several arms in a row, and pairs of cells, with a motion generator each.
 
     Args:
         seconds: Duration of each measurement [s].
@@ -239,7 +239,7 @@ def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
 
     Args:
         rounds: Number of rounds of timed calls.
-        rows: Numbers of arms in rows that are measured too.
+        rows: Numbers of arms in a row; empty to measure the conditions of the paper.
         log: Callback that receives progress messages.
 
     Raises:
@@ -251,7 +251,7 @@ def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
 
 
 def rows_hot(rounds: int, log: LogFunction) -> dict[str, Any]:
-    """Measure rows of 1 to 8 arms in the hot loop; return an empty result if that fails."""
+    """Measure 1 to 8 arms in a row in the hot loop; return an empty result if that fails."""
     try:
         return hot(rounds, ARM_COUNTS, log)
     except BenchError as error:

@@ -219,7 +219,7 @@ class BenchRobots(Closeable):
         return answers
 
     def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
-        """Run a minimal loop with zero torques for each robot; return its packets, by arm."""
+        """Run a minimal loop with zero torques per robot; return its torque packets by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
         self.start_recording(seconds)
         cycles = str(round(1000 * seconds))
@@ -240,7 +240,7 @@ class BenchRobots(Closeable):
             sim.close()
 
 
-_MOTION_TIMEOUT = 20.0  # Time limit for both robots to execute torques [s].
+_MOTION_TIMEOUT = 20.0  # Maximum wait until both robots move [s].
 BARE = "bare pylibfranka"
 
 

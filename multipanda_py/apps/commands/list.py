@@ -206,12 +206,12 @@ def run(options: argparse.Namespace) -> int:
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
     parts = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
-    # The page shows parameters, and robots have none.
+    # A Markdown page shows parameters, and robots have none.
     if ROBOTS in kinds and not options.markdown:
         parts[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
         broken = [item for entries in parts.values() for item in entries if "error" in item]
-        if broken:  # The page must not leave out a part silently.
+        if broken:  # A page must not lack a part silently.
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
         print_line(markdown(parts))

@@ -61,10 +61,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plant-seed", type=seed, default=1, help="seed of the random reference robot, default 1"
     )
-    for kind, default in (("multi", 850), ("single", 870), ("linear", 50)):
+    for kind, default, content in (
+        ("multi", 850, "several joints"),
+        ("single", 870, "one joint"),
+        ("linear", 50, "the tool along straight lines"),
+    ):
         parser.add_argument(
             f"--{kind}", type=int, default=default, metavar="N",
-            help=f"number of such motions, default {default}",
+            help=f"number of motions of {content}, default {default}",
         )  # fmt: skip
     parser.add_argument(
         "--clearance", type=float, default=0.03, metavar="M",

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # The loop must not share its core.
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # Leave the core of the loop.
         address = options.host, options.port
         with CellPanel(
             cell, *address, report=lambda event: print_line(f"event: {event}")

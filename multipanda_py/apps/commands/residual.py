@@ -262,7 +262,7 @@ def _run_train(options: argparse.Namespace) -> int:
 
 
 def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
-    """Fit the difference of the bodies if a cell is named, else return None."""
+    """Fit the difference of inertia between robot and twin; return None without ``--bodies``."""
     if options.bodies is None:
         return None
     config = CellConfig.from_yaml(options.bodies)

@@ -112,7 +112,7 @@ def _advance(
 
 
 def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int:
-    """Print the status of the cycles since the last call and return the number of cycles.
+    """Print the status of the cycles since the last call; return the total number of cycles.
 
     Args:
         cell: Running cell.

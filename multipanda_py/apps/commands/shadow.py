@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the twin along a cell or logs; print deviations, or write the learnt band."""
+    """Run the twin along a cell or logs; print deviations, or learn and write their band."""
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
     if sum(sources) != 1:
@@ -177,7 +177,7 @@ def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, 
             f"describes the arm: "
             "--twin CELL"
         )
-    # A table does not name its arm, so the twin's arm must be unique or given by --arm.
+    # A log in a CSV or Parquet table names no arm: take the twin's only arm, or that of --arm.
     if len(log.arms) == 1 and not set(log.arms) & set(config.arms):
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:

@@ -185,8 +185,8 @@ MAX_QUEUED_STATES = 1000
 class RosInput:
     """Subscriber of ``joint_states`` and ``external_wrench`` of arms, in a node process.
 
-    The torques are the measured efforts. External torques are computed from the external wrench
-    by ``tau_ext = J^T F``. Lost messages leave gaps.
+    The torques are the measured efforts. External torques are computed from the external wrench by
+    ``tau_ext = J^T F`` with the Jacobian J. Lost messages leave gaps.
 
     Args:
         namespace: Namespace of the cell.

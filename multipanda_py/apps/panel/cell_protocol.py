@@ -32,7 +32,7 @@ class PendingResponse(Protocol):
 
 
 class GripperProtocol(Protocol):
-    """Gripper of an arm; its methods may return an :class:`PendingResponse`."""
+    """Gripper of an arm; its methods may return a :class:`PendingResponse`."""
 
     @property
     def description(self) -> ParallelGripper:
@@ -48,7 +48,7 @@ class GripperProtocol(Protocol):
 class CellProtocol(Protocol):
     """Cell that a panel shows; :class:`.Cell` implements and documents these methods.
 
-    No method waits. A request with a later result returns an :class:`PendingResponse`. A request
+    No method waits. A request with a later result returns a :class:`PendingResponse`. A request
     that is rejected at once raises an exception.
 
     Thread: the panel's; :meth:`request_hold` any.
@@ -75,7 +75,7 @@ class CellProtocol(Protocol):
         """Names of the active controllets."""
 
     def activation_count(self, arm: str) -> int:
-        """Return how many starts of controllets on an arm the known events contain."""
+        """Return the number of controllet activations on an arm so far, as last reported."""
 
     def stall_reason(self) -> str:
         """Return the reason why the known state of the cell is stale; empty if it is current."""

@@ -77,7 +77,7 @@ class Gizmo:
     Attributes:
         drag: Present drag.
         arm: Name of the arm.
-        handle: Element of the page.
+        handle: Element of the gizmo in the page.
 
     Thread: the panel's.
     """

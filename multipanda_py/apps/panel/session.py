@@ -252,7 +252,7 @@ class Session:
     def try_to(self, act: Act) -> bool:
         """Perform a request and note a rejection; return True if it was performed.
 
-        If the request returns an :class:`.PendingResponse`, :meth:`work` checks it later.
+        If the request returns a :class:`.PendingResponse`, :meth:`work` checks it later.
         """
         try:
             answer = act()

@@ -224,6 +224,7 @@ def _is_same(pose: Pose, other: Pose) -> bool:
 
 
 def _moved(pose: Pose, step: Vector, rotation_vector: Vector) -> Pose:
-    # A composition of poses normalises the rotation. Rounding errors of many steps would add up.
+    # A composition of poses normalises the rotation. Otherwise rounding errors of many steps would
+    # add up.
     rotation = Pose(np.zeros(3), pin.exp3(rotation_vector)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

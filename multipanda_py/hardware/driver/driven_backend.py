@@ -105,7 +105,7 @@ class DrivenArm(Protocol[SettingsT]):
     settings: SettingsT
 
     def poll(self) -> list[Fault]:
-        """Return the faults since the last call."""
+        """Return the faults of the arm since the last call."""
         ...
 
     def recover(self) -> None:
@@ -227,7 +227,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return True if an arm is started again after a fault, which is a notice then."""
+        """Return True, and add a notice, if an arm is started again after a fault."""
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -249,7 +249,10 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def commands_enabled(self) -> bool:
-        """True if the start of every arm is over."""
+        """True if the start of every arm is over.
+
+        A start is over when the arm executes commands, or after its last attempt.
+        """
         return self._start.is_over
 
     def finish_start(self) -> None:
@@ -280,7 +283,7 @@ class DrivenBackend(Backend[SettingsT]):
     def is_new(self, arm: int) -> bool:
         """Return True if the last :meth:`read` found a new state of an arm.
 
-        It is False if a message of the driver has woken the loop.
+        It is False if only a message of the driver has woken the loop.
         """
         return self.real_arms[arm].link.is_new
 

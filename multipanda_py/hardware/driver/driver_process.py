@@ -106,7 +106,7 @@ HEARTBEAT_TIMEOUT = 50_000_000
 KILL_TIMEOUT = 2_000_000_000
 """Time after ``HEARTBEAT_TIMEOUT`` at which a driver without heartbeat is killed, because
 libfranka may block forever [ns]."""
-_POLL_PERIOD = 5_000_000  # Maximum age of a heartbeat that needs no further check [ns].
+_POLL_PERIOD = 5_000_000  # Age of a heartbeat above which the driver is checked further [ns].
 _monotonic_ns = time.monotonic_ns
 
 

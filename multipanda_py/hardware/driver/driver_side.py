@@ -71,7 +71,7 @@ class DriverSide:
         torque_event: eventfd with which the loop wakes this process.
 
     Attributes:
-        words: Shared words.
+        words: Words that loop and driver share, by :class:`.DriverWord`.
         terminated: True after a request to end this process.
     """
 

@@ -136,7 +136,7 @@ class LoopSide:
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return the faults since the last call; zero ``tau`` unless the driver works.
+        """Return the faults since the last call; set ``tau`` to zero unless the driver works.
 
         Args:
             accept: Check of the response of a driver that starts.

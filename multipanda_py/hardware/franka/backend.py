@@ -281,7 +281,7 @@ def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
             )
         owner[arm.robot_ip] = name
         if arm.model != "fr3":
-            got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' from files'}"
+            got = f"{arm.robot.name!r}{'' if isinstance(arm.model, str) else ' of model files'}"
             yield f"arms.{name}.model: got {got}, allowed fr3 for backend franka"
         if not isinstance(arm.gripper, bool):
             yield f"arms.{name}.gripper: got files, allowed true or false for backend franka"

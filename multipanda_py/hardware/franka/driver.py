@@ -277,7 +277,8 @@ class Driver:
                 raise
             failure = str(error).removeprefix("libfranka: ")
         # While the exception is handled, its frames keep the handle of the motion alive. libfranka
-        # must not be called before this handle is gone, so the fault is examined here.
+        # must not be called before this handle is gone, so the fault is examined only after the
+        # ``except`` block.
         self._mode = "Move"
         if failure:
             self._loop.report_busy(_START_TIME)
@@ -309,7 +310,7 @@ def main() -> NoReturn:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
-        # libfranka has set its own priority while it connected. It is replaced here.
+        # libfranka has set its own priority while it connected. That of the settings replaces it.
         warnings = take_priority(settings.priority, settings.robot_ip)
         result = measure(robot)
         state = robot.read_once()

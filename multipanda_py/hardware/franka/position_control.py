@@ -156,7 +156,7 @@ class PositionControl:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         self._age = age
-        # True for a simulated robot in lockstep, which waits for every answer.
+        # Only a simulated robot in lockstep, which waits for every answer, permits such a budget.
         self._waits = self._budget >= PERIOD * 1e9
         limits = _limits(settings)
         self._limiter = MotionLimiter(
@@ -259,7 +259,7 @@ def _bridged(state: Any) -> Vector:
 
 def _limits(settings: DriverSettings) -> ArmLimits:
     lower, upper, velocity, acceleration, jerk = map(np.array, settings.motion_limits)
-    # ``ArmLimits`` needs torque limits, which the limiter of positions does not use.
+    # ``ArmLimits`` needs limits of torque and torque rate, which the limiter of positions ignores.
     torque = np.array(settings.torque_limits)
     rate = np.full_like(torque, 1e3)
     return ArmLimits(

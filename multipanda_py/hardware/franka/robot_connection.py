@@ -37,7 +37,7 @@ class DriverSettings:
         EE_in_flange: Pose of the end effector.
         K_in_EE: Pose of the stiffness frame.
         load_mass: Mass of the load [kg].
-        load_com: Centre of mass of the load in the flange frame [m].
+        load_com: Centre of mass of the load in the flange frame, (3,) [m].
         load_inertia: Inertia of the load [kg m^2].
     """
 

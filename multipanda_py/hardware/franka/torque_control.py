@@ -59,7 +59,7 @@ def finish(loop: DriverSide, handle: Any, command: Any) -> None:
     loop.report_busy(0.0)
 
 
-_HALF_PERIOD = 0.0005  # Half a cycle [s].
+_HALF_PERIOD = 0.0005  # Tolerance of the comparison of a time with the decay time [s].
 
 
 class TorqueControl:

@@ -210,7 +210,7 @@ class TopicControl(ABC, Generic[Limiter]):
         self._topics.send(command)
 
     def _fail(self, kind: str, text: str) -> None:
-        """Report a fault, and ignore the loop until the next recovery request.
+        """Report a fault, and execute no commands of the loop until the next recovery request.
 
         Further faults before this request are not reported.
         """
@@ -316,7 +316,8 @@ class EffortControl(TopicControl[TorqueLimiter]):
         Args:
             resting: Effort that carries and brakes the arm, (n,) [Nm].
         """
-        # Another program has commanded the arm until now, so its current effort is assumed.
+        # Another program has commanded the arm until now. Its last effort is unknown, so the one
+        # that carries the arm is assumed.
         if self._sent is None:
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time

@@ -68,7 +68,7 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        # Stamp of the last message [s]. It may be older than ``time``, and is not accepted then.
+        # Stamp of the last message [s]. A message whose stamp is not after ``time`` is rejected.
         self._stamp = -math.inf
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
@@ -122,7 +122,7 @@ class JointReading:
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Accept all stamps after the last one, if it was older than that of the state.
+        """Accept later stamps than the last one, if that was older than the state.
 
         Stamps decrease when a clock is set back or restarted. The next positions are not compared
         with the previous ones.

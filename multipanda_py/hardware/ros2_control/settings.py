@@ -142,7 +142,8 @@ class TopicDriverSettings:
     @property
     def motion_limits(self) -> ArmLimits:
         """Limits of commanded positions."""
-        # ``ArmLimits`` needs torque limits, which the limiter of positions does not use.
+        # ``ArmLimits`` needs limits of torque and torque rate, which the limiter of positions
+        # ignores.
         torque = np.array(self.torque_limits)
         lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
         return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)

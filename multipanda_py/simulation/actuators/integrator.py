@@ -354,9 +354,9 @@ def choose_substeps(
     )
     if omega * duration > math.pi:
         accuracy_warning = (
-            f"springs vibrate at {omega / math.tau:.0f} Hz: a step of {1e3 * duration:.3g} ms is "
-            "more than half of that period, so it may cause resonance; allowed up to "
-            f"{1e3 * math.pi / omega:.3g} ms"
+            f"springs vibrate at {omega / math.tau:.0f} Hz: got a step of {1e3 * duration:.3g} "
+            f"ms, allowed up to {1e3 * math.pi / omega:.3g} ms, half a period. Longer steps may "
+            "cause resonance. Use a shorter step or softer springs"
         )
     if count > max_substeps:
         count = max_substeps
