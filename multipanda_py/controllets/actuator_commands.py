@@ -87,7 +87,7 @@ class _ArmCommands:
             self.forget()
 
     def forget(self) -> None:
-        """Clear all commands. Joints are then held, or their springs and motors do not change."""
+        """Clear all commands; joints are then held, or keep their motor and spring references."""
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
@@ -104,7 +104,7 @@ class _ArmCommands:
         self.put()
 
     def put(self) -> None:
-        """Update all attributes to the stored commands and modes."""
+        """Update the attributes, such as ``commands``, from the stored values and the modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):

@@ -116,15 +116,15 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     rest despite noise and bias. Near a singular configuration, only Lambda_d Lambda^-1 F of the
     wrench F is used. Lambda_d and Lambda are the task-space inertia with and without damping.
     Along the singular direction, the estimate divides joint torque errors by a value close to
-    zero. At rest, the reference p_c deviates from the target by K^-1 (F - F_deadband). The tool
-    deviates from p_c by K_i^-1 F, with the inner stiffness K_i.
+    zero. At rest, the reference p_c deviates from the target by K^-1 F_r, where F_r is the wrench
+    left by the deadband. The tool deviates from p_c by K_i^-1 F, with the inner stiffness K_i.
 
-    The error of the inner impedance is clipped to ``max_force`` and ``max_torque``. The defaults
-    correspond to an impedance with default gains at its clip. A wall therefore receives no more
-    than this force from a target behind it, apart from the impact. Without the clip, the stiff
-    inner impedance would press with 150 N before the virtual body yields. The force is lower if
-    torque limits require it. In free space, the clip limits the speed of hand guiding to about 0.5
-    m/s.
+    The error of the inner impedance is clipped, so that its spring exerts at most ``max_force``
+    and ``max_torque``. Their defaults are the maximum wrench of ``CartesianImpedance`` with its
+    default parameters. Apart from the impact, a wall receives at most this force from a target
+    behind it. Without the clip, the stiff inner impedance would press with 150 N before the
+    virtual body yields. The force is lower if torque limits require it. In free space, the clip
+    limits the speed of hand guiding to about 0.5 m/s.
 
     A wrench that existed before the activation is maintained. The inner impedance keeps the force,
     the virtual body ignores it, and the target is the measured pose. When the external wrench

@@ -131,7 +131,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return 1.0 / max(mobility, MIN_MOBILITY)
 
     def _formation(self) -> float:
-        """Return the stiffness of the formation against an approach of the end effectors [N/m]."""
+        """Return the stiffness with which the springs oppose the end effectors' approach [N/m]."""
         squares = np.square(self.held.inward)
         across = dot(squares, self.params.relative_stiffness[:3])
         return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)

@@ -128,9 +128,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_joint_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # Viscous joint damping and the Cartesian damper add up. The joint damping therefore
-        # reduces the bandwidth of the Cartesian damper, by its rate for the lightest joint
-        # motion, which has an inertia of 0.06 kg m^2.
+        # The damping rates of joints and of the Cartesian damper add up, and BANDWIDTH bounds the
+        # sum. The joints' rate is their damping divided by inertia: highest for the lightest
+        # motion, with 0.06 kg m^2.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 

@@ -67,12 +67,12 @@ class _JointAnchors:
     """Fractions of the slow momentum. Rest starts after ``REST_DELAY`` below the first, and ends
     above the second."""
     REST_DELAY = 0.3
-    """Time below the first fraction after which an arm is at rest [s]."""
+    """Time below ``REST_START_FRACTION`` after which an arm is at rest [s]."""
     ANCHOR_LOSS_RATIO = 2.0
     """Multiple of the slow momentum above which a joint loses its anchor."""
     MOMENTUM_DOUBLING_TIME = 0.1
-    """Time in which the slow momentum doubles [s]. Otherwise a joint that creeps under an
-    unmodelled payload would never get an anchor."""
+    """Time in which the slow momentum doubles [s]. If it were constant, a joint that creeps under
+    an unmodelled payload would never get an anchor."""
     FADE_IN_TIME = 0.3
     """Time in which proportional braking, the term -b p of ``MomentumBrake``, fades in [s]. While
     the earlier torques decay, braking each joint separately dissipates more energy and stops
@@ -123,12 +123,16 @@ class _JointAnchors:
         self._max = self.brake.stopping(self._whole) / self._return
 
     def _set_rest(self, at_rest: bool) -> None:
-        """Set the damping for rest or motion. The stiffness stays, so that no load drops."""
+        """Set the damping for rest or motion. The stiffness is kept, so that no load drops."""
         self._damping[:] = self.REST_DAMPING_FACTOR if at_rest else self._settling
         self._is_at_rest, self._rest_time = at_rest, 0.0
 
     def start(self, state: ArmState) -> None:
-        """Start to brake, without anchors and without contact torques."""
+        """Start to brake from the measured state.
+
+        Joints get their anchors when they are slow. Torques of a contact force start at zero;
+        ``Hold.on_transfer`` sets them.
+        """
         # The torque-rate limit in the state may be lower than that of the robot model, for which
         # the gains were computed before.
         self.brake.set_limits(state.limits)
@@ -188,7 +192,8 @@ class _JointAnchors:
     def _damped(self, dq: Vector) -> Vector:
         """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
         damped = self._v
-        # Unequal factors may add energy, so only slow joints have them.
+        # The brake torque is proportional to M F dq. For unequal factors F it may add energy,
+        # because M couples the joints. Only joints with anchors, which are slow, have a factor.
         damped[:] = dq
         return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 

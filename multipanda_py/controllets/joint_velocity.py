@@ -175,8 +175,8 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        # At a switch, the reference may not be displaced further, because ``_Reference.advance``
-        # would clip it.
+        # A switch sets the reference at most this far from the arm. ``_Reference.advance`` would
+        # clip a larger distance in the next cycle.
         self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)

@@ -266,7 +266,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return _rotate(self._twist, state.rotation_ee_in_base)
 
     def _in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
-        """Rotate an acceleration to the base axes in place, and call ``_release`` for free axes.
+        """Rotate an acceleration to the base axes in place, and return it.
+
+        If axes have no stiffness, ``_release`` removes what would cause a wrench along them.
 
         Args:
             arm: Index of the arm.

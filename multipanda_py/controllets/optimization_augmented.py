@@ -327,13 +327,13 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _release(self, indices: Sequence[int]) -> None:
-        """Move references of plans and poses so that they exert no force along released forces.
+        """Move references of plans and poses so that they do not press where a force has ended.
 
         After a loss of contact, all arms stop and hold. Otherwise, a current motion and a pose
         target continue.
 
         Args:
-            indices: Indices of the released arms.
+            indices: Indices of the arms whose force has ended.
         """
         control, states, is_lost = self.force_control, self._states, self.force_control.is_lost
         statics = [self._static(arm, state) for arm, state in enumerate(states)]

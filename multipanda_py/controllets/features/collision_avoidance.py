@@ -29,7 +29,8 @@ _CONTACT_DISTANCE = 0.005
 """Distance of capsules below which bodies may be in contact [m]. Capsules are larger than
 links."""
 _ROUNDING_SPEED = 1e-6
-"""Approach speed that counts as a rounding error of a zero gradient [m/s]."""
+"""Approach speed up to which a pair does not slow a reference, because it may be a rounding error
+of a zero gradient [m/s]."""
 _MAX_CONTACT_SPEED = 0.05
 """Approach speed above which a measured contact force is ignored [m/s]."""
 _MIN_FADE_DISTANCE = 0.002
@@ -248,7 +249,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return scale
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return names and distance of the pair with the strongest effect on a reference."""
+        """Return names and distance of the pair that slows a reference most; empty for none."""
         self._slowest = None
         self.velocity_scale(arm, dq, ahead)
         pair = self._slowest

@@ -173,7 +173,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """End the idle state. Steps of targets and contact before it no longer count."""
+        """End the idle state. Target steps and contact from before it no longer count."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()

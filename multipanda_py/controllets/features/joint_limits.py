@@ -163,15 +163,15 @@ class _Barriers:
         self._start.set_speed(MAX_EXIT_SPEED * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        """Start the offsets in the next cycle, from the current commanded torque."""
+        """Start the offsets (``BarrierFadeIn``) in the next cycle, from the commanded torque."""
         self._is_new = True
 
     def change(self) -> None:
-        """Continue from the torque of the last cycle after a change of parameters."""
+        """After a change of parameters, let the barriers continue from their last torque."""
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add the torques of joints near a limit."""
+        """Add the torques of barriers and dampers to joints near a position limit."""
         low, high, depth, slope = self._low, self._high, self._depth, self._slope
         multiply(subtract(self._lower, state.q, low), slope, low)
         multiply(subtract(state.q, self._upper, high), slope, high)
@@ -187,7 +187,7 @@ class _Barriers:
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add barrier and damper, for depths of 0 to 1."""
+        """Add barriers and dampers for the depths of the joints in their barriers, 0 to 1."""
         low, high, depth, brake, max_value = (
             self._low,
             self._high,

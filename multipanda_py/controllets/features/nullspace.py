@@ -93,8 +93,8 @@ class Nullspace(Feature[NullspaceParams]):
         """Set the gains of the springs."""
         p, per_arm = self.params, self.context.per_arm
         stiffness = per_arm(p.stiffness)
-        # A joint without stiffness cannot exert a torque by any deflection. Division by infinity
-        # gives it zero deflection.
+        # Deflections are torques divided by these values. A joint without stiffness cannot exert
+        # a torque by any deflection, so infinity gives it a deflection of zero.
         self._presses = [np.where(own < MIN_STIFFNESS, np.inf, own) for own in stiffness]
         gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
         for spring, own in zip(self._springs, gains):

@@ -53,7 +53,7 @@ class _LearnedTorques:
         self._added[:] = 0.0
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the rigid-body part, and the losses bounded by the driving torque."""
+        """Add the rigid-body part of the residual, and losses up to a multiple of ``torque``."""
         losses, direction, max_value = self._losses, self._direction, self._max
         model = subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)

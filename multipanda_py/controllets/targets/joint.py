@@ -436,10 +436,11 @@ def _refuse(
 def _refuse_jump(
     path: str, number: float, index: int, joints: ActuatedJoints, context: ArmTargetRequest
 ) -> None:
-    """Reject an equilibrium far from the joint and from its present and last equilibrium.
+    """Reject a commanded spring equilibrium that is a jump.
 
-    One of the three must be near, because a spring that carries a link has an equilibrium away
-    from the link.
+    It must be within the gate of the measured position, of the present equilibrium or of the last
+    command. One is sufficient, because a spring that carries a link has an equilibrium away from
+    the link.
     """
     gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.joint_indices[index])
     near = [float(context.state.q[joint]), float(context.spring_equilibrium()[index])]
