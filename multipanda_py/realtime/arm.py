@@ -417,8 +417,8 @@ class ArmMotion:
             desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
         """
         limiter = self._limiter
-        # A backend whose arm executes no commands writes the measured state to ``joint_command``.
-        # The motion then starts again from there.
+        # While an arm executes no commands, its backend overwrites ``joint_command`` with the
+        # measured state. The limiter then restarts there, at rest.
         if not limiter.is_untouched:
             limiter.start(limiter.q)
         if desired is None:

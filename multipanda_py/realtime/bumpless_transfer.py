@@ -175,11 +175,17 @@ class ContactEstimator:
         return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> BumplessTransfer:
-        """Return the contact wrench :data:`HISTORY_CYCLES` cycles before the loss of torque."""
+        """Return the contact wrench and torque :data:`HISTORY_CYCLES` cycles ago.
+
+        Call it when an arm has just lost its torque, which may be due to a new contact.
+        """
         return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
     def remaining_load(self, arm: Arm) -> BumplessTransfer:
-        """Return the load in ``before_loss`` that still acts; see :func:`.estimate_payload`."""
+        """Return the load from before the loss of torque that still acts on the arm.
+
+        It is zero if there are too few records. See :func:`.estimate_payload`.
+        """
         count = self._mailbox.words[SharedFlag.ROWS]
         if count - self._first < AVERAGED_CYCLES:
             return BumplessTransfer(np.zeros(arm.state.n_joints))

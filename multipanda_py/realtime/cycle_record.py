@@ -335,7 +335,10 @@ class RecordLayout:
         """
         result = os.fstat(fd).st_size
         if result != self.size:
-            raise LoopError(f"shared memory has {result} bytes, but this cell needs {self.size}")
+            raise LoopError(
+                f"shared memory: got {result} bytes, but the description of the cell says "
+                f"{self.size}. Was the cell restarted meanwhile? Repeat the command"
+            )
         memory = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ)
         words = [
             memoryview(memory)[at : at + 8].cast("q")

@@ -81,7 +81,7 @@ class Ownership:
     Args:
         arms: Arms in the order of the cell.
         instances: All controllet instances. The holds come first, one per arm in the same order.
-        mailbox: Shared memory for the active set and events.
+        mailbox: Shared memory for the set of active controllets, and for events.
         backend_of: Backend of each arm, by index.
         blend_cycles: Number of cycles over which torques blend when an arm changes its owner.
         period: Cycle time [s].
@@ -264,7 +264,7 @@ class Ownership:
         *,
         cause: Cause | None,
     ) -> None:
-        """Change the active set to ``is_active``, with hold on every other arm.
+        """Make the instances of ``is_active`` the active ones, with hold on every other arm.
 
         Args:
             is_active: One flag per instance.
@@ -508,8 +508,8 @@ class Ownership:
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.state_lost and not arm.released:
-                # The state had become finite again, hold restarted, and it fails again now. The
-                # first failure was reported.
+                # The arm was released before, because its state was not finite. Hold restarted
+                # with a finite state, and now fails again: release the arm without a new report.
                 arm.release()
             if arm.released:
                 return

@@ -153,7 +153,7 @@ class ArmLog:
 
         Args:
             longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
-            min_count: Minimum number of samples of a run.
+            min_count: Minimum number of samples of a range; shorter ones are omitted.
         """
         after = np.searchsorted(self.time, self.gaps(longer_than)[:, 1]).tolist()
         bounds = sorted({0, *self.starts, *after, len(self)})

@@ -139,7 +139,8 @@ MAX_TORQUE_FACTOR, MILLI_TORQUE_FACTOR = 1.5, 10.0
 another joint or robot, above the second factor its unit is mNm. The first factor exceeds 1,
 because measured torques include gravity and limited commands do not."""
 MIN_TORQUE = 0.2
-"""Minimum of the largest measured torque; only a vertically stretched arm has less [Nm]."""
+"""Largest measured torque below which torques seem to have a wrong unit, or not to be measured
+[Nm]. Only a vertically stretched arm has less."""
 SATURATION_FRACTION, MAX_SATURATED_FRACTION = 0.995, 0.01
 """Fraction of the limit from which a torque is saturated, and maximum fraction of such samples."""
 ROUNDING_TORQUE = 1e-9
@@ -303,8 +304,8 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     fraction = (np.abs(tau) >= SATURATION_FRACTION * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
-        f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples, where it is not the "
-        "torque that the motion needs. Move slower"
+        f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples. In them the motion "
+        "needs more torque than that. Move slower"
         for joint in np.flatnonzero(fraction > MAX_SATURATED_FRACTION).tolist()
     ]
 
@@ -326,7 +327,7 @@ def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
         result += [
             f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in "
             f"{fraction[joint]:.0%} "
-            "of the samples, where it is not the torque that the motion needs"
+            "of the samples. In them the motion needs more torque than that"
             for joint in np.flatnonzero(
                 (fraction > MIN_CLIPPED_FRACTION) & (np.ptp(tau, axis=0) > near)
             ).tolist()

@@ -25,7 +25,7 @@ COLORS = ("#3b75af", "#c4663a", "#6b9e5b", "#8a6bab", "#b8a03c", "#6f6f6f", "#3d
 _MAX_POINTS = 4000
 """Maximum number of points of a curve; more are not visible."""
 _MIN_RANGE = 0.01
-"""Minimum range of a panel, in its unit."""
+"""Minimum range of the vertical axis of a panel, in its unit."""
 _BANDS = ("#dfe8f2", "#f5e6dc", "#e4efdf", "#ece4f2", "#f4efd6", "#e8e8e8")
 
 
