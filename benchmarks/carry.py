@@ -99,7 +99,8 @@ def without_box(task: TaskFile, plans: list[SubtaskPlan]) -> list[Sample]:
         book = TaskMetrics(TaskRunner(cell, task))
         for plan in plans:
             cell.follow_trajectories(
-                task.controllet, {arm: Trajectory(plan.points(arm)) for arm in ARMS}
+                task.controllet,
+                {arm: Trajectory(plan.points(arm, cell.state(arm).q)) for arm in ARMS},
             )
             for _ in range(round(plan.times[-1] * 100)):
                 cell.step(10)

@@ -393,15 +393,15 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
         feature.on_activate(states, None)
         fresh = CollisionAvoidance(context, params)
         fresh.on_activate(states, None)
-        begins = [begin for group in feature.near.groups for begin in group.begins]
-        wanted = [begin for group in fresh.near.groups for begin in group.begins]
+        begins = [begin for group in feature.near.groups for begin in group.near_distances]
+        wanted = [begin for group in fresh.near.groups for begin in group.near_distances]
         assert begins == pytest.approx(wanted, abs=1e-12)
         assert np.allclose(added(feature, states), added(fresh, states), atol=1e-10)
         near += min(begins) < params.distance
     assert near > 5
     measured.clear()
     feature.on_activate(states, None)
-    far = [group for group in feature.near.groups if min(group.begins) >= params.distance]
+    far = [group for group in feature.near.groups if min(group.near_distances) >= params.distance]
     assert far
     assert len(measured) <= len(feature.near.groups) - len(far)
 
