@@ -53,7 +53,8 @@ SEA_STIFFNESS = (200.0, 400.0)
 """Spring constants of a soft and of a stiff series elastic actuator [Nm/rad]."""
 CHIRP_ANGLE, MIN_FREQUENCY, MAX_FREQUENCY = 0.15, 0.5, 6.0
 """Amplitude, first and last frequency of the chirp [rad, Hz, Hz]."""
-# Maximum difference between the commanded equilibrium and that of the link at rest [rad].
+# Maximum difference between the commanded equilibrium and the one at which the springs carry the
+# weight at the rest position of the link [rad].
 _EQUILIBRIUM_TOLERANCE = 1e-3
 _HALF_POWER = 1.0 / math.sqrt(2.0)
 
@@ -73,7 +74,8 @@ def steps(quick: bool) -> ExperimentResult:
             last = motion.q[-round(0.2 * len(motion.q)) :, 0]
             rest = 0.5 * float(last.min() + last.max())
             weight = PENDULUM.mass * 9.81 * PENDULUM.centre * math.sin(rest)
-            # The equilibrium at which the springs carry the weight here must be the commanded one.
+            # The equilibrium at which the springs carry the weight at this position must be the
+            # commanded one.
             errors.append(abs(springs.equilibrium_for(rest, weight, preset)[0] - STEP_ANGLE))
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
@@ -275,8 +277,10 @@ def vertical(quick: bool) -> ExperimentResult:
         )
     errors = {name: np.abs(one.commanded - one.q).max(axis=0) for name, one in motions.items()}
     motors = max(np.abs(one.commanded - one.equilibrium).max() for one in motions.values())
-    summary = ", ".join(f"{name} {error[0]:.3f} / {error[1]:.3f} rad" for name, error in
-                     errors.items())  # fmt: skip
+    summary = "; ".join(
+        f"{name}: joint 1 {error[0]:.3f} rad, joint 2 {error[1]:.3f} rad"
+        for name, error in errors.items()
+    )
     checks = (
         Check("motors follow the command within 0.05 rad", f"{motors:.3f} rad",
               bool(motors <= 0.05)),

@@ -214,9 +214,10 @@ GUESS_COUNT = 6
 GUESS_SAMPLES = 400
 """Samples used to compare the initial guesses. The final fit uses all samples."""
 MIN_SINGULAR_RATIO = 1e-7
-"""Minimum ratio of the smallest to the largest singular value for separable parameters."""
+"""Minimum ratio of the smallest to the largest singular value of the Jacobian with columns of unit
+length. Below it, the parameters cannot be separated, and the fit is refused."""
 MAX_RELATIVE_DEVIATION = 0.3
-"""Relative standard deviation above which a parameter counts as undetermined."""
+"""Relative standard deviation of a parameter above which the fit is refused as undetermined."""
 _DIFFERENCE_STEP = 1e-5
 """Finite-difference step of an optimisation variable. Parameters change by about this fraction."""
 MIN_EXPLAINED_VARIANCE = 0.5
@@ -498,7 +499,8 @@ def _correlated_samples(left: Matrix) -> float:
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    # A correlation below two standard deviations, 2 / sqrt(N), may be random and does not count.
+    # Two standard deviations of the correlation, 2 / sqrt(N), may be random, so they are
+    # subtracted.
     rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

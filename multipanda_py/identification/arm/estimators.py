@@ -94,7 +94,7 @@ def fit(
 PRIOR_DEVIATION = 0.3
 """Relative standard deviation of the true inertial parameters from their prior."""
 MIN_EIGENVALUE_RATIO = 1e-3
-"""Minimum eigenvalue of a pseudo-inertia relative to its prior."""
+"""Minimum eigenvalue of an estimated pseudo-inertia relative to its prior."""
 MIN_GYRATION_RADIUS = 0.01
 """Minimum radius of gyration of a prior [m], for links that the model describes as
 rods or points."""

@@ -174,15 +174,15 @@ MIN_VELOCITY = 0.1
 """Joint velocity below which torques are not used for inertial parameters [rad/s, m/s]. There,
 friction decreases with speed (Stribeck effect), which the friction model does not describe."""
 SLOW_JOINT_FRACTION = 0.25
-"""Upper bound of the threshold :data:`MIN_VELOCITY` for a slowly moving joint, as fraction of its
-root mean square velocity."""
+"""Fraction of the root mean square velocity of a joint. If the joint moves so slowly that this is
+below :data:`MIN_VELOCITY`, it replaces that threshold."""
 MAX_DELAY = 0.02
 """Maximum delay of measured torques that is attributed to the recording [s]."""
 FIXED_OFFSET_DEVIATION = 1e-3
 """Prior standard deviation of the torque offset of a joint whose offset cannot be separated from a
 weight [Nm, N]. The small value assigns the torque to the weight of the links."""
 REPORTED_REST_TIME = 1.0
-"""Minimum duration of rest, removed from a log, that is reported [s]."""
+"""Duration of the rest removed at both ends of a log from which it is reported [s]."""
 
 
 @dataclass(frozen=True)

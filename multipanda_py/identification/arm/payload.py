@@ -31,7 +31,8 @@ MIN_MOTION_VELOCITY = 0.3
 """Joint velocity above which a log counts as a motion, not as static
 configurations [rad/s, m/s]."""
 MIN_SINGULAR_RATIO = 0.15
-"""Minimum relative singular value of the gravity columns for an observable centre of mass."""
+"""Minimum ratio of the smallest to the largest singular value of the regressor columns of mass and
+first moments. Below it, mass and centre of mass cannot be separated."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ FITTED_PARAMETERS: Mapping[int, tuple[str, ...]] = {
     4: ("friction",),
     3: ("contact_time", "contact_damping"),
 }
-"""Table parameters that each task determines."""
+"""Names of the table parameters that a task determines, by number of the task."""
 SIGNALS: Mapping[int, Callable[[Run, Vector], Matrix]] = {
     4: tangential_force_signal,
     3: height_signal,

@@ -191,7 +191,7 @@ def min_half_widths(limits: ArmLimits) -> Vector:
 
     They cover sensor drift, and avoid bands of zero width for simulated arms that equal their
     twin. For torques they are 0.2 % of the torque limit, and for positions the deflection at which
-    the correction of the twin reaches this torque. Others are constants.
+    the correction of the twin reaches this torque. Those of all other residuals are constants.
     """
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)
@@ -247,7 +247,7 @@ class MonitoredLog:
         return float(self.evaluated.mean()) * self.log.duration
 
     def mismatch(self, largest_torque: Vector) -> str:
-        """Return a message if the log hardly matches the described arm, else an empty string.
+        """Return a message if the correction exceeds :data:`MAX_RMS_CORRECTION`, else ''.
 
         Args:
             largest_torque: Torque limits of the joints, (j,) [Nm, N].
@@ -385,7 +385,8 @@ class ArmMonitor:
                 if k % _DAMPING_UPDATE_SAMPLES == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
-                # Unrealistic torques in the log can make the twin diverge.
+                # Unrealistic torques in the log can make the twin diverge. It is then reset at the
+                # next valid sample.
                 if not np.isfinite(twin.q).all():
                     self._follows = False
                     self.skipped += 1

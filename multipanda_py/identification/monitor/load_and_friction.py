@@ -20,7 +20,8 @@ FORGETTING_TIME = 30.0
 BLOCK_DURATION = 0.02
 """Duration over which samples are averaged [s]."""
 MAX_MASS, MAX_COM_DISTANCE = 20.0, 0.5
-"""Maximum mass [kg] and maximum distance of its centre from the flange along each axis [m]."""
+"""Maximum mass of the estimated payload [kg], and maximum distance of its centre from the flange
+along each axis [m]."""
 REST_SPEED = 0.02
 """Joint speed below which a joint is at rest, where friction has any value up to its bound
 [rad/s]."""
@@ -41,7 +42,8 @@ class OnlineEstimate:
 
     Attributes:
         mass: Mass of the additional payload [kg].
-        com: Centre of mass of the payload in the flange frame, (3,) [m]. Zero below 50 g.
+        com: Centre of mass of the payload in the flange frame, (3,) [m]. Zero if the mass is below
+            50 g.
         viscous: Additional viscous friction, (n,) [Nm s/rad].
         coulomb: Additional Coulomb friction, (n,) [Nm].
         offset: Additional torque offset, (n,) [Nm].

@@ -143,7 +143,8 @@ def _points(start: Vector, end: Vector, speed: float, limits: ArmLimits) -> Matr
 PLANES = ((0, 2), (0, 1), (1, 2))
 """Axes of the base that span the planes of linear motions: xz, xy and yz in turn."""
 MAX_LEG, LEG_COUNT = 0.15, 3
-"""Maximum displacement of a leg along an axis [m], and number of legs of a motion."""
+"""Legs are the straight lines between the waypoints of a linear motion. Maximum displacement of a
+leg along an axis [m], and number of legs of a motion."""
 # Number of points per leg, number of random motions to try, maximum joint step between two points
 # [rad, m], and maximum fraction of the speed limits.
 _LEG_POINTS, _LINE_TRIES, _MAX_JOINT_STEP, _MAX_LINE_SPEED_FRACTION = 24, 40, 0.3, 0.5
@@ -216,7 +217,7 @@ def _leg(
 
 
 def _blend() -> Vector:
-    """Return the values of a quintic from 0 to 1 at the points of a leg, (k,)."""
+    """Return the path fraction at each point of a leg, by a quintic from 0 to 1, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 

@@ -175,8 +175,8 @@ MIN_DEVIATION = 1e-9
 """Standard deviation of an input, or root mean square of a residual, below which it is not
 normalised."""
 EARLY_START_FRACTION = 1.0 / 3.0
-"""Range of random interval starts before the motion, relative to the length of an interval. These
-starts are set to the first sample, so that more intervals start at rest."""
+"""Maximum time of a random interval start before the motion, relative to the length of the
+interval. Such a start is set to the first sample, so that more intervals start at rest."""
 
 
 @dataclass(frozen=True, eq=False)

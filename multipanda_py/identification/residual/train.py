@@ -82,7 +82,8 @@ VELOCITY_SCALES, SLIP_DISTANCES = (0.002, 0.01, 0.05), (0.002, 0.005, 0.01, 0.02
 fitted together with the inertial differences."""
 BODY_RIDGE, MIN_RELATIVE_SCALE = 1e-6, 1e-6
 """Ridge regularisation of the scaled normal equations for inertial differences, and minimum scale
-of a parameter relative to the largest scale."""
+of a parameter relative to the largest scale. Smaller scales are raised to it, to avoid a division
+by zero."""
 
 
 def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:

@@ -359,7 +359,11 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
 
 
 def _length(error: Matrix) -> Vector:
-    """Return the root mean square over m samples of the norms of vectors (m, arms, 3), (arms,)."""
+    """Return the root mean square norm of the errors of each arm, (arms,).
+
+    Args:
+        error: Vectors of all samples, (m, arms, 3).
+    """
     length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return length
 

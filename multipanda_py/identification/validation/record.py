@@ -259,7 +259,8 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no cycle was recorded")
-        # Logs of real arms have robot times, which are shifted like the cell times.
+        # Time zero of the logs is the first target. Robot times of real arms have another origin
+        # than cell times, so their shift is computed for each arm.
         own = rows["arms"]["robot_time"]
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + start, 0.0)
         before = np.concatenate([rows[:0], *settling])
