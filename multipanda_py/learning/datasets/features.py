@@ -39,7 +39,7 @@ SCALARS: Mapping[str, str] = {
     "index": "int64",
     "task_index": "int64",
 }
-"""Scalar columns and their types."""
+"""Types of the columns with one number per frame, by name of the column."""
 
 
 @dataclass(frozen=True)

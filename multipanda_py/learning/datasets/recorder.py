@@ -217,9 +217,11 @@ class EpisodeRecorder(Closeable):
             DatasetRejected: If an episode is running, or the seed is not a non-negative integer.
         """
         if self._is_closed:
-            raise DatasetRejected("begin: the recorder is closed. Create a new one.")
+            raise DatasetRejected("start_episode: the recorder is closed. Create a new one.")
         if self._is_running:
-            raise DatasetRejected("begin: an episode is running. Call end or discard first.")
+            raise DatasetRejected(
+                "start_episode: an episode is running. Call end or discard first."
+            )
         self.discard()  # If the last reset failed, the videos of its episode still exist.
         self._seed = int(self._random.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.start_episode()
@@ -246,7 +248,7 @@ class EpisodeRecorder(Closeable):
         if not self._is_running or self._has_ended:
             raise DatasetRejected(
                 f"step: {'the episode has ended' if self._is_running else 'no episode is running'}"
-                ". Call begin first."
+                ". Call start_episode first."
             )
         frames: list[_Frame] = [(self._obs, self._info, None)]
         before, hold = self._obs, self.env.hold_action()
@@ -363,7 +365,7 @@ class EpisodeRecorder(Closeable):
             DatasetRejected: If this recorder has not begun an episode.
         """
         if not self._info:
-            raise DatasetRejected("redo: no episode was begun. Call begin first.")
+            raise DatasetRejected("redo: no episode was begun. Call start_episode first.")
         if self._is_running:
             self.discard()
         elif self._is_saved:
@@ -384,7 +386,9 @@ def _checked_seed(seed: Any) -> int:
     except TypeError:
         number = -1
     if number < 0:
-        raise DatasetRejected(f"begin: seed: got {seed!r:.40}, allowed a whole number from 0")
+        raise DatasetRejected(
+            f"start_episode: seed: got {seed!r:.40}, allowed a whole number from 0"
+        )
     return number
 
 

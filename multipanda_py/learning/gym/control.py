@@ -27,8 +27,8 @@ MAX_POSITION = 1.5
 CARTESIAN_PARAMS: Mapping[str, Any] = {"stiffness": [800.0, 800.0, 800.0, 40.0, 40.0, 40.0]}
 """Stiffness of the Cartesian controllet, 8 N per centimetre [N/m, Nm/rad]."""
 GATE_FRACTION = 0.9
-"""Maximum distance of a target from the measured state, as fraction of the gate, which rejects
-distant targets. Targets of a blocked arm thus stay valid."""
+"""Maximum distance of a target from the measured state, as fraction of the gate. Even if the arm
+is blocked, its targets stay within the gate and are accepted."""
 
 
 class Control(ABC):

@@ -153,7 +153,7 @@ class ArmFaults:
 
 
 MAX_CAUGHT_UP_DELAY = 0.1
-"""Delay of a program up to which the following steps catch up by not waiting [s]."""
+"""Delay up to which no step is skipped [s]. The following steps wait less instead."""
 STEP_TIMEOUT = 2.0
 """Maximum time that a step waits while the time of the cell does not advance [s]."""
 MIN_SLEEP = 2e-4

@@ -329,15 +329,16 @@ _GRASP_HEIGHT = 0.04
 _APPROACH_DISTANCE = 0.015
 """Distance of the tips from the box before they press [m]."""
 _MISALIGNMENTS = (0.01, 0.03)
-"""Misalignment below which tips press fully, and above which they do not press [m]."""
+"""Offset of a tip from its grasp point, parallel to the side of the box [m]. Up to the first value
+the expert presses fully, and from the second on it does not press."""
 _CONTACT_GAPS = (0.003, 0.01)
-"""Gap below which contact counts fully, and above which it does not count [m]."""
+"""Gap between tip and box up to which contact counts fully, and from which it does not [m]."""
 _SLIP_MISALIGNMENT = 0.04
-"""Additional misalignment at which tips in contact continue to press [m]."""
+"""Increase of both offsets in ``_MISALIGNMENTS`` for tips in contact, which may slip [m]."""
 _PRESS_FORCES = (8.0, 18.0)
-"""Pressing forces for no and for full lifting motion [N]."""
+"""Pressing force up to which the expert does not lift, and from which it lifts fully [N]."""
 _MAX_LEAD_HEIGHT = 0.02
-"""Maximum height by which the targets lead the box while lifting [m]."""
+"""Maximum height of the tool targets above the grasp points on the box while lifting [m]."""
 _SIDES = {"left": 1.0, "right": -1.0}
 _TIP_TOOL = {"mass": 0.2, "com": [0.0, 0.0, 0.03], "position": [0.0, 0.0, 0.06], "friction": 1.0,
         "inertia": [1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0]}  # fmt: skip

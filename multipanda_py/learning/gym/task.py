@@ -220,7 +220,7 @@ def check_task_attributes(task: GymTask) -> None:
 
 
 def goal_of(task: GymTask, value: Any) -> Vector:
-    """Check the goal that ``begin`` of a task has returned, and convert it to (goal_size,).
+    """Check the goal that ``reset`` of a task has returned, and convert it to (goal_size,).
 
     Raises:
         TaskFailed: If it has another shape or is not finite.
