@@ -107,7 +107,7 @@ def pilz() -> dict[str, Any]:
         "request_adapters": list(_REQUEST_ADAPTERS),
         "response_adapters": list(
             _RESPONSE_ADAPTERS[1:]
-        ),  # Plans of this pipeline are timed already.
+        ),  # The first adapter adds times, which plans of this pipeline already have.
         "default_planner_config": "PTP",
         "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }
@@ -319,7 +319,8 @@ def move_group_parameters(
         **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
         **tables[CONTROLLERS[controllers_by]],
     }
-    # Only the node move_group loads capabilities, not the planner that provides them.
+    # ``move_group`` reads capabilities from its own parameters, not from those of a pipeline. They
+    # are therefore copied there from the Pilz pipeline, which provides them.
     parameters["capabilities"] = parameters[PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"

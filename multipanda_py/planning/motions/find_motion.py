@@ -147,7 +147,8 @@ def _refuse_near(
     placed: dict[int, _Placed | None] = {}
     held = {one.object_name for one in grips}
     for one in distances:
-        # A negative margin allows an overlap, whose depth coal measures differently from capsules.
+        # A negative margin allows an overlap. It is not checked here, because coal measures its
+        # depth otherwise than the search, which uses the axes of capsules.
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
             continue
         for pair in one.pairs:
@@ -190,7 +191,10 @@ def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
 
 
 def _distance(a: _Placed, b: _Placed, enough: float) -> float:
-    """Return the distance of two solids, or any value above ``enough``; <= 0 if they overlap."""
+    """Return the distance of two solids [m], <= 0 if they overlap; a lower bound if far apart.
+
+    If the distance of their bounding spheres exceeds ``enough``, the result is this distance.
+    """
     min_value = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
     if min_value > enough:
         return min_value
@@ -201,13 +205,14 @@ def _distance(a: _Placed, b: _Placed, enough: float) -> float:
 
 
 STEPS_PER_GOAL = 16
-"""Number of configurations (slices) from one goal to the next."""
+"""Number of time steps of a path from one goal to the next."""
 LIMIT_MARGIN = 0.02
 """Margin of the joint position limits [rad], so that a compliant arm does not hit them."""
 MAX_SEARCHES, MAX_REFINEMENTS = 8, 2
-"""Maximum number of searches, and of refinements of the path for violations between its points."""
+"""Maximum number of searches. Number of times in a row that the time steps of a path are doubled
+because bodies are too close between them; then the first number is used again."""
 UNREACHABLE_ERROR = 0.02
-"""Violation above which a goal counts as unreachable, without further searches [m, rad]."""
+"""Violation of the best path above which no further searches are made [m, rad]."""
 MAX_POINTS = TRAJECTORY_POINTS - RETREAT_POINTS
 """Maximum number of points of a motion; a retreat before it is part of the same trajectory."""
 
@@ -290,8 +295,8 @@ def _search(
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
-        PlanRejected: If no such motion was found, or the time is over. The message lists the
-            violations of the best one.
+        PlanRejected: If no such motion was found, or the time is over. The message has the reason
+            of the first search.
     """
     until, whole = processor_time() + request.planning_time, problem
     space = free_space(scene, problem.terms)
@@ -345,11 +350,11 @@ def _goal(arm: str, goal: Pose | Vector) -> Objective:
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return trajectory points for the slices of a path, in minimum time.
+    """Return trajectory points for the time steps of a path, in minimum time.
 
     Args:
         scene: Scene with the joint limits.
-        path: Slices of the path, (s, d).
+        path: Variables of arms and objects at the time steps, (s, d).
         speed: Fraction of the speed limits.
     """
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)

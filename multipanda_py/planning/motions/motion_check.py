@@ -177,10 +177,10 @@ BETWEEN_FRACTION = 0.5
 BETWEEN_TOLERANCE = 5e-4
 """Tolerance that is also subtracted from distances between the points of a path [m]."""
 MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
-"""Minimum speed fraction to which a motion is slowed down for the collision avoidance; and minimum
-fraction to which a controllet may slow it down further."""
+"""Fractions of the speed that the collision avoidance allows along a motion. Below the first one,
+the motion is rejected. Below the second one, it is slowed down and checked again."""
 MAX_SLOWDOWNS = 3
-"""Maximum number of times that a motion is slowed down."""
+"""Maximum number of times that a motion is slowed down before it is rejected."""
 # Additional factor, so that a reduced speed is clearly below the allowed one.
 _REDUCTION_FACTOR = 0.95
 

@@ -160,7 +160,7 @@ MAX_START_DEVIATION = 0.03
 """Maximum distance of a joint from the start of its plan at execution [rad, m]. The executing
 controllet fades this distance out."""
 STAY_TOLERANCE = 1e-4
-"""Range of joint motion up to which an arm counts as staying [rad, m]."""
+"""Range of joint motion up to which an arm counts as not moving [rad, m]."""
 MAX_OBJECT_TRANSLATION, MAX_OBJECT_ROTATION = 0.01, 0.05
 """Maximum translation [m] and rotation [rad] of an object after planning, up to which the plan is
 executed."""

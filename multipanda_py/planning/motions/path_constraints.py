@@ -141,7 +141,7 @@ def _requested_clearances(
 
 
 MAX_ORIENTATION_ERROR = 0.02
-"""Maximum orientation error between a goal and the start of a motion with ``keep`` [rad].
+"""Maximum orientation error between a goal and the start, if the tool keeps its orientation [rad].
 
 It tolerates the position error of compliant arms. The motion keeps the orientation of the goal."""
 UP = np.array([0.0, 0.0, 1.0])

@@ -25,15 +25,16 @@ NEAR_PAIR_MARGIN = 0.01
 """Range above the target distance of a retreat in which pairs are checked [m]. Pairs in this range
 must not come closer than the target distance."""
 MAX_START_OVERLAP = 0.03
-"""Maximum overlap of capsules at the start of a retreat [m]. Capsules are larger than links."""
+"""Maximum overlap of capsules at the start of a retreat [m]. It need not be a collision, because
+capsules are larger than links."""
 MAX_JOINT_STEP = 0.05
 """Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
 """Maximum number of steps of a retreat."""
-# Maximum number of sweeps, regularisation of squared gradients, and minimum fraction of the
-# required distance that a step must gain.
+# Maximum number of iterations for one step, and regularisation of squared gradients. Fraction of
+# the required increase of a distance that a step must reach; otherwise the arms cannot move apart.
 _MAX_SWEEPS, _REGULARISATION, _MIN_GAIN_FRACTION = 200, 1e-6, 0.5
-# Gradient below which the joints count as unable to change a distance [m/rad].
+# Gradient of a distance below which the joints count as unable to change it [m/rad].
 _MIN_GRADIENT = 1e-7
 
 
@@ -156,7 +157,9 @@ def timed_retreat(
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> TimedRetreat | None:
-    """Return the retreat of the arms with a goal, or None if it is not necessary.
+    """Return a motion that first moves the arms with a goal away from bodies that are too close.
+
+    It is None if no body is too close, or if no step moves the arms apart.
 
     Args:
         scene: Arms and objects at the start.
@@ -198,7 +201,10 @@ def timed_retreat(
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
-    """Return a function that maps a configuration, (n,), to the projection on allowed motions."""
+    """Return a function from a configuration, (n,), to the projection on allowed joint motions.
+
+    Only the arms ``led`` may move. If ``keep`` is true, their tools must not rotate.
+    """
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:

@@ -63,7 +63,8 @@ def inverse_kinematics(
         settings: Tolerance, iterations per start, and time of the whole search.
 
     Returns:
-        Slice, (d,), read-only. Use ``scene.posture(x, arm)`` and ``scene.pose(x, thing)``.
+        Variables of arms and objects, (d,), read-only. ``scene.arm_configuration(x, arm)`` and
+        ``scene.pose(x, object_name)`` return parts of them.
 
     Raises:
         PlanRejected: If no configuration was found, or an argument is invalid. The message
@@ -111,14 +112,14 @@ def find_configuration(
     tries: int,
     settings: SolverSettings,
 ) -> Solution:
-    """Solve a problem of one slice from several starts, and return the best solution.
+    """Solve a problem of one time step from several starts, and return the best solution.
 
     Goals are solved first, because they are cheap. Distance constraints follow.
 
     Args:
-        scene: Scene, which defines the variables of a slice.
-        terms: Terms of one slice.
-        start: First start, and the slice to stay near to, (d,).
+        scene: Scene, which defines the variables.
+        terms: Terms of one time step.
+        start: First start, and the variables to stay near to, (d,).
         rng: Random generator for the other starts.
         tries: Maximum number of starts.
         settings: Tolerance, iterations per start, and time of the whole search.
@@ -220,7 +221,7 @@ MAX_JOINT_STEP = 0.6
 SEARCH_STARTS = 48
 """Number of starts of the search for each arm."""
 BATCH_SIZE = 8
-"""Number of starts after which configurations of the arms are combined."""
+"""Number of starts per arm after which the configurations found for the arms are combined."""
 MAX_STORED_CONFIGURATIONS = 12
 """Maximum number of stored configurations of an arm."""
 _EQUALITY_TOLERANCE = 0.05  # Difference up to which two configurations count as equal [rad, m].
@@ -231,7 +232,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
 
     Args:
         scene: Arms and objects. Goals of attached objects are ignored.
-        terms: Terms of the slice.
+        terms: Terms of one time step.
     """
     goals: dict[str, Pose] = {}
     turned: list[Axis | Orientation] = []
@@ -250,7 +251,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # Orientation goals are no other goals if the pose goals fulfil them.
+    for one in turned:  # An orientation goal is allowed if the pose goal of its tool fulfils it.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None
@@ -266,15 +267,15 @@ def sample_phase_end(
     start: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Return a slice that reaches tool poses and keeps all distances; None if none was found.
+    """Return variables that reach tool poses and keep all distances, (d,); None if none is found.
 
     Args:
         scene: Arms and objects.
         space: Test of distances, and poses of attached objects.
-        terms: Terms of the slice, for the margin of the joint limits.
+        terms: Terms of the time step, for the margin of the joint limits.
         goals: Goal poses of the tools, see :func:`tool_goals`.
-        stays: Slice with the joint positions of arms without a goal, (d,).
-        start: Slice to stay near to, (d,).
+        stays: Variables with the joint positions of arms without a goal, (d,).
+        start: Variables to stay near to, (d,).
         rng: Random generator for the starts.
     """
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
@@ -345,7 +346,7 @@ def _nearest_first(
     Args:
         scene: Scene with the speed limits.
         known: Configurations to combine, (n,) each, by arm.
-        start: Slice at the start, (d,).
+        start: Variables of arms and objects at the start, (d,).
     """
     times = []
     for arm, postures in known.items():

@@ -53,7 +53,8 @@ def _dot(a: Matrix, b: Matrix) -> Matrix:
 
 
 GRADIENT_DISTANCE = 0.1
-"""Distance beyond the margin [m] from which on pairs have a constant value and no gradient."""
+"""Distance beyond the required margin from which on a pair has a constant value and no gradient
+[m]. Its Jacobian is then not computed."""
 
 
 class Distance(Objective):
@@ -153,7 +154,7 @@ class Distance(Objective):
         return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return True if a pair of solids is near enough in any slice to have a gradient."""
+        """Return True if a pair of solids is near enough at any time step to have a gradient."""
         values, _ = self.evaluate(slices)
         return bool((values > -GRADIENT_DISTANCE).any())
 
@@ -189,7 +190,7 @@ class Distance(Objective):
         to all bodies above it.
 
         Args:
-            placed: Poses of the frames in s slices.
+            placed: Poses of the frames at s time steps.
             axes: Ends of the capsule axes, (s, k, 2, 3) [m].
             number: Index of a pair with the box.
             side: Index of the box in that pair, 0 or 1.
@@ -213,12 +214,12 @@ class Distance(Objective):
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Measure a pair in some slices with coal, and write the results.
+        """Measure a pair at some time steps with coal, and write the results.
 
         Args:
-            slices: Poses of the frames in s slices.
+            slices: Poses of the frames at s time steps.
             number: Index of the pair.
-            rows: Indices of the slices.
+            rows: Indices of the time steps.
             distance: Distances of all pairs, (s, n) [m].
             normal: Directions from the second to the first body, (s, n, 3).
             on_a: Nearest points on the first bodies, (s, n, 3) [m].
@@ -278,8 +279,8 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
     are the velocities of the frame.
 
     Args:
-        placed: Placement of the frame in all slices.
-        rows: Indices of the slices, (k,).
+        placed: Placement of the frame at all time steps.
+        rows: Indices of the time steps, (k,).
         points: Points in the world, (k, 3) [m].
         normal: Directions, (k, 3).
     """

@@ -21,22 +21,22 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 INTERVALS_PER_STEP = 8
-"""Number of intervals between two slices at whose ends distances are checked."""
+"""Number of intervals between two time steps of a path, at whose ends distances are checked."""
 BETWEEN_FRACTION = 0.5
-"""Fraction of the margin that suffices between slices."""
+"""Fraction of the required distance that suffices between the time steps of a path."""
 BETWEEN_TOLERANCE = 1e-3
-"""Tolerance that is also subtracted from distances between slices [m]."""
+"""Tolerance that is also subtracted from required distances between time steps [m]."""
 
 
 def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violation, ...]:
-    """Return the distance constraints that are violated on straight segments between slices.
+    """Return the distance constraints that are violated between the time steps of a path.
 
-    Between slices, half of the margin is sufficient.
+    The path is straight there, and half of the required distance is sufficient.
 
     Args:
         terms: Terms of the problem.
         path: Path to check.
-        each: Number of slices of a phase.
+        each: Number of time steps of a phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
@@ -48,7 +48,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_TOLERANCE
-        # Rows of the configurations between each slice of this term and the slice before it.
+        # Rows of the configurations between each time step of this term and the one before it.
         part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
@@ -69,9 +69,9 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
 
 
 def between(result: Solution) -> Matrix:
-    """Return configurations between the slices of a path, beginning at its start.
+    """Return configurations between the time steps of a path, beginning at its start.
 
-    The shape is (T (k - 1), d) for T slices of d variables, with k = ``INTERVALS_PER_STEP``.
+    The shape is (T (k - 1), d) for T time steps of d variables, with k = ``INTERVALS_PER_STEP``.
     """
     path = np.concatenate([result.scene.start[None], result.path])
     fraction = np.arange(1, INTERVALS_PER_STEP)[:, None] / INTERVALS_PER_STEP

@@ -32,7 +32,7 @@ def relative_point(slices: Slices, frame: str, base: str) -> tuple[Matrix, Matri
     the base b are those in the world.
 
     Args:
-        slices: Poses and Jacobians of all frames in s slices.
+        slices: Poses and Jacobians of all frames at s time steps.
         frame: Name of the frame f.
         base: Name of the frame b.
     """
@@ -56,7 +56,7 @@ def relative_rotation(
     those in the world.
 
     Args:
-        slices: Poses and Jacobians of all frames in s slices.
+        slices: Poses and Jacobians of all frames at s time steps.
         frame: Name of the frame f.
         base: Name of the frame b.
         rotation: Desired rotation :math:`R^*`, (3, 3).
@@ -212,7 +212,7 @@ class Axis(Objective):
 class RelativePose(PoseGoal):
     """Rigid connection of a frame to another frame, at any relative pose.
 
-    The rate of the relative pose is zero, six components per slice [m/s, rad/s]. Rotation vectors
+    The rate of the relative pose is zero, six components [m/s, rad/s]. Rotation vectors
     are relative to ``pose``, and are unique only up to 180 degrees from it.
 
     Args:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward kinematics and Jacobians of frames in all slices of a path."""
+"""Forward kinematics and Jacobians of frames at all time steps of a path."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Slices of a path, with the poses of frames in each slice.
+    """Variables of a path, and the poses of frames, at each of s time steps (slices).
 
     Attributes:
-        scene: Scene, which defines the variables of a slice.
-        x: Variables of the slices, (s, d).
+        scene: Scene, which defines the d variables.
+        x: Variables, (s, d).
         frames: Poses and Jacobians, by frame.
     """
 
@@ -46,7 +46,7 @@ class Slices:
     frames: dict[str, Placement]
 
     def part(self, at: slice) -> Slices:
-        """Return a range of the slices as views of these arrays."""
+        """Return a range of the time steps as views of these arrays."""
         frames = {
             name: Placement(f.position[at], f.rotation[at], f.jacobian[at])
             for name, f in self.frames.items()
@@ -92,7 +92,7 @@ class Kinematics:
             self._order.append(name)
 
     def forward_kinematics(self, x: Matrix) -> Slices:
-        """Return poses and Jacobians of the frames in slices with the variables ``x``, (s, d)."""
+        """Return poses and Jacobians of the frames for the variables of s time steps, (s, d)."""
         result: dict[str, Placement] = {}
         for arm in self._models:
             self._arm_forward_kinematics(arm, x, result)

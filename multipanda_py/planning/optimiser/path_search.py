@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path search from several initial paths, with distance checks between slices."""
+"""Path search from several initial paths, with distance checks between time steps."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from multipanda_py.planning.optimiser.solver import Solution, SolverSettings, pr
 from multipanda_py.state import Matrix, Vector
 
 MAX_EDGE, CHECK_STEP = 0.4, 0.05
-"""Maximum length of a tree edge, and step between its distance checks. Both are displacements of
-the joint that moves most [rad, m]."""
+"""Maximum length of an edge of the search trees, and step between distance checks on it. Both are
+displacements of the joint that moves most [rad, m]."""
 MAX_NODES = 3000
-"""Maximum number of nodes of a tree."""
+"""Maximum number of nodes of each of the two search trees."""
 FULL_RANGE_SAMPLES = 200
-"""Number of samples from which on samples cover the whole joint ranges. Earlier samples are near
-the straight path."""
+"""Number of random samples after which further ones cover the whole joint ranges. Earlier samples
+are near the straight path."""
 SHORTCUT_ATTEMPTS = 60
-"""Number of attempts to cut a corner."""
+"""Number of attempts to shorten a path by a straight segment."""
 
 
 class _Tree:
@@ -114,7 +114,7 @@ def _simple(start: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vec
     Args:
         start: Configuration of all arms at the start, (n,) [rad, m].
         end: Configuration at the end, (n,) [rad, m].
-        parts: Slice of each arm in a configuration.
+        parts: Columns of each arm in a configuration.
     """
     yield [start, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
@@ -236,7 +236,7 @@ MAX_DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
 ranges."""
 MAX_REFINEMENTS = 2
-"""Maximum number of times that the slices are doubled if bodies are too close between them."""
+"""Maximum number of times that the time steps are doubled if bodies are too close between them."""
 
 
 def find_path(
@@ -248,7 +248,7 @@ def find_path(
     path. It then optimises from initial paths around obstacles, see :func:`.plan_sampled`. Where
     the fast distance test does not apply, the initial paths are straight. Further attempts use
     other configurations and detours. If bodies are closer than half of their margin between the
-    slices, the search repeats with twice as many slices.
+    time steps, the search repeats with twice as many time steps.
 
     Args:
         problem: Problem to solve.
@@ -257,8 +257,8 @@ def find_path(
         settings: Tolerance, iterations per attempt, and time of the whole search, by default 5 s.
 
     Returns:
-        Feasible path, with the slices of the problem, or two or four times as many. Otherwise the
-        path with the smallest violation.
+        Feasible path, with the time steps of the problem, or two or four times as many. Otherwise
+        the path with the smallest violation.
 
     Raises:
         PlanRejected: If the problem has no terms, or ``tries`` is out of range.
@@ -305,7 +305,10 @@ def _phase_ends(
     from_scratch: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Return slices at the ends of phases, or the straight path to the first unreachable one."""
+    """Return the variables at the ends of all phases, (d,) each.
+
+    If an end cannot be reached, return the infeasible straight path to it instead.
+    """
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
     for phase in range(problem.phases):
@@ -381,7 +384,7 @@ def _around(
     Args:
         problem: Problem with its phases.
         space: Free space of the arms.
-        ends: Slices at the end of each phase, (d,) each.
+        ends: Variables at the end of each phase, (d,) each.
         rng: Random generator.
         until: Processor time at which the search ends [s].
     """
@@ -423,9 +426,9 @@ def _clear(
     until: float,
     settings: SolverSettings,
 ) -> Solution:
-    """Return a path that also keeps distances between its slices, or an infeasible one.
+    """Return a path that also keeps distances between its time steps, or an infeasible one.
 
-    The search repeats with twice as many slices if bodies are too close between them.
+    The search repeats with twice as many time steps if bodies are too close between them.
     """
     if not result.is_feasible:
         return result

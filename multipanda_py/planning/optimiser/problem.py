@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path optimisation problem: phases, slices, costs and constraints."""
+"""Path optimisation problem: phases, time steps (slices), costs and constraints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.planning.optimiser.term import Kind, Objective, Term, make_te
 from multipanda_py.state import Matrix
 
 MAX_TIME_STEPS = 2000
-"""Maximum number of slices of one path."""
+"""Maximum number of time steps (slices) of one path."""
 
 
 class Problem:
@@ -82,8 +82,8 @@ class Problem:
                 of the objective; ``at_most``: <= 0.
             phases: Range from the end of one phase to the end of another; (0, 1) is the first
                 phase. By default all phases.
-            at: Single slice at the end of this number of phases, instead of a range. The last
-                slice is ``problem.phases``.
+            at: Single time step at the end of this number of phases, instead of a range. The last
+                one is ``problem.phases``.
             scale: Positive factor of the components.
             target: Value to subtract from the components.
             order: Order of the time derivative, 0 to 3. By default that of the objective.
@@ -111,10 +111,10 @@ class Problem:
         return self
 
     def finer(self) -> Problem:
-        """Return the same problem with twice the slices.
+        """Return the same problem with twice the time steps.
 
         Raises:
-            PlanRejected: If the number of slices exceeds ``MAX_TIME_STEPS``.
+            PlanRejected: If the number of time steps exceeds ``MAX_TIME_STEPS``.
         """
         finer = Problem(self.scene, self.phases, 2 * self.each, self.each * self.period)
         for objective, kind, term_options in self._objectives:
@@ -136,7 +136,7 @@ class Problem:
         return near
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
-        """Return the first slice of ``phases`` or ``at``, and the one after the last."""
+        """Return the first time step of ``phases`` or ``at``, and the one after the last."""
         if phases is not None and at is not None:
             raise PlanRejected("phases, at: got both, allowed one of them")
         if at is not None:
@@ -165,7 +165,7 @@ class Problem:
         Args:
             settings: Tolerances and limits.
             start: Initial path of the search, (T, d), such as that of a similar problem. By
-                default the start of the scene in all slices.
+                default the start of the scene at all time steps.
 
         Raises:
             PlanRejected: If the initial path has another shape or is not finite, or the problem

@@ -225,7 +225,9 @@ class Scene:
     def configuration(
         self, configurations: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
     ) -> Vector:
-        """Return a slice that equals the start except for given values, (d,), read-only.
+        """Return the start configuration with given values replaced, (d,), read-only.
+
+        The result is a slice: the variables of all arms and movable objects at one time.
 
         Args:
             configurations: Joint positions by arm, (n,) [rad, m].
@@ -257,23 +259,23 @@ class Scene:
 
     @property
     def movable(self) -> list[str]:
-        """Names of the objects with variables in a slice."""
+        """Names of the movable objects, whose poses are variables of a plan."""
         return [name for name in self.columns if name in self.objects]
 
     def arm_configuration(self, x: Vector, arm: str) -> Vector:
-        """Return the joint positions of an arm in slices, (..., n) [rad, m].
+        """Return the joint positions of an arm, (..., n) [rad, m].
 
         Args:
-            x: Variables of the slices, (..., d).
+            x: Variables of all arms and objects at one or more time steps, (..., d).
             arm: Name of the arm.
         """
         return x[..., self.columns[self.known("arm", arm, [*self.arms])]]
 
     def pose(self, x: Vector, object_name: str) -> Pose:
-        """Return the pose of a movable object in the world in one slice.
+        """Return the pose of a movable object in the world at one time step.
 
         Args:
-            x: Variables of the slice, (d,).
+            x: Variables of all arms and objects, (d,).
             object_name: Name of the object.
         """
         pose = x[self.columns[self.known("movable object", object_name, self.movable)]]

@@ -28,7 +28,7 @@ class Violation:
         objective: Name of the objective with its frames or bodies.
         bodies: Names of the arms and objects concerned.
         phase: Index of the phase with the largest violation.
-        step: Index of the slice of the path with the largest violation.
+        step: Index of the time step with the largest violation.
         amount: Amount of the violation in ``unit``. Norm of the error for a goal, otherwise the
             largest component.
         unit: Unit of the amount.
@@ -55,9 +55,9 @@ class Solution:
     """Path that was found: feasible, or with the smallest violation.
 
     Attributes:
-        scene: Scene, which defines the variables of a slice.
-        path: Path, (slices, d), read-only.
-        times: Times of the slices since the start, (slices,) [s].
+        scene: Scene, which defines the d variables.
+        path: Variables at s time steps, (s, d), read-only.
+        times: Times of these steps since the start, (s,) [s].
         is_feasible: True if all constraints are met within the tolerance.
         violations: Violated constraints, the largest first.
         worst: Largest error of a constraint in the unit of its objective, also within the
@@ -79,7 +79,7 @@ class Solution:
     ended: Ended
 
     def arm_configuration(self, arm: str) -> Matrix:
-        """Return the joint positions of an arm in all slices, (slices, n) [rad, m]."""
+        """Return the joint positions of an arm at all s time steps, (s, n) [rad, m]."""
         return self.scene.arm_configuration(self.path, arm)
 
     def pose(self, object_name: str, number: int = -1) -> Pose:
@@ -87,7 +87,7 @@ class Solution:
 
         Args:
             object_name: Name of the object.
-            number: Number of the slice; -1 for the last one.
+            number: Index of the time step; -1 for the last one.
         """
         return self.scene.pose(self.path[number], object_name)
 
@@ -117,12 +117,12 @@ class NormalEquations:
     r"""Normal equations :math:`H = \sum J^T W J`, :math:`g = \sum J^T W r` of a path.
 
     The sums are over all terms, with their Jacobians J, weights W and residuals r. Blocks of H on
-    and below the diagonal are stored: [t, o] is the block of slices t and t - o.
+    and below the diagonal are stored: [t, o] is the block of time steps t and t - o.
 
     Args:
-        slices: Number of slices, T.
-        size: Number of variables of a slice, d.
-        order: Maximum number of previous slices on which a term depends.
+        slices: Number of time steps, T.
+        size: Number of variables at a time step, d.
+        order: Maximum number of previous time steps on which a term depends.
     """
 
     def __init__(self, slices: int, size: int, order: int) -> None:
@@ -144,7 +144,7 @@ class NormalEquations:
         self.blocks[:], self.gradient[:] = 0.0, 0.0
 
     def add(self, term: Term, residual: Matrix, jacobian: Matrix | None, weight: Matrix) -> None:
-        """Add a term of n slices and m components to H and g.
+        """Add a term of n time steps and m components to H and g.
 
         Args:
             term: Term to add.
@@ -155,7 +155,7 @@ class NormalEquations:
         weighted = weight * residual
         k = term.order
         for j in range(k + 1):
-            # Slices before the path are fixed, so they have no variables.
+            # Time steps before the start of the path have no variables, so they are skipped.
             skip = max(0, j - term.first)
             rows = slice(term.first + skip - j, term.last - j)
             if term.columns is not None:
@@ -331,11 +331,11 @@ def solve(
     updated, and :math:`\mu` increases if violations have not decreased enough.
 
     Args:
-        scene: Scene, which defines the variables of a slice.
+        scene: Scene, which defines the d variables.
         terms: Costs and constraints.
-        path: Initial path, (T, d).
-        period: Time between slices [s].
-        each: Number of slices of a phase.
+        path: Initial path of T time steps, (T, d).
+        period: Time between these steps [s].
+        each: Number of time steps of a phase.
         settings: Tolerances and limits.
     """
     until = processor_time() + settings.time
@@ -352,7 +352,8 @@ def solve(
         iterations += 1
         value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
-        # Towards an unreachable goal, steps stay long although the value no longer decreases.
+        # Steps that are still long continue only while they decrease the value. Towards an
+        # unreachable goal, they stay long although the value no longer decreases.
         if (
             moved > settings.step
             and value - search.value(point) > MIN_DECREASE * settings.step * value
@@ -425,7 +426,7 @@ def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> li
     Args:
         term: Term of the constraint.
         residual: Residuals of the term, (s, m).
-        each: Number of slices of a phase.
+        each: Number of time steps of a phase.
         tolerance: Violation that is allowed.
     """
     off = np.abs(term.outside(residual)) / term.scale

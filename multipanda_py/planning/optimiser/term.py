@@ -18,12 +18,12 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Objective(ABC):
-    r"""Function of a slice that a problem uses as a cost or constraint.
+    r"""Function of the variables at one time step, which a problem uses as a cost or constraint.
 
     .. math:: \phi(x_t) \in R^m, \qquad
         \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j}).
 
-    :math:`x_t` are the variables of slice t, and :math:`\Delta t` is the time between slices. A
+    :math:`x_t` are the variables at step t, and :math:`\Delta t` is the time between steps. A
     problem uses the difference of order k as a cost, or keeps it between bounds.
 
     Attributes:
@@ -60,7 +60,7 @@ class Objective(ABC):
 
 
 class SliceNumbers(Objective):
-    """Variables of a slice: joint positions of arms, and poses of objects.
+    """Variables at a time step: joint positions of arms, and poses of objects.
 
     Args:
         of: Names of arms and movable objects. By default all.
@@ -70,7 +70,7 @@ class SliceNumbers(Objective):
         self.of = of
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the indices of the selected variables in a slice."""
+        """Return the indices of the selected variables among all variables of a time step."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
 
@@ -83,7 +83,7 @@ class SliceNumbers(Objective):
             scene.known("arm or movable object", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the selected variables, (s, m), and the selection matrix of each slice."""
+        """Return the selected variables, (s, m), and the selection matrix of each time step."""
         columns = self.columns(slices.scene)
         x = slices.x
         selection = np.eye(x.shape[1])[columns]
@@ -95,18 +95,18 @@ Kind: TypeAlias = Literal["cost", "equal", "at_most"]
 
 @dataclass(eq=False)
 class Term:
-    r"""Scaled difference of an objective over several slices, as a cost or constraint.
+    r"""Scaled difference of an objective over several time steps, as a cost or constraint.
 
     .. math:: r_t = s \left(\Delta t^{-k} \sum_j c_j \phi(x_{t-j}) - \phi^*\right).
 
-    Here s is the scale, :math:`\Delta t` the time between slices, k the order, and :math:`\phi^*`
+    Here s is the scale, :math:`\Delta t` the time between steps, k the order, and :math:`\phi^*`
     the target. The :math:`c_j` are the coefficients of the difference.
 
     Attributes:
         objective: Objective :math:`\phi`.
         name: Name in messages.
-        first: Index of the first slice.
-        last: Index after the last slice.
+        first: Index of the first time step.
+        last: Index after the last time step.
         is_cost: True for a cost. Otherwise r is kept between ``lower`` and ``upper``.
         scale: Scale s. For a cost it includes the square root of :math:`\Delta t`.
         target: Target :math:`\phi^*`, (m,) or one number.
@@ -134,20 +134,20 @@ class Term:
 
     @property
     def order(self) -> int:
-        """Number of previous slices on which the term depends."""
+        """Number of previous time steps on which the term depends."""
         return len(self.factors) - 1
 
     def evaluate(self, slices: Slices, before: int) -> tuple[Matrix, Matrix | None]:
-        """Return the values r of the n slices of this term, (n, m), and their Jacobians.
+        """Return the values r at the n time steps of this term, (n, m), and their Jacobians.
 
         Args:
-            slices: All slices of the path, preceded by ``before`` fixed slices.
-            before: Number of fixed slices.
+            slices: All time steps of the path, preceded by ``before`` fixed ones.
+            before: Number of fixed time steps.
 
         Returns:
-            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r of
-            slice t with respect to slice t - j. A term with ``columns`` returns None instead:
-            its derivatives are the constants ``scale * factors``.
+            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r
+            at step t with respect to the variables at step t - j. A term with ``columns`` returns
+            None instead: its derivatives are the constants ``scale * factors``.
         """
         k, n = self.order, self.last - self.first
         rows = slice(before + self.first - k, before + self.last)
@@ -191,8 +191,8 @@ def make_term(
         scene: Scene of the problem.
         objective: Objective of the term.
         kind: Kind of the term, see :meth:`.Problem.add`.
-        slices: Index of the first slice, and of the one after the last.
-        period: Time between slices [s].
+        slices: Index of the first time step, and of the one after the last.
+        period: Time between steps [s].
         scale: Positive factor of the components.
         target: Value to subtract from the components.
         order: Order of the time derivative. By default that of the objective.
@@ -236,7 +236,7 @@ class WithinLimits(SliceNumbers):
         self.margin = margin
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the indices of the joints with limits among the variables of a slice."""
+        """Return the indices of the joints with limits among all variables."""
         columns = super().columns(scene)
         limited: np.ndarray = columns[np.isfinite(scene.velocity[columns])]
         return limited
@@ -251,7 +251,7 @@ class VelocityLimits(WithinLimits):
 
     Args:
         of: Names of arms. By default all.
-        fraction: Fraction of the limits, 0 < share <= 1.
+        fraction: Fraction of the limits, above 0 and up to 1.
 
     Raises:
         PlanRejected: If the fraction is out of range.
@@ -311,7 +311,7 @@ class Near(SliceNumbers):
 
     Args:
         of: Name of an arm or movable object.
-        numbers: Desired values, as in a slice.
+        numbers: Desired values of its variables, in the order of :class:`.Scene`.
     """
 
     def __init__(self, of: str, numbers: ArrayLike) -> None:

@@ -83,8 +83,8 @@ def check_task(
     Args:
         config: The checked cell file.
         task: Task to check.
-        start: State of arms and objects, as returned by :func:`.look`. By default that of the cell
-            file.
+        start: State of arms and objects, as returned by :func:`.observe`. By default that of the
+            cell file.
         on_subtask: Function that is called after every subtask.
 
     Raises:

@@ -177,7 +177,7 @@ def as_objects(arm: ArmDescription, configuration: Vector) -> list[SceneObject]:
 
 
 CHECKS_PER_STEP = 4
-"""Number of checked configurations from one slice to the next."""
+"""Number of checked configurations from one time step of a plan to the next."""
 PATH_OVERLAP = 2e-3
 """Additional overlap allowed along a path for bodies that overlap at its start or end [m]."""
 MAX_TOUCH_OVERLAP = 0.05
@@ -226,12 +226,12 @@ def distance_constraints(
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
-    """Return True if a path keeps its distances in its slices and between them.
+    """Return True if a path keeps its distances at its time steps and between them.
 
     Args:
         distances: Constraints on distances of bodies.
         scene: Scene with d variables.
-        path: Slices of the path, (s, d).
+        path: Variables at the s time steps of the path, (s, d).
     """
     frames = dict.fromkeys(name for one in distances for name in one.frames)
     if not frames:

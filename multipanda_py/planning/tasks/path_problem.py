@@ -45,9 +45,9 @@ class SubtaskPlan:
         end: Expected state after the subtask.
         goals: Goals of the subtask.
         words: Result of planning in one sentence.
-        times: Times of the slices of the path since its start, (slices,) [s].
-        postures: Path of every arm, (slices, n) [rad, m]. Empty without a path.
-        object_paths: Poses in the world of the carried objects in all slices.
+        times: Times of the s steps of the path since its start, (s,) [s].
+        postures: Path of every arm, (s, n) [rad, m]. Empty without a path.
+        object_paths: Poses in the world of the carried objects at all steps.
         straight_paths: Straight tool paths for a subtask without a plan, by arm.
     """
 
@@ -84,8 +84,8 @@ class SubtaskPlan:
         .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
 
         :math:`q_k` are the planned positions at the times :math:`t_k`, T is the duration, and s
-        the minimum-jerk profile. To remove an offset of 0.04 rad within one slice of 0.1 s would
-        require 23 rad/s^2.
+        the minimum-jerk profile. To remove an offset of 0.04 rad within one time step of 0.1 s
+        would require 23 rad/s^2.
 
         Args:
             arm: Name of the arm.

@@ -29,7 +29,7 @@ rest on each other, or be pressed together."""
 MAX_OVERLAP_INCREASE = 5e-3
 """Maximum increase of an overlap that exists at the start of the subtask [m]."""
 CHECKS_PER_STEP = 4
-"""Number of checked configurations from one slice to the next."""
+"""Number of checked configurations from one time step of a plan to the next."""
 
 
 def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, str]]) -> None:
@@ -37,7 +37,7 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
 
     Args:
         scene: Arms and objects at the start, with carried objects as movable.
-        path: Slices after the start, (s, d).
+        path: Variables at the s time steps after the start, (s, d).
         touched: Pairs of an arm and an object that its gripper touches.
 
     Raises:

@@ -80,7 +80,7 @@ class Subtask(Section):
     duration: Annotated[float, Field(ge=0.2, le=300)] = 3.0
     """Duration of the planned motion [s]."""
     time_steps: Annotated[int, Field(ge=3, le=100)] = 10
-    """Number of configurations (slices) of the planned path."""
+    """Number of time steps of the planned path."""
     position_tolerance: Annotated[float, Field(ge=1e-4, le=1)] = 0.01
     """Position tolerance at the end [m]."""
     orientation_tolerance: Annotated[float, Field(ge=1e-3, le=3.2)] = 0.1

@@ -57,7 +57,8 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
         if number > 1:
             yield f"contacts: got {arm} {number} times, allowed once"
     held = {contact.object for contact in pressing} if subtask.force > 0.0 else set()
-    # In mode force, a gripper may move along the pressed object, as in polishing.
+    # In mode hybrid, the goals of pressing tools follow from their object. In mode force, a tool
+    # may have its own goal on the pressed object, as in polishing.
     busy = hands if mode == "hybrid" else Counter()
     without_plan = mode == "force" or subtask.on_failure.fallback == "force"
     for number, goal in enumerate(subtask.goals):

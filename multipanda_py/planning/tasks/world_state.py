@@ -109,7 +109,7 @@ MAX_START_DEVIATION = 0.06
 this distance out."""
 MAX_TIP_DEVIATION = 0.003
 """Maximum distance of a pressing tip from the start of its plan, in the frame of its object [m].
-The trajectory removes this distance within one slice, which pulls at the object."""
+The trajectory removes this distance within one time step, which pulls at the object."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -309,7 +309,7 @@ class JointMotion:
 
     @property
     def path_dq(self) -> Vector:
-        """Velocity of the reference before a slowdown by ``pace``, (n,) [rad/s]."""
+        """Velocity that the reference would have without its slowdown, (n,) [rad/s]."""
         return self._own_dq
 
     @property
@@ -318,7 +318,7 @@ class JointMotion:
         return float((np.abs(self.dq) / self._speed).max())
 
     def allowed(self, pace: Callable[[Vector], float]) -> float:
-        """Return the rate of the motion's time that ``pace`` allows, 0 to 1; 1 at rest.
+        """Return the fraction of the motion's speed that ``pace`` allows, 0 to 1; 1 at rest.
 
         Args:
             pace: Function that returns the allowed fraction of a velocity, (n,) [rad/s].

@@ -217,7 +217,7 @@ class MotionLimiter:
             motion: Positions, velocities and accelerations, (3, n).
         """
         limits, (q, dq, ddq) = self._limits, motion
-        # Speed when ddq has become zero.
+        # Speed after ddq has been reduced to zero at maximum jerk. It must keep the limits, too.
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))
         lower, upper = np.minimum(limits.lower, self.q), np.maximum(limits.upper, self.q)
         result = can_stop(q, dq, ddq, lower, upper, *self._braking)
@@ -243,9 +243,8 @@ class MotionLimiter:
         moving &= self._may_stop(np.array((desired, speed, 0.0 * speed)))
         speed *= moving
         goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
-        ruckig_input.current_position = (
-            self.q - goal + T * speed
-        ).tolist()  # The goal moves by T * speed within this period.
+        # ``goal`` is for the end of the period. At its start it was T * speed less.
+        ruckig_input.current_position = (self.q - goal + T * speed).tolist()
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
@@ -301,9 +300,8 @@ class MotionLimiter:
         result = self._to_rate(np.zeros_like(self.q))
         if result is not None:
             return result
-        max_value = (
-            self._limits.acceleration * self._period
-        )  # Without a plan, jerk is not limited.
+        # If ruckig finds no plan, the arm brakes with full acceleration and without a jerk limit.
+        max_value = self._limits.acceleration * self._period
         v = self._rate - np.clip(self._rate, -max_value, max_value)
         return np.array((self.q + self._period * v, v, 0.0 * v))
 
