@@ -161,7 +161,7 @@ class SimGripper:
         Args:
             opening: Mean position of both fingers, half the width [m].
             goal: Current goal of the fingers [m].
-            waits: True if the set point does not move any more.
+            waits: True if the set point is at its goal, or waits for the fingers.
         """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._resting_cycles = self._resting_cycles + 1 if abs(speed) < self._rest_speed else 0

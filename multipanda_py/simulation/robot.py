@@ -119,7 +119,7 @@ together remain stable far above it."""
 
 
 def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[Vector, Vector]:
-    r"""Return stable stiffness [Nm/rad] and critical damping [Nm s/rad] of joints, (n,) each.
+    r"""Return stable stiffness K [Nm/rad] and critical damping D [Nm s/rad] of joints, (n,).
 
     .. math:: K \le 0.01 / (c T^2), \qquad D = 2 \sqrt{K / c} .
 
@@ -151,11 +151,11 @@ class SimRobot(DrivetrainStage):
     Here f and m are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
     of K.
 
-    After a reflex, the robot holds the arm by :math:`\tau = K (q_0 - q) - D \dot q` with critical
-    damping per joint. The stiffness is that of the robot's own controller, limited for stable
-    explicit steps. The robot uses the current joint state, without the delays of controllets. On
-    elastic joints it controls the motors, with gains for their inertia only, because the springs
-    delay the effect of the links.
+    After a reflex, the robot holds the arm at the position :math:`q_0` of the stop by
+    :math:`\tau = k (q_0 - q) - d \dot q` with critical damping d per joint. The stiffness k is
+    that of the robot's own controller, limited for stable explicit steps. The robot uses the
+    current joint state, without the delays of controllets. On elastic joints it controls the
+    motors, with gains for their inertia only, because the links react later, through the springs.
 
     The thresholds apply to the torques that this robot measures: with sensor noise, but without
     the delay to the controllets and without tare.

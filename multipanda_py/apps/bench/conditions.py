@@ -23,7 +23,8 @@ class Effort:
     """Extent of a benchmark.
 
     Attributes:
-        seconds: Duration of each condition, with simulated arms and with simulated robots [s].
+        seconds: Duration of each condition [s], once with simulated arms and once with simulated
+            robots.
         trials: Number of controllet switches.
         rounds: Number of rounds in the hot loop, which calls controllets without pauses.
         parts: Parts to measure, from :data:`PARTS`.

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the worst result of each controllet over the requested configurations."""
+    """Yield maximum bandwidth and minimum delay margin of each controllet."""
     unconnected = config.model_copy(
         update={
             "arms": {

@@ -97,7 +97,7 @@ class Command:
         self._lock = threading.Lock()
 
     def acquire(self, viewer: int) -> int | None:
-        """Give the command to a viewer; return the previous holder."""
+        """Give the command to a viewer; return the previous holder, or None."""
         with self._lock:
             before, self.holder = self.holder, viewer
         return before

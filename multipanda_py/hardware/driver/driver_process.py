@@ -114,7 +114,7 @@ class Fault(NamedTuple):
     """One fault of a driver or its robot.
 
     Attributes:
-        kind: Kind, as one word.
+        kind: Kind of the fault, as one word such as ``driver_died``.
         text: Description, as a sentence.
         is_transient: True if a busy machine or network may be the cause, so that the start of the
             arm is tried again. A collision, for example, is not transient.

@@ -85,6 +85,7 @@ class FrankaGripper(Gripper):
         """Return the newest measurement, and its age.
 
         libfranka measures nothing during a motion, so the last measurement before it is returned.
+        Before the first measurement, the width is 0.
         """
         with self._changed:
             age = time.monotonic() - self._measured_at

@@ -488,7 +488,7 @@ def main() -> NoReturn:
         )
         make_ordinary(
             RESEND_THREAD_PREFIX
-        )  # Threads are found by name, and those of the middleware have their names by now.
+        )  # By now, the threads of the middleware have their names.
     except DriverStartError as error:
         loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)

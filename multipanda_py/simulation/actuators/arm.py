@@ -68,7 +68,8 @@ class CompliantArm(DrivetrainStage):
         state: Live state of the arm.
         elastic: Indices of its compliant joints, counted from 0, (m,).
         link_torque_limit: Torque limits of the links, independent of the springs, (n,) [Nm].
-        weight: Factor on the gravity torque of the description.
+        weight: Factor on the gravity torque of the description, for an arm whose inertia is
+            scaled.
 
     Attributes:
         name: Name of the arm.

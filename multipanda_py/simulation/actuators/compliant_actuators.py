@@ -32,8 +32,9 @@ class Sea(Actuator[SeaParams]):
 
     .. math:: \tau_{link} = \tau_1 = k\, \mathrm{sat}(\theta_1 - q), \qquad \sigma = k .
 
-    Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
-    sat limits the deflection. There is no second motor and no preset.
+    Here k is the stiffness of the spring, :math:`\theta_1` the motor angle, q the joint angle and
+    :math:`\sigma` the stiffness of the joint. sat limits the deflection. There is no second motor
+    and no preset.
     """
 
     Params = SeaParams
@@ -79,9 +80,10 @@ class Qbmove(Actuator[QbmoveParams]):
         \tau_{link} = \tau_1 + \tau_2, \qquad
         \sigma = \sum_i a_i k_i \cosh\left(a_i (\theta_i - q)\right) .
 
-    Here q is the joint angle, :math:`\sigma` the stiffness, and
-    :math:`\theta_{1,2} = \theta_{eq} \pm p` are the motor angles. sat limits the deflection of a
-    spring. A larger preset p makes the joint stiffer. With equal springs,
+    Here q is the joint angle, :math:`\sigma` the stiffness, :math:`k_i` the torque scale of spring
+    i and :math:`a_i` its exponent. The motor angles :math:`\theta_{1,2} = \theta_{eq} \pm p`
+    consist of the equilibrium angle and the preset p. sat limits the deflection of a spring. A
+    larger preset makes the joint stiffer. With equal springs,
     :math:`\tau_{link} = 2 k \cosh(a p) \sinh(a (\theta_{eq} - q))`. With unequal springs, the
     unloaded joint does not rest at :math:`\theta_{eq}`.
     """
@@ -140,9 +142,9 @@ class Bavs(Actuator[BavsParams]):
         \tau_2 = k (a e^{c d_2} - b e^{-c d_2}), \qquad
         d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2 .
 
-    Here :math:`\theta_i` are the motor angles, q is the joint angle and c the exponent. sat limits
-    the deflection of a spring. The flanks for pushing (a) and pulling (b) differ, so the motors
-    exert opposing torques even at preset 0.
+    Here :math:`\theta_i` are the motor angles, q is the joint angle, k the torque scale and c the
+    exponent. sat limits the deflection of a spring. The flanks for pushing (a) and pulling (b)
+    differ, so the motors exert opposing torques even at preset 0.
     """
 
     Params = BavsParams

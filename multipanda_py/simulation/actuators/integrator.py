@@ -173,7 +173,7 @@ class SpringIntegrator:
         self._output_matrix.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
-        """Remove accelerations that point out of a limit from motors at that limit."""
+        """Set accelerations to zero that would move a motor beyond the limit at which it is."""
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._max, out=self._is_top)
         np.less_equal(self._motion, self._min, out=self._is_bottom)

@@ -64,8 +64,9 @@ class SpringEffect(NamedTuple):
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
-        shift: Difference between the joint positions by the springs and by the world's own step,
-            if contacts and friction have no effect [rad]; see :meth:`position_correction`.
+        shift: Joint positions after the motion under the springs, minus those after the world's
+            own step, if contacts and friction have no effect [rad]; see
+            :meth:`position_correction`.
         velocity: Joint velocities at the end of the step, if contacts and friction have no effect
             [rad/s].
         duration: Length of the step [s].

@@ -49,9 +49,10 @@ class MotorLimiter:
         u^\pm = \tau_{spring}^\pm + J \left(\omega^2 (\theta^\pm - \theta)
         - 2 \omega (\dot\theta - \dot q)\right) .
 
-    Here J is the motor inertia and :math:`\omega` the bandwidth. A damper d in parallel to the
-    spring also loads the link. Motor torques are then also limited with the current spring torque
-    :math:`\tau` on the link:
+    Here :math:`\tau_{spring}^\pm` is the load of the motor at :math:`\theta^\pm`, J the motor
+    inertia and :math:`\omega` the bandwidth. A damper d in parallel to the spring also loads the
+    link. With the current torque :math:`\tau` of the springs on the link and :math:`\tau_{spring}`
+    on the motor, motor torques are then also limited to
     :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. For a motor
     with a position controller, the reference is chosen such that the controller outputs the
     limited torque.

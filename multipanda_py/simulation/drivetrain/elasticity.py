@@ -48,10 +48,11 @@ def add_rotors(
         B \ddot\theta = \tau - \tau_s, \qquad
         \tau_s = K (\theta - q) + D (\dot\theta - \dot q) .
 
-    Here q are the link angles and :math:`\theta` the motor angles. K and D are stiffness and
-    damping of the springs. :math:`\tau_s` are the spring torques and :math:`\tau` the commanded
-    torques. A rotor rotates about its own axis only (Spong, Modeling and control of elastic joint
-    robots, 1987).
+    Here :math:`M_{link}` and C are mass and Coriolis matrix of the links. q are the link angles
+    and :math:`\theta` the motor angles. K and D are stiffness and damping of the springs.
+    :math:`\tau_s` are the spring torques, :math:`\tau_{ext}` the external and :math:`\tau` the
+    commanded torques. A rotor rotates about its own axis only (Spong, Modeling and control of
+    elastic joint robots, 1987).
 
     B is the rotor inertia of the robot model, as shaped by the robot's inner torque loop. With
     feedback of torque and its derivative, that loop makes the joint behave exactly like such a
@@ -126,10 +127,11 @@ def choose_steps(
     r"""Return the number of simulation steps per cycle; 1 if all joints are rigid.
 
     A step h lasts up to :data:`STEP_FRACTION` of :math:`1/\omega`. Here :math:`\omega^2` is the
-    largest eigenvalue of :math:`M^{-1} K` over links and rotors together. The number of steps is
-    limited to :data:`MAX_STEPS`. A damper at a very light link is unstable with explicit steps.
-    It is reduced to :math:`D_i \le 0.5 / (h c_i)`, with the inverse inertia :math:`c_i` on which
-    its spring acts. Such dampers still stop the motion within a few steps.
+    largest eigenvalue of :math:`M^{-1} K`, with mass matrix M and stiffness matrix K of links and
+    rotors together. The number of steps is limited to :data:`MAX_STEPS`. A damper at a very light
+    link is unstable with explicit steps. Its damping is reduced to :math:`D_i \le 0.5 / (h c_i)`,
+    with the inverse inertia :math:`c_i` on which its spring acts. Such dampers still stop the
+    motion within a few steps.
 
     Args:
         model: Model of the scene; its dampers may be changed.

@@ -17,7 +17,7 @@ from multipanda_py.state import Vector
 
 
 class Delay(DrivetrainStage):
-    r"""Delay of the measured state by whole cycles, :math:`x_{measured}(t) = x(t - \Delta)`.
+    r"""Delay of the measured state by whole cycles.
 
     Args:
         cycles: Number of cycles.
@@ -44,10 +44,9 @@ class Delay(DrivetrainStage):
 
 
 class CommandDelay(DrivetrainStage):
-    r"""Delay of the torque by whole cycles, :math:`\tau_m(t) = \tau(t - \Delta)`; zero before.
+    """Delay of the commanded torque by whole cycles; zero torque until the first one is due.
 
-    Torques that are pending when the robot stops are discarded, also for the time after a
-    recovery.
+    Torques that are pending when the robot stops are never executed, not even after a recovery.
 
     Args:
         cycles: Number of cycles.
