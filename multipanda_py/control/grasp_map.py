@@ -202,17 +202,32 @@ class GraspMap:
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
-        """Return the object wrench A^T F, (6,), of end-effector wrenches F, (6 N,) [N, Nm]."""
+        """Return the sum of end-effector wrenches as a wrench on the object, (6,) [N, Nm].
+
+        Args:
+            wrenches: Wrenches of all end effectors, stacked, (6 N,) [N, Nm].
+        """
         total: Vector = np.dot(wrenches, self._shifts)
         return total
 
     def load_wrenches(self, wrench: Vector) -> Vector:
-        """Return the end-effector wrenches B_n W, (6 N,), that carry a load W, (6,) [N, Nm]."""
+        """Return wrenches of all end effectors that exert a wrench on the object together.
+
+        They cause no internal force.
+
+        Args:
+            wrench: Wrench on the object, (6,) [N, Nm].
+
+        Returns:
+            Wrenches of all end effectors, stacked, (6 N,) [N, Nm].
+        """
         wrenches: Vector = np.dot(wrench, self._lasting)
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return the inverse inertia that the object spring acts on, B_n^T Lambda^-1 B_n, (6, 6).
+        """Return the inverse of the inertia that the object spring acts on, (6, 6).
+
+        ``GraspMap`` has its equation.
 
         Args:
             inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).

@@ -156,7 +156,7 @@ class SpringTank(EnergyTank):
         return self.energy - self.held
 
     def soften(self, stored: float, power: float) -> float:
-        """Return the scale of the spring wrench for this cycle.
+        """Return the scale of the spring wrench for this cycle, 0 to 1.
 
         Args:
             stored: Potential energy V of the unscaled spring [J].

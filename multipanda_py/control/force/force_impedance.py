@@ -344,7 +344,7 @@ class ForceImpedanceArm:
             state: State of the arm.
             position: Reference position in the base, (3,) [m].
             rotation: Reference rotation in the base, (3, 3).
-            speed: Speed at which the offset of the subspace decreases [m/s].
+            speed: Speed at which the setpoint returns to the reference after a force [m/s].
             tau: Output torques, (n,) [Nm].
         """
         self.settle(state.dq)

@@ -30,7 +30,10 @@ def is_soft(stiffness: Matrix) -> bool:
 
 
 def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
-    """Return the task-space inertia Lambda used in projectors, (6, 6) [kg, kg m^2]."""
+    """Return the task-space inertia for nullspace projectors, (6, 6) [kg, kg m^2].
+
+    Near a singularity, it differs from the damped inertia of springs and dampers.
+    """
     return space.projection_inertia() if space.damping else space.inertia
 
 

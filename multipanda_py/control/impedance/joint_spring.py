@@ -87,9 +87,9 @@ class JointSpring:
         - K, K_0: Stiffness and default stiffness, (n,) [Nm/rad].
 
         The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
-        in motion would cause oscillation at the torque-rate limit. Neither value is below the
-        error of an arm that is heavier than its model. Both are scaled down for torque-rate limits
-        below ``VERIFIED_TORQUE_RATE``.
+        in motion would cause oscillation at the torque-rate limit. For torque-rate limits below
+        ``VERIFIED_TORQUE_RATE``, both values are scaled down. Neither becomes lower than the error
+        that an unknown payload causes.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]

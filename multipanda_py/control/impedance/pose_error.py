@@ -134,7 +134,8 @@ class PoseError:
     def clip_measured(self) -> Vector:
         """Clip the error of the last ``measure`` in place, and return it, (6,) [m, rad].
 
-        The caller may have rotated the error, but must not have increased its norm.
+        The caller may have rotated the error, but must not have increased its norm. If the
+        measured norm is within all bounds, the error is not checked.
         """
         return self.clip() if self.size > self._min else self.value
 

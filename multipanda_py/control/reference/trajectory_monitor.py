@@ -237,7 +237,8 @@ class TrajectoryMonitor:
     def _set_tolerances(self) -> None:
         """Take the tolerances of the trajectory, or those of the parameters where they are 0.
 
-        A tolerance of 0 or less becomes infinite.
+        If the tolerance of the parameters is 0 too, or if the tolerance is negative, it becomes
+        infinite.
         """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
