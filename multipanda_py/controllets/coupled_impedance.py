@@ -351,7 +351,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def _design_dampers(self) -> None:
         """Design the damper that is due in this cycle; all at the start and after a gain change.
 
-        Index i < N is an end effector, N the levers and inertias, and N + 1 the object.
+        ``_schedule`` contains an index for each cycle. Index i < N is the damper of end effector
+        i, N the levers and inertias (no damper), and N + 1 the damper of the object.
         """
         held, n = self.held, len(self.dampers) - 1
         for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):

@@ -59,7 +59,13 @@ class Coriolis(Feature[NoParams]):
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
-        """Subtract the term of s from the torques, which removes the power of the compensation."""
+        """Remove the power of the compensation, with a factor that rises while the tool is free.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            torque: Torques of the arm, changed in place, (n,) [Nm].
+        """
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = dot(state.mass_matrix, state.dq, self._momenta[arm])

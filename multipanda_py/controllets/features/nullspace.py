@@ -117,7 +117,7 @@ class Nullspace(Feature[NullspaceParams]):
     ) -> None:
         """Move the desired configuration so that its springs continue the transferred torques.
 
-        Only their nullspace part is continued, without which the elbow would sink.
+        Only their part in the nullspace continues. Without this part, the elbow would sink.
         """
         for configuration, state, handover, presses in zip(
             target.nullspace_configuration, states, transfers, self._presses
@@ -158,7 +158,7 @@ class Nullspace(Feature[NullspaceParams]):
 
     @property
     def is_projected(self) -> bool:
-        """True for the dynamically consistent projector."""
+        """True if the projector is the dynamically consistent one, which features can share."""
         return self.params.projector == "dynamic"
 
     def before_projection(

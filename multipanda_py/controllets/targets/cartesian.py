@@ -42,7 +42,7 @@ def check_pose(
         pose_ee_in_base: Target pose.
         state: State of the arm.
         gate: Maximum distance of a target from the measured pose.
-        stream: Stream that the target may continue. It is then clipped to the gate.
+        stream: Stream that the target may continue. The target is then clipped to the gate.
 
     Raises:
         TargetRejected: If the target is outside the gate and continues no stream.
