@@ -205,7 +205,7 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Take over grasps, finger widths and loads after saved arm states were restored."""
+        """Read grasps, finger widths and loads from the arm states after a restore of these."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)

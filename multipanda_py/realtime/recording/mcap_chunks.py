@@ -258,7 +258,10 @@ def _records(
     topics: dict[int, str] | None = None,
     stop_at: int = 0,
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield chunks, and add all other records to ``content``."""
+    """Yield opcode and data of each chunk, and add all other records to ``content``.
+
+    The first record with the opcode ``stop_at`` ends the file. It is yielded without data.
+    """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is not an MCAP file")
     end = os.fstat(file.fileno()).st_size
