@@ -232,7 +232,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
     offset = float(arm.robot.torque_offset[i])
-    # The sensor measures the motor torque. The joint receives the motor torque minus the offset.
+    # The torque sensor measures the control of the motor. A bias of the actuator lets the joint
+    # receive this torque minus the offset.
     if offset:
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 

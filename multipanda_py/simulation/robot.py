@@ -151,9 +151,9 @@ class SimRobot(DrivetrainStage):
     Here f and m are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
     of K.
 
-    After a reflex, the robot holds the arm at the position :math:`q_0` of the stop by
-    :math:`\tau = k (q_0 - q) - d \dot q` with critical damping d per joint. The stiffness k is
-    that of the robot's own controller, limited for stable explicit steps. The robot uses the
+    After a reflex at the position :math:`q_0`, the robot holds the arm by
+    :math:`\tau = k (q_0 - q) - d \dot q`. The damping d is critical for each joint. The stiffness
+    k is that of the robot's own controller, limited for stable explicit steps. The robot uses the
     current joint state, without the delays of controllets. On elastic joints it controls the
     motors, with gains for their inertia only, because the links react later, through the springs.
 

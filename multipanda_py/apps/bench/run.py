@@ -128,7 +128,7 @@ def _together(
             timings, usage = measure_without_holds(instances, all_at_once)
             rates = [stop_generator(generator) for generator in generators]
             return [_figures(*result) for result in zip(timings, usage, rates)]
-    except BenchError as error:  # A machine may be too slow or too busy for so many cells.
+    except BenchError as error:  # The machine may be too slow for so many cells.
         return [{"trouble": f"{error}"} for _ in data]
 
 

@@ -27,7 +27,8 @@ SUMMARY = (
 )
 
 _END_TIMEOUT = 3.0  # Time limit for all processes to end after Ctrl-C [s].
-# Free space for a report and its figure [bytes]. With --quick it takes 0.2 MiB.
+# Free space that a benchmark requires [bytes]. A report with its figure takes 0.2 MiB with
+# --quick.
 _FREE_SPACE = 2**20
 
 

@@ -135,7 +135,7 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield the requested configurations: positions of all joints of a controllet's arms, (n,)."""
+    """Yield the positions of a controllet's arms that the options request, (n,) [rad]."""
     arms = [list(config.arms.values())[index] for index in indices]
     if options.random:
         rng = np.random.default_rng(options.seed)

@@ -247,7 +247,7 @@ def _is_like(value: Any, now: Any) -> bool:
         return isinstance(value, type(now))
     if isinstance(now, int):
         return _is_number(value) and math.isfinite(value)
-    # Elements of the panel have values of no other type.
+    # The other elements of the panel have values of type float.
     return isinstance(now, float) and _is_number(value)
 
 

@@ -35,7 +35,7 @@ def main() -> int:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None
         with NodeCell(options["namespace"], config) as cell:
-            with contextlib.suppress(OSError):  # The loop may run on another machine.
+            with contextlib.suppress(OSError):  # These cores may exist only on the node's machine.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             address = options["host"], options["port"]
             with CellPanel(cell, *address, torque="measured torque", report=_print_event) as panel:

@@ -163,7 +163,7 @@ class Session:
         self._waiting: list[PendingResponse] = []
         self._stopping: deque[tuple[PendingResponse, str, str]] = (
             deque()
-        )  # Each stop with the notes on its request and on its confirmation.
+        )  # Response, note on the request and note on the success of each stop.
         self._stops = 0
         self._worked, self._reject_until = math.inf, -math.inf
 

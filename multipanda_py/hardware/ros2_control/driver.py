@@ -488,7 +488,7 @@ def main() -> NoReturn:
         )
         make_ordinary(
             RESEND_THREAD_PREFIX
-        )  # By now, the threads of the middleware have their names.
+        )  # Only now do the middleware's threads have their names.
     except DriverStartError as error:
         loop.send_message(error=f"{error}", final=error.final)
         os._exit(1)

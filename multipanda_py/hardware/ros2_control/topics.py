@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS topics of an arm for states and commands, in a separate participant."""
+"""ROS topics of an arm for states and commands, in a separate DDS participant."""
 
 from __future__ import annotations
 

@@ -232,13 +232,13 @@ class QuasiStaticTerm:
     def update(
         self, dq: Vector, expected: Vector, rest: Vector, inner: Vector, duration: float
     ) -> None:
-        """Update the filters at the beginning of a step.
+        r"""Update the filters at the beginning of a step.
 
         Args:
             dq: Velocities at the beginning of the step, (n,) [rad/s]. They contain the correction
-                of the last step that :class:`.CompliantJoints` describes.
-            expected: Velocities that the last step would have reached without this correction,
-                contacts and friction, (n,) [rad/s].
+                :math:`\tfrac h2 (r_k - r_{k-1})` of :class:`.CompliantJoints`.
+            expected: Velocities that the last step would have reached without contacts, friction
+                and this correction, (n,) [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
             inner: 1 for joints that springs or controllers move in substeps, 0 for others, (n,).
             duration: Length of the step [s].

@@ -51,8 +51,8 @@ class MotorLimiter:
 
     Here :math:`\tau_{spring}^\pm` is the load of the motor at :math:`\theta^\pm`, J the motor
     inertia and :math:`\omega` the bandwidth. A damper d in parallel to the spring also loads the
-    link. With the current torque :math:`\tau` of the springs on the link and :math:`\tau_{spring}`
-    on the motor, motor torques are then also limited to
+    link. Let :math:`\tau` and :math:`\tau_{spring}` be the current torques of the springs on link
+    and motor. Motor torques are then also limited to
     :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. For a motor
     with a position controller, the reference is chosen such that the controller outputs the
     limited torque.

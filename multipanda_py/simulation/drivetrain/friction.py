@@ -133,8 +133,8 @@ class JointFriction(DrivetrainStage):
         self._negative_viscous = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        # MuJoCo's friction limits are the sum of the friction that the robot knows and of this
-        # part.
+        # MuJoCo's friction limits also contain the friction that the robot knows, which is
+        # computed here as their difference to the unknown part.
         self._unknown_limits: Vector = self._coulomb + self._stribeck
         self.known = self._friction_limits - self._unknown_limits
         self._varies = bool(self._stribeck.any())

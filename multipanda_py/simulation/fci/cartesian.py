@@ -55,7 +55,7 @@ _DIFFERENCE_FACTOR = 1.01
 # Factor on the acceleration limit after lost commands. Clients continue after a gap in several
 # ways, and the acceleration over the gap is only estimated.
 _GAP_FACTOR = 2.0
-_MIN_CONSECUTIVE = 3  # Number of consecutive commands after which the jerk is known.
+_MIN_CONSECUTIVE = 3  # Number of consecutive commands that determine the jerk.
 
 
 @dataclass(frozen=True, eq=False)

@@ -134,7 +134,8 @@ class GripperServer:
             )
             try:
                 self._socket.sendto(state, self.peer)
-            # A client that is about to disconnect has closed its socket already.
+            # A client that disconnects closes its UDP socket first. The loss of the state is no
+            # error.
             except OSError:
                 return
 

@@ -265,7 +265,8 @@ class UdpLink:
         if self.peer is not None:
             try:
                 self.socket.sendto(state, self.peer)
-            # A client that is about to disconnect has closed its socket already.
+            # A client that disconnects closes its UDP socket first. The loss of the state is no
+            # error.
             except OSError:
                 return
 
