@@ -125,7 +125,7 @@ class RosCell:
         """Time of the newest states of all arms, relative to the first ones [s]."""
         return self.states.time
 
-    def at(self, time: float) -> RosCell:
+    def snapshot_at(self, time: float) -> RosCell:
         """Return this cell with its newest states; the ``time`` is ignored."""
         return self
 
