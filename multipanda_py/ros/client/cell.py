@@ -122,7 +122,7 @@ class RosCell:
 
     @property
     def time(self) -> float:
-        """Time of the newest states of all arms, relative to the first ones [s]."""
+        """Time from the first states to the newest ones [s]; the arm that is behind counts."""
         return self.states.time
 
     def snapshot_at(self, time: float) -> RosCell:
@@ -165,7 +165,7 @@ class RosCell:
         self.states.restart(self._timeout)
 
     def close(self) -> None:
-        """Let the arms hold, and disconnect; safe to call twice."""
+        """Let the arms that receive targets hold, and disconnect; safe to call twice."""
         self._laws.end()
         self._link.close()
 
@@ -365,7 +365,7 @@ class RemoteStates:
 
     @property
     def time(self) -> float:
-        """Time of the newest states of all arms, relative to the first ones [s]."""
+        """Time from the first states to the newest ones [s]; the arm that is behind counts."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def wait_for_states(self, timeout: float) -> None:

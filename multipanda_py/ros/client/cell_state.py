@@ -113,7 +113,7 @@ class NodeStatus:
         return total, events[len(events) - min(len(events), total - count) :]
 
     def statistics(self) -> LoopStatistics:
-        """Return the timing of the loop over about the last second."""
+        """Return the timing of the loop from the newest diagnostics, over about one second."""
         values = self._loop
         missed, _, cycles = values.get("missed cycles", "0 of 0").partition(" of ")
 

@@ -172,7 +172,7 @@ class NodeCell(Closeable):
         return self.states.status.arms[arm].activation_count
 
     def stall_reason(self) -> str:
-        """Return a message if the node sends neither states nor diagnostics, else ""."""
+        """Return a message after ``WARNING_TIME`` without states and diagnostics, else ""."""
         since = max(
             self.states.status.received_at, *(self.states.last_received(arm) for arm in self.arms)
         )
@@ -325,7 +325,7 @@ class NodeCell(Closeable):
         return call
 
     def request_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
-        """Request the recovery of one arm, or of all arms."""
+        """Request the recovery of the first arm in ``arms``, or of all arms if it is None."""
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
         return self.link.call(service, Trigger.Request(), _done, RECOVERY_RESPONSE_TIMEOUT)

@@ -187,7 +187,7 @@ class TargetPublisher:
                 self._others[arm] = sender, time.monotonic()
 
     def close(self, state: Callable[[str], ArmSnapshot]) -> None:
-        """Stop the arms that may still move to a target."""
+        """Stop the arms that may still move to a target, by sending their measured pose."""
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)

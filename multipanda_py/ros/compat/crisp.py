@@ -228,7 +228,7 @@ class CrispNames:
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
 
     def _weighed(self, name: str) -> int | None:
-        """Return the index of the joint whose nullspace weight a name means, or None."""
+        """Return the index of the joint of a nullspace weight of CRISP; None for other names."""
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None

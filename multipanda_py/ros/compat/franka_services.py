@@ -231,7 +231,7 @@ class FrankaHandActions:
 
 
 def franka_arms(cell: Cell) -> list[str]:
-    """Return the arms for which names of franka_ros2 are offered."""
+    """Return the arms that are Frankas, for which the names of franka_ros2 are offered."""
     return [
         name
         for name, arm in cell.config.arms.items()

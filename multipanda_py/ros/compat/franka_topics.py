@@ -166,7 +166,10 @@ class _FrankaArmTopics:
         return np.hstack([force, torque]), np.hstack([own.T @ force, own.T @ torque])
 
     def _stiffness_frame(self) -> tuple[Vector, Vector]:
-        """Return position and orientation of the stiffness frame in the frame of the tool."""
+        """Return position and orientation of the stiffness frame in the frame of the tool.
+
+        Without the settings of a Franka it is the frame of the tool.
+        """
         settings = self._cell.robot_settings(self._arm)
         if not isinstance(settings, FrankaSettings):
             return np.zeros(3), np.eye(3)

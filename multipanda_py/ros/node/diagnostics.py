@@ -154,7 +154,7 @@ class Diagnostics:
         self._publisher.publish(self.message())
 
     def message(self) -> DiagnosticArray:
-        """Return the present status of all parts."""
+        """Return the present status of the loop, of all arms and of the active controllets."""
         message = DiagnosticArray()
         clock = self._node.get_clock() if self._clock.has_started else Clock()
         message.header.stamp = clock.now().to_msg()

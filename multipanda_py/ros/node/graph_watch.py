@@ -65,7 +65,7 @@ class GraphWatch:
         every(node, PERIOD, self.check)
 
     def check(self) -> None:
-        """Check QoS, publishers and node names once."""
+        """Check QoS, publishers and node names once, and log warnings."""
         self._check_qos()
         for topic in self._targets.topics:
             self._check_publishers(topic)
@@ -93,7 +93,7 @@ class GraphWatch:
             self._warn(guard.unheard[mismatch.topic])
 
     def _check_publishers(self, topic: str) -> None:
-        """Check the publishers of a target, if they have changed since the last check."""
+        """Warn if several nodes publish a target, or one with a wrong type, after each change."""
         if not self._node.count_publishers(topic) and not self._known_publishers.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)

@@ -83,7 +83,10 @@ class Guard:
         self._large: set[str] = set()
 
     def note(self, path: str, error: Exception) -> None:
-        """Count an exception. Log it with its trace if it is the first of this origin."""
+        """Count an exception. Log it with its trace if it is the first of this origin.
+
+        An error of :data:`FATAL_ERRORS` instead sets ``failure``, which ends the node.
+        """
         text = shortened(f"{type(error).__name__}: {error}")
         if isinstance(error, FATAL_ERRORS):
             self.failure = self.failure or shortened(str(error)) or text

@@ -203,7 +203,7 @@ class LifeCycle:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms accept controllets again and activate the previous ones, or change nothing."""
+        """Let arms accept controllets again, and activate the previous ones. Do both or neither."""
         for arm in self._rested:
             cell.activate_arm(arm)
         try:

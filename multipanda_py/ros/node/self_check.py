@@ -77,7 +77,7 @@ class Responsiveness:
 
     @property
     def is_lost(self) -> bool:
-        """True if the participant must be recreated."""
+        """True if answers are missing for so long that the participant must be recreated."""
         return self.deaf > (RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT)
 
     def served(self) -> None:

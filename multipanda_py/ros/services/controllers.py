@@ -132,7 +132,7 @@ def reported_type(law: str) -> str:
 
 
 def builtin_reason(name: str) -> str:
-    """Return why a controller cannot be deactivated, or an empty string for controllets."""
+    """Return why a built-in controller cannot be deactivated; '' for controllets."""
     return BUILTIN_REASONS.get(name.rpartition("/")[2], "")
 
 

@@ -109,7 +109,10 @@ class FreshStates:
         self._sent = [0] * len(cell.arms)
 
     def poll(self) -> Fresh | None:
-        """Return the new states since the last call, or None if there is no new measurement."""
+        """Return the states that are new since the last call.
+
+        The result is None if there are none, or if the clock of the node has not started.
+        """
         row = self._cell.latest_record()
         sensed = row["arms"]["state_cycle_ns"].tolist()
         # All times are zero if no robot wakes the loop. Each cycle then has a new state of every
@@ -122,7 +125,7 @@ class FreshStates:
         self._sent = sensed
         if not self._clock.has_started:  # The stamps would be zero. Diagnostics report the reason.
             return None
-        if self._is_clock:  # The time on /clock, but exact: /clock changes only at its rate.
+        if self._is_clock:  # World time is that of /clock, but without its steps.
             return Fresh(row, new, [world_time(row)] * len(new))
         # States with one measurement time share one clock reading, so that their stamps are equal.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
