@@ -222,7 +222,7 @@ class ExecutingAvoidance:
             pose_values[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
 
     def _order(self, own: Sequence[int]) -> list[int]:
-        """Return the indices of all arms, beginning with those of a controllet."""
+        """Return the indices of all arms, those of the controllet of a feature first."""
         return [*own, *(arm for arm in range(len(self._states)) if arm not in own)]
 
 

@@ -202,7 +202,7 @@ class ControlletClient:
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
-        """Return a suffix for a reason: joints near limits and the last notice."""
+        """Return details for a failure message: joints near limits, and the last notice."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 

@@ -242,7 +242,7 @@ class Execution:
         self._go("touch")
 
     def _touch(self, state: WorldState, time: float) -> None:
-        """Wait until all contact forces are established, or continue if there are none."""
+        """Go on to the plan once all contact forces are established, or at once without any."""
         if self._presses:
             if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 if time - self._since < self.subtask.settling_time:

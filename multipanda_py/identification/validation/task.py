@@ -274,7 +274,7 @@ class MotionTask(Task):
         return task_cell(config, {name: arm}, {"type": "joint_trajectory"}, {})
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Wait until the arm is at rest."""
+        """Give the arm time to come to rest."""
         advance(100)
 
     def set_targets(self, cell: Cell, time: float) -> None:

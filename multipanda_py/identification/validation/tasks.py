@@ -202,7 +202,7 @@ class JointSwing(Task):
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Wait until the arm is at rest."""
+        """Give the arm time to come to rest."""
         advance(SETTLE_CYCLES)
 
     def set_targets(self, cell: Cell, time: float) -> None:
@@ -230,7 +230,7 @@ class ToolSwing(Task):
         return task_cell(config, {name: arm}, {"type": "cartesian_impedance"}, {})
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Wait until the arm is at rest, and store its tool pose as the start of the swing."""
+        """Give the arm time to come to rest, and store its tool pose as the start of the swing."""
         advance(SETTLE_CYCLES)
         self._start = cell.pose(self._arm)
 

@@ -43,7 +43,7 @@ class ActionChunk:
 
     @property
     def end(self) -> float:
-        """Time at which the chunk ends [s]."""
+        """Time of the end [s]: a period after the last action, half of one if not interpolated."""
         return (
             self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
         )
