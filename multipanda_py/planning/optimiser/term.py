@@ -262,7 +262,7 @@ class VelocityLimits(WithinLimits):
     def __init__(self, *of: str, fraction: float = 1.0) -> None:
         super().__init__(*of)
         if not 0.0 < fraction <= 1.0:
-            raise PlanRejected(f"share of limits: got {fraction}, allowed 0 < share <= 1")
+            raise PlanRejected(f"fraction of limits: got {fraction}, allowed 0 < fraction <= 1")
         self.share = fraction
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
