@@ -114,7 +114,7 @@ def _joined(rows: RecordFollower, parts: list[Columns], dropped: int) -> CycleTi
 
 
 def _columns_of(rows: RecordFollower, records: NDArray[np.void]) -> Columns:
-    """Return the fields of :class:`CycleTimes` from cycle records, as copies and in its order."""
+    """Return copies of the columns of cycle records, in the order of :class:`CycleTimes`."""
     arms = records["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (

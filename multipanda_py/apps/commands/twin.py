@@ -51,7 +51,7 @@ def _add_perturb_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_perturb(options: argparse.Namespace) -> int:
-    """Write a cell file with perturbed values, atomically."""
+    """Write a copy of a cell file with perturbed simulated arms, atomically."""
     target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
     config = CellConfig.from_yaml(options.cell)
     if not any(arm.backend == "mujoco" for arm in config.arms.values()):

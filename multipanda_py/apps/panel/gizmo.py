@@ -45,7 +45,7 @@ class Drag:
         self.viewer, self._latest = viewer, now
 
     def end(self) -> None:
-        """Record that the viewer has released the gizmo, which ends the timeout."""
+        """Record that the viewer has released the gizmo; missing messages are then no timeout."""
         self.viewer, self._latest = None, math.inf
 
     def has_timed_out(self, now: float) -> bool:

@@ -103,7 +103,7 @@ class DriverSide:
         return lines[0]
 
     def lines(self) -> list[str]:
-        """Return the lines of standard input, new settings, since the last call."""
+        """Return the settings received since the last call, as lines of standard input."""
         return self._lines() if self.has_lines() else []
 
     def has_lines(self) -> bool:

@@ -45,7 +45,7 @@ class LoadSettings(Settings):
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return why ``load_inertia`` is impossible; an empty string for other settings."""
+        """Return why ``load_inertia`` is impossible; empty for a valid one and other settings."""
         return _of_no_body(value) if name == "load_inertia" else ""
 
 

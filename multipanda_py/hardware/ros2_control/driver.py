@@ -100,7 +100,7 @@ class TopicControl(ABC, Generic[Limiter]):
 
     @abstractmethod
     def _act_without_state(self) -> None:
-        """Send what keeps the arm safe while no valid state arrives."""
+        """Send a command that keeps the arm safe, if needed, while no valid state arrives."""
 
     @abstractmethod
     def _leave(self) -> None:

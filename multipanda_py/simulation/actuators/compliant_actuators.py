@@ -182,7 +182,7 @@ class Bavs(Actuator[BavsParams]):
 
 @dataclass(frozen=True)
 class Awas2Params(PresetParams):
-    """Parameters of :class:`Awas2`; the default preset limit is the highest validated one."""
+    """Parameters of :class:`Awas2`; default of ``preset_high`` is the highest validated preset."""
 
     spring_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the lever spring, K_s"

@@ -66,10 +66,10 @@ class Equations:
         self._squared_rates, self._damping_rates = np.zeros((2, n)), np.zeros((2, n))
         self._each = np.arange(n)
         self._constant = self.input_matrix[:, 0].reshape(5, n)
-        # Rows of A for the accelerations of the links.
+        # Rows of the output matrix A that compute the accelerations of the links.
         self._accelerations = self.output_matrix[3 * n : 4 * n]
         self._torques = self.output_matrix[6 * n :, :-1]
-        self._links = np.zeros((n, 11 * n))  # Rows of A for the torques on links.
+        self._links = np.zeros((n, 11 * n))  # Rows of A that compute torques on links.
         self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the link damping.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))
@@ -177,7 +177,7 @@ class Equations:
         self.set_damping(np.zeros(self.n_joints))
 
     def _put_motors(self) -> None:
-        """Fill the part of A that depends neither on links nor on damping."""
+        """Fill the part of the output matrix A that depends neither on links nor on damping."""
         n, each = self.n_joints, self._each
         self.output_matrix[:] = self._links[:] = 0.0
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
@@ -244,7 +244,7 @@ class Equations:
         self._drag += damping
 
     def put_torques(self) -> None:
-        """Update the rows of A for the torques on links from springs, dampers and controllers."""
+        """Update the rows of the output matrix A that compute the torques on links."""
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
@@ -290,7 +290,7 @@ class Equations:
         self._constant[:3] = gains[0] * self.aim + gains[1] * self._integral + self._torque
 
     def _put_springs(self) -> None:
-        """Fill the columns of A for spring torques on links and motors."""
+        """Fill the columns of the output matrix A for spring torques on links and motors."""
         each, n = self._each, self.n_joints
         self._links.reshape(n, 11, n)[each, 3, each] = self._spring_scale * self.elastic
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)

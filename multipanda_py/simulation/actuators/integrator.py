@@ -102,7 +102,7 @@ class SpringIntegrator:
         return self._rate_rows[3]
 
     def recheck_limits(self) -> None:
-        """Check all motors for limits in the next step; call this after changing ``state``."""
+        """Let the next step check all motors for limits; call this after changing ``state``."""
         self._free = self._all_free
 
     def start_step(self) -> None:
@@ -189,7 +189,7 @@ class SpringIntegrator:
         self._free = self._not_held if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of the motors' positions and velocities, (2n,) each, in x and v, (6n,)."""
+        """Return the motors' positions and velocities in x and v, (6n,), as views, (2n,) each."""
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 

@@ -185,7 +185,7 @@ class Readings:
         return self.springs.n_joints
 
     def evaluate(self) -> None:
-        """Evaluate springs and motors at the current state, for a call of :meth:`last_step`."""
+        """Evaluate springs and motors at the current state; :meth:`last_step` then returns it."""
         self.flow.evaluate()
 
     def last_step(self) -> Matrix:

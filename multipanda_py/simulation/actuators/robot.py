@@ -129,7 +129,7 @@ class CompliantRobot:
 
     @property
     def compliance(self) -> Matrix:
-        """Inverse mass matrix of the compliant joints, in this state, (n, n) [1/(kg m^2)]."""
+        """Current inverse mass matrix of the compliant joints, (n, n) [1/(kg m^2)]."""
         mujoco.mj_forward(self.model, self.data)
         mujoco.mj_solveM(self.model, self.data, self._columns, self._units)
         compliance: Matrix = self._columns[:, self._dofs]
@@ -143,7 +143,7 @@ class CompliantRobot:
 
     @property
     def weight(self) -> Vector:
-        """Gravity torques of the compliant joints in this configuration, (n,) [Nm]."""
+        """Current gravity torques of the compliant joints, (n,) [Nm]."""
         scratch = mujoco.MjData(self.model)
         scratch.qpos[:] = self._qpos
         mujoco.mj_forward(self.model, scratch)

@@ -69,7 +69,7 @@ class Hysteresis(DrivetrainStage):
         self._displacement, self._change = np.zeros(n), np.zeros((len(SLIP_DISTANCES), n))
 
     def execute(self, tau: Vector) -> None:
-        """Update the elements by the motion since the last cycle, and subtract their torque."""
+        """Deflect the elastic elements by the last motion of the joints; subtract their torque."""
         if self._last is None:
             self._last = self._q.copy()
         springs, change = self._springs, self._change

@@ -208,7 +208,7 @@ class Admin:
         self._unit.reboot(seconds)
 
     def do_version(self, robot: int, gripper: int | None = None) -> None:
-        """Report other protocol versions, as after another system update."""
+        """Report other protocol versions, as after an update of the robot."""
         self._unit.version = robot
         if gripper is not None:
             self._unit.gripper.version = gripper
