@@ -206,13 +206,19 @@ class MultiContactForceController:
         self._blend(requests)
 
     def across(self, wrenches: Matrix) -> None:
-        """Remove the controlled forces from wrenches, (N, 6) [N, Nm], in place."""
+        """Remove the parts along controlled forces from tool wrenches in place.
+
+        Args:
+            wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
+        """
         for hand, wrench, part in zip(self.arm_controllers, wrenches, self.controlled(wrenches)):
             if part:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the part of each arm's wrench along its controlled force, projected by P [N].
+        """Return the part of each arm's wrench that acts along controlled forces [N].
+
+        The parts along the force directions of all arms are projected by ``projector``.
 
         Args:
             wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
@@ -224,7 +230,11 @@ class MultiContactForceController:
         return parts
 
     def add(self, wrenches: Matrix) -> None:
-        """Add the controlled forces to tool wrenches along the base axes, (N, 6) [N, Nm]."""
+        """Add the controlled and the fading forces to tool wrenches in place.
+
+        Args:
+            wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
+        """
         for index, hand in enumerate(self.arm_controllers):
             wrench = wrenches[index]
             wrench += self._fading_wrenches[index]
@@ -271,7 +281,10 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the desired projector P on controlled forces; diagonal until all arms press."""
+        """Compute the desired ``projector`` on the controlled forces.
+
+        It is diagonal until all arms press, so that each arm is controlled alone.
+        """
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.arm_controllers[index].desired_wrench
@@ -307,7 +320,7 @@ class MultiContactForceController:
                 self._drop(hand, tail, self._blend_time)
 
     def _wrench_scale(self, states: Sequence[ArmState]) -> float:
-        """Return the scale of the forces that the torque limits of all arms allow."""
+        """Return the common scale of all forces, 0 to 1, within the torque limits of all arms."""
         active_hands = zip(self.arm_controllers, self._saturation, states)
         return min(
             limit.scale(hand.size * hand.direction, state) for hand, limit, state in active_hands
@@ -333,7 +346,7 @@ class MultiContactForceController:
         hand.release()
 
     def _blend(self, requests_force: bool) -> None:
-        """Move the projector P towards the desired one, and fade the frozen forces."""
+        """Move ``projector`` towards the desired one, and fade the forces that have ended."""
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time

@@ -199,7 +199,7 @@ class VelocityLimitScaling:
         )
 
     def scales(self, used: float, ratio: float, stiffness_scale: float) -> tuple[float, float]:
-        """Return the spring scale s and the damper scale d.
+        """Return the results of ``spring`` and ``damper``.
 
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.

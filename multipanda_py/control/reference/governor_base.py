@@ -294,7 +294,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def set_goal(self) -> None:
-        """Set the goal to the current record."""
+        """Take the target in the record as the goal of the reference."""
 
     def check(self) -> None:
         """Check at intervals whether a reference at rest must move; by default, it need not."""
@@ -366,7 +366,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def advance(self, period: float) -> None:
-        """Advance the reference by one period and write the record."""
+        """Advance the reference by one period, and write it to the record."""
 
 
 @dataclass(frozen=True)

@@ -435,7 +435,7 @@ def tool_scales(
     """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
     The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx, with the
-    task-space inertia Lambda.
+    Jacobian J, the inertia matrix M and the task-space inertia Lambda.
 
     Args:
         state: State of the arm.
@@ -449,11 +449,11 @@ def tool_scales(
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:
-    """Return the joint speeds M^-1 J^T Lambda dx that move the tool, (n,) [rad/s].
+    """Return the joint speeds of minimum kinetic energy that move the tool, (n,) [rad/s].
 
     Args:
         state: State of the arm.
-        twist: Twist dx of the tool in the base, (6,) [m/s, rad/s].
+        twist: Twist of the tool in the base, (6,) [m/s, rad/s].
     """
     space = state.operational_space()
     dq: Vector = _dot(space.minv_jt, _dot(space.inertia, twist))

@@ -370,7 +370,7 @@ class TrajectoryMonitor:
         report[6], report[7] = self._contact
 
     def _wait(self, state: ArmState, period: float) -> None:
-        """Count the time for which an obstacle blocks the motion."""
+        """Count how long an obstacle blocks the motion, and abort it after ``goal_time``."""
         motion = self._motion
         if motion.rate < _SLOWED_FRACTION and motion.speed_fraction < _STOPPED_FRACTION:
             self._crept += period
@@ -381,7 +381,10 @@ class TrajectoryMonitor:
             self._reported.report_blocked(words, self._goal_time)
 
     def _meets_something(self, state: ArmState) -> bool:
-        """Return True if an external torque or force exceeds its threshold, except in a stop."""
+        """Return True if an external torque or force above its threshold opposes the motion.
+
+        While the arm stops, the result is False.
+        """
         measured = multiply(state.tau_ext, self._slack, self._tau_ext)
         fractions = np.abs(measured, measured).tolist()
         fraction, force = max(fractions), 0.0
