@@ -260,7 +260,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 
 
 def _observed(state: ArmState) -> Vector:
-    """Return the part Lambda_d Lambda^-1 F of the estimated wrench F, (6,) [N, Nm].
+    """Return the estimated wrench without its part along singular directions, (6,) [N, Nm].
 
     Along a singular direction, the structure of the arm bears the load. There, the estimate is an
     error of joint torques divided by a value close to zero.

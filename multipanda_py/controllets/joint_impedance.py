@@ -135,7 +135,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self.report[self._stiffness_scale_at] = stiffness_scale
 
     def _feedforward(self, arm: int, state: ArmState, target: _TargetT) -> Vector | None:
-        """Return the torques M ddq_d of a moving reference, (n,) [Nm]; None at rest."""
+        """Return the torques that accelerate an arm like its reference, (n,); None at rest."""
         if not target.moving[arm]:
             return None
         return dot(state.mass_matrix, target.ddq[arm], self._feedforward_torques[arm])

@@ -122,7 +122,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.reset_to(state.q, state.dq)
             watch.reset()
-        # ``on_transfer`` may still displace the reference, so the motion stops only afterwards.
+        # ``on_transfer`` may still displace the reference, and then stops it. Without a transfer,
+        # the next ``on_target`` or ``update`` stops it.
         self._is_placed = True
 
     def on_transfer(

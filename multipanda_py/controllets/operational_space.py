@@ -259,7 +259,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return self._error.clip_measured()
 
     def _twist_along_gains(self, state: ArmState) -> Vector:
-        """Return the twist J dq along the axes of the gains, (6,) [m/s, rad/s]."""
+        """Return the twist of the tool along the axes of the gains, (6,) [m/s, rad/s]."""
         if not self._in_tool:
             return state.twist_ee_in_base
         self._twist[:] = state.twist_ee_in_base

@@ -416,7 +416,7 @@ class OptimizationAugmented(JointTrajectory):
 
 
 def at_tool(state: ArmState, tau: Vector) -> Vector:
-    """Return the wrench Lambda J M^-1 tau at the tool, (6,) [N, Nm].
+    """Return the wrench that accelerates the tool like given joint torques, (6,) [N, Nm].
 
     In contrast to ``tool_wrench``, it contains the full effect of the torques on the tool near
     singular configurations.

@@ -185,7 +185,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
 
     @property
     def can_slow_down(self) -> bool:
-        """True if a pair was near in the last cycle, at the arm or at its reference."""
+        """True if a pair was near in the last cycle, so that a reference may be slowed."""
         return bool(self.pairs)
 
     def announce_reference(self, ahead: float, speed: float) -> None:

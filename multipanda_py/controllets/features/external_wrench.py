@@ -129,7 +129,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the displayed wrench of all arms."""
+        """Add the joint torques of the displayed wrenches of all arms."""
         for arm, state, wrench, torque in zip(
             self.arms, states, target.data["feedback_wrench"], tau
         ):
