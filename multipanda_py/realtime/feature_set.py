@@ -260,7 +260,7 @@ class FeatureSet:
         self._arrange()
 
     def remove_settled(self) -> None:
-        """Remove the features that have settled or faded out."""
+        """Remove disabled features that no longer modify the target, and completed fades."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
         if gone or done:

@@ -205,7 +205,7 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Read grasps, finger widths and loads from the arm states after a restore of these."""
+        """Read grasps, finger widths and loads from restored arm states."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
