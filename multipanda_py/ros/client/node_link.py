@@ -138,8 +138,8 @@ class RequestChain:
     def poll(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
-            # Only an answer to the first request calls ``_take``. An answer to a repetition of it
-            # is found by polling.
+            # The callback ``_take`` is called only if the first sending of the request is
+            # answered. The answer to a repetition is found here.
             if self._first.poll() is not None:
                 self._take()
             return None

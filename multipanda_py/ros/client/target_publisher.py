@@ -143,8 +143,8 @@ class TargetPublisher:
     def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        # After such a pause, this program was suspended, and the node has stopped the arms that it
-        # moved. No targets are sent until new states have arrived.
+        # After a longer time than the lease since the last call, this program was suspended. The
+        # node has stopped the arms that it moved, so targets wait until states are new.
         if now > self._alive + LEASE_DURATION and self._moved:
             self._deaf_until = now + RESUME_DELAY
         self._alive = now

@@ -203,7 +203,8 @@ class CrispNames:
             clip = [float(self._set_values.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
-                # The previous limit is stored, for when the error is limited again.
+                # The previous limits are stored, because a client may set ``limit_error`` again
+                # later.
                 self._set_values.setdefault(axis, clip[i])
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}

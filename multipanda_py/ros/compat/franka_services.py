@@ -124,7 +124,8 @@ def _load(request: Any) -> Values:
             f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
         )
     (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
-    # Robots accept the zero inertia of a point mass, but the dynamics model needs a positive one.
+    # Robots accept the zero inertia of a point mass. The dynamics model needs a positive one, so a
+    # small one replaces it.
     is_point = not inertia.any()
     return {
         "load_mass": float(request.mass),

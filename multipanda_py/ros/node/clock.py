@@ -78,7 +78,7 @@ class NodeClock:
         Raises:
             TargetRejected: If ``/clock`` has not started or has stopped.
         """
-        # System time is always known, and ``worry`` would cost as much as reading a target.
+        # System time needs no check, and ``worry`` would cost as much as reading a target.
         if not self.comes_from_topic:
             return time.time_ns()
         if worry := self.worry():

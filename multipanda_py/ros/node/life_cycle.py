@@ -185,8 +185,8 @@ class LifeCycle:
                 self._arrive(transition.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
-        # If an earlier attempt failed half-way, the controllets are stored already, and some of
-        # them are inactive by now.
+        # If an earlier attempt failed half-way, the controllets are stored already. They stay so,
+        # because some of them are inactive by now.
         if not self._rested:
             self._laws = tuple(cell.active)
         yield from self._rest(cell)
@@ -203,7 +203,7 @@ class LifeCycle:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms accept controllets again, and activate the previous ones. Do both or neither."""
+        """Let arms accept controllets again and activate the previous ones, or undo both."""
         for arm in self._rested:
             cell.activate_arm(arm)
         try:

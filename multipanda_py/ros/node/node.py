@@ -269,7 +269,8 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 if life is not None:
                     serving.executor.remove_node(life.node)
                 serving.release()
-                # The process of the next loop inherits the cores, so undo ``leave_loop_core``.
+                # The process of the next loop inherits the allowed cores, so undo
+                # ``leave_loop_core``.
                 os.sched_setaffinity(0, cores)
             if signals.received or life.ends:
                 return 0
@@ -317,7 +318,8 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        # The call covers existing shared memory only. That of stop and self-check exists now.
+        # This function covers only shared memory that exists already. That of the participants of
+        # stop and self-check exists now.
         keep_own_memory_private()
         ends.callback(end_within, CLOSE_TIMEOUT)
         ends.callback(stop.close)
@@ -327,7 +329,8 @@ def _serve(
         ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        # Garbage collection of the objects of the start would block all threads for up to 0.1 s.
+        # Later garbage collections skip all objects made so far. Otherwise they would block all
+        # threads for up to 0.1 s.
         gc.freeze()
         signals.check()
         for _ in life.has(cell):

@@ -78,7 +78,8 @@ def descriptor_of(spec: Spec) -> ParameterDescriptor:
     )
     low, high = spec.bounds[0]
     if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
-        # The message accepts an int, but converts it to a wrong number.
+        # The bounds have to be floats: the message accepts an int, but converts it to a wrong
+        # number.
         bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
         descriptor.floating_point_range = [bounds]
     return descriptor
