@@ -234,7 +234,7 @@ class Connection:
             LoopTimeout: If the condition did not become true in time.
         """
         if self._runner is None and condition():
-            return  # The condition may be met by the end of the cell, as for a gripper motion.
+            return  # The end of the cell also ends gripper motions, which meets such a condition.
         if not self._running().wait(condition, timeout):
             raise LoopTimeout(f"waiting for {description} timed out after {timeout:g} s")
 

@@ -110,7 +110,8 @@ class ExecutingAvoidance:
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
 
-        self.close_pairs(scene.start[: self._n], 0.0)  # This sets the poses of attached objects.
+        # Called to set the poses of attached objects.
+        self.close_pairs(scene.start[: self._n], 0.0)
         self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
         for feature, _ in self._features:

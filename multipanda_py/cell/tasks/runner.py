@@ -300,7 +300,7 @@ class TaskRunner:
     def _prepare(self, plan: SubtaskPlan) -> None:
         """Plan the next subtask from the expected final state of this one."""
         if plan.straight_paths:
-            return  # Tools on straight paths may end in any joint configuration.
+            return  # The final joint configuration is unknown for straight tool paths.
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = execution_mode(self.task.subtasks[number], self._modes[number], self._without)

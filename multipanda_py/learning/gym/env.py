@@ -292,8 +292,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ActionRejected("step: no episode has begun. Call reset() first.")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
-        # All arms are checked before any of them receives a target, so that no arm moves alone. A
-        # remote cell checks the messages of its node on ownership and diagnostics.
+        # All arms are checked before any of them receives a target, so that no arm moves alone.
+        # For a remote cell, ``check`` does so from the messages of its node.
         if self._is_remote:
             self._cell.check()
         else:
