@@ -103,7 +103,7 @@ class Materials:
 
 
 class _Solid(NamedTuple):
-    """Mesh of a solid of revolution: its outline as key, flat arrays, orientation w x y z."""
+    """Mesh of a solid of revolution, its orientation w x y z, and a key shared by equal meshes."""
 
     key: tuple[float, ...]
     vertices: NDArray[np.float64]

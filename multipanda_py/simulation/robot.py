@@ -236,7 +236,7 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the expected load torque to external torques; store the sum for the thresholds."""
+        """Add the torque that carries the load to ``tau_ext``, and store it for the thresholds."""
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext

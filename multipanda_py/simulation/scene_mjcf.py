@@ -104,7 +104,7 @@ def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]
 
 
 def _text(values: Sequence[float] | NDArray[np.float64]) -> str:
-    """Format numbers as an XML attribute."""
+    """Return numbers as the text of an XML attribute."""
     return " ".join(f"{value:.9g}" for value in values)
 
 

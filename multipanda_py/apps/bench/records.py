@@ -156,8 +156,8 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     at = np.clip(np.searchsorted(ordered[:, 1], timing.reference_x[first]), 0, len(ordered) - 1)
     same = ordered[at, 1] == timing.reference_x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
-    # Targets with equal x cannot be distinguished. A confused one has a negative delay, or one of
-    # more than 0.1 s, and is dropped.
+    # Several targets may have equal x. A match with a wrong one gives a delay below 0 or above 0.1
+    # s, which is dropped.
     plausible: Vector = took[(took >= 0.0) & (took < 1e5)]
     return plausible
 

@@ -138,7 +138,7 @@ def _report(path: str, result: SpringEstimate, units: dict[str, str]) -> None:
 
 
 def _rounded(value: float, deviation: float) -> float:
-    """Round a value to two digits more than its standard deviation determines."""
+    """Round a value to about two digits beyond its first uncertain one."""
     digits = 6 if deviation <= 0.0 else math.ceil(math.log10(abs(value) / deviation)) + 3
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 

@@ -216,7 +216,7 @@ class Session:
         self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
         pending = self.cell.request_hold(by=viewer_named(viewer))
-        # viser's thread sends the request immediately, and the panel's thread waits for its
+        # The request is sent at once, in viser's thread. The panel's thread then waits for its
         # result.
         if self.try_to(pending.poll):
             self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))

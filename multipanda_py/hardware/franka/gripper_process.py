@@ -121,7 +121,7 @@ def _execute(hand: Any, command: dict[str, Any], answers: int) -> None:
     try:
         done = _call(hand, command)
         outcome = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
-    except RuntimeError as error:  # Includes CommandException and NetworkException.
+    except RuntimeError as error:  # CommandException or NetworkException of libfranka.
         text = " ".join(str(error).split())
         outcome = Outcome.ABORTED if "abort" in text.lower() else Outcome.FAILED
     else:

@@ -31,9 +31,9 @@ class Equations:
     motors. :math:`\tau` are the torques on links.
 
     Friction is an elastic torque :math:`K (\theta - w)` until it slips, as in Hayward and
-    Armstrong, A new computational model of friction applied to haptic rendering, 2000. Its memory
-    w is in the constant column of L. A motor without dynamics has zero rates, and a joint
-    without springs has zero spring torque.
+    Armstrong, A new computational model of friction applied to haptic rendering, 2000. K is the
+    friction stiffness. The memory w of friction is in the constant column of L. A motor without
+    dynamics has zero rates, and a joint without springs has zero spring torque.
 
     Args:
         n_joints: Number of joints, n.

@@ -336,7 +336,7 @@ class LinkTorque:
         }
 
     def start(self, q: Vector, torque: Vector) -> None:
-        """Set motors to rest where springs exert torques on links.
+        """Set motors to rest at the positions at which springs exert ``torque`` on links.
 
         Args:
             q: Link angles, (m,) [rad].

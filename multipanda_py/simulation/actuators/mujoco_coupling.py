@@ -97,7 +97,7 @@ class CompliantWorld:
         return [index for index, owner in enumerate(owners) if owner == arm]
 
     def start(self) -> None:
-        """Set all motors to rest where springs compensate the weight of the arms.
+        """Set all motors to rest at the positions at which springs carry the weight of the arms.
 
         Raises:
             BackendError: If springs cannot carry the weight, or motors would be beyond their

@@ -207,7 +207,7 @@ class JointSprings:
         )
 
     def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
-        """Evaluate a function of actuator and joint indices for each group; return (n,) values."""
+        """Call a function of actuator and joint indices for each group; return (n,) values."""
         if self._single_actuator is not None:
             return of(self._single_actuator, slice(None))
         result = np.empty(self.n_joints)

@@ -89,9 +89,10 @@ class SensorNoise(DrivetrainStage):
         \hat\tau_{ext} = \tau_{ext} + e, \qquad \tau_{J,measured} = \tau_J - e, \qquad
         e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
-    Here n and :math:`\nu` are white noise, w is the random walk, d its drift and T the cycle time.
-    The estimate of external torques subtracts the measured torques from the inverse dynamics. It
-    is therefore too large by e if the sensor reads too little by e.
+    Here :math:`\tau_{bias}` is the configured bias, n and :math:`\nu` are white noise, w is the
+    random walk, d its drift and T the cycle time. The estimate of external torques subtracts the
+    measured torques from the inverse dynamics. It is therefore too large by e if the sensor reads
+    too little by e.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -212,7 +213,7 @@ class MeasurementResidual(DrivetrainStage):
 
     @property
     def memory(self) -> object:
-        """Hidden state of the network, for saved states."""
+        """Hidden state of the network, which saved states of the simulation contain."""
         return self._live.internal_state()
 
     @memory.setter
