@@ -100,7 +100,7 @@ class Group:
             :meth:`build`.
         free_travel: Sum of the travels of both bodies, counted by :class:`.Proximity`, at which
             their distance could be zero [m]. The distance is measured again before that.
-        near_distances: Distance of each pair below which it counts as near [m].
+        near_distances: Distance of each pair below which it is relevant at any speed [m].
         movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
             arms that grasp them.
         held: Grasps (arm, object) that must all exist; otherwise the group is ignored.
@@ -239,10 +239,10 @@ joints apart are always close. Only the rounded ends of their capsules can touch
 class CollisionPairs:
     """Generator of the pairs of solids, in groups of two bodies.
 
-    A grasped object counts as a part of the gripper. Its groups with ``held`` treat it as a solid
-    that moves with the arm's last joint, while its other groups do not count. Its groups with
-    other movable objects are created at the first grasp, because all pairs of objects would be
-    too many.
+    A grasped object counts as a part of the gripper. During a grasp, groups in which the object
+    moves with the arm's last joint replace those in which it moves by itself. Groups of the object
+    with other movable objects are created at the first grasp, because all pairs of objects would
+    be too many.
 
     Args:
         described: Descriptions of the arms, own arms first.
@@ -411,8 +411,8 @@ class CollisionPairs:
     ) -> Iterator[Group]:
         """Yield one group of pairs of solids, or nothing if no pair remains.
 
-        Pairs that may touch are left out, and those whose distance no joint changes. A solid that
-        only rotates about its own axis counts as fixed.
+        Pairs that may touch are left out, and so are pairs whose distance no joint changes. A
+        solid that only rotates about its own axis counts as fixed.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [

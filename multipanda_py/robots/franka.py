@@ -107,8 +107,8 @@ FINGER_UPPER = 0.04  # Travel of one finger [m].
 FINGER_VELOCITY = 0.2  # Maximum speed of one finger [m/s].
 FINGER_FORCE = 70.0  # Continuous grasp force of the Franka Hand, by its product sheet [N].
 
-# Apparent inertia of the rotors at the joints while the robot's torque feedback is active: B / (1
-# + kappa), with B and kappa of the control law of multipanda_ros2 [kg m^2].
+# Apparent inertia of the rotors at the joints while the robot's torque feedback is active [kg
+# m^2]: B / (1 + kappa), with the rotor inertia B and the feedback gain kappa of multipanda_ros2.
 ARMATURE = np.array([0.6, 0.6, 0.5, 0.5, 0.2, 0.2, 0.2]) / ([2.5] * 6 + [3.5])
 ARMATURE.flags.writeable = False
 
@@ -258,8 +258,9 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# Capsules of hand and fingers for avoidance and planning, from the robot's own model. There, the
-# hand's axis is 17 mm shorter at each end, and the contact geometry below exceeds it by 10 mm.
+# Capsules of hand and fingers for avoidance and planning, from the robot's own model. The axis of
+# the hand is 17 mm longer at each end, because the contact geometry below would otherwise exceed
+# the capsule by 10 mm.
 HAND_CAPSULES = (
     Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),

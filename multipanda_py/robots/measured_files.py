@@ -101,8 +101,8 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
     """Return the text of a file for :func:`with_parameters`.
 
     Args:
-        robot: Robot with the masses, inertias and friction to write, and the figures of its
-            friction sigmoid, if any.
+        robot: Robot with the masses, inertias and friction to write, and the parameters of its
+            friction sigmoid (``FIGURES``), if any.
         notes: Notes on the identification, for users.
     """
     links = {}

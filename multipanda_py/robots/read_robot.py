@@ -125,7 +125,8 @@ USUAL_RANGES = {
     "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
     "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
 }
-"""Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet."""
+"""Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet. Values
+outside cause a warning."""
 USUAL_MASS, USUAL_GYRATION_RADIUS = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
 MAX_USUAL_ANGLE = 4.0 * np.pi + 1e-3

@@ -179,7 +179,7 @@ class Robot:
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
     def value(self, name: str) -> tuple[float, ...]:
-        """Return a figure or a limit of all joints by its name.
+        """Return one of ``figures`` or a joint limit by its name, with one number per joint.
 
         Raises:
             UnknownName: There is no such figure or limit.

@@ -98,7 +98,7 @@ def _ends(tree: Tree) -> str:
 def _tips(tree: Tree) -> list[str]:
     """Return the possible ends of arms, one for each rotary joint with no rotary joint behind it.
 
-    An end is the first link that is fixed to the link of the joint, or this link.
+    An end is the first link that is fixed to the link of the joint. Without one, it is that link.
     """
     tips = []
     for link, joint in tree.above.items():
@@ -263,15 +263,15 @@ _FIGURES = {
     "lag": "rad; maximum deflection of joint springs by an unknown payload",
     "contact_torque": "Nm; external torque at which a motion stops",
     "barrier_torque": "Nm; torque of the barrier at a position limit",
-    "lacking_torque": "Nm; typical model error: maximum of a nullspace spring, or of a residual",
+    "lacking_torque": "Nm; typical model error, which bounds nullspace and residual torques",
     "posture_stiffness": "Nm/rad; default of nullspace springs",
     "leader_damping": "Nm s/rad; damping of a leader arm in teleoperation",
     "most_leader_damping": "Nm s/rad",
     "tare_torque": "Nm; maximum tare: sensor errors and half a kilogram of payload",
-    "unmeasured_torque": "Nm; maximum commanded torque beyond the measured one",
-    "settling": "factor on the dampers of held joints until they rest",
-    "growth": "s; time for fading in the springs of held joints",
-    "slow": "torque of the brake over torque limit below which a stopping joint is held",
+    "unmeasured_torque": "Nm; maximum torque of friction and bias that is not measured",
+    "settling": "factor on the joint damping of hold until the arm is at rest",
+    "growth": "s; time for fading in the joint springs of hold",
+    "slow": "fraction of the torque limit with which hold stops a slow joint",
     "friction_phi_1": "Nm; identified friction, zero by default",
     "friction_phi_2": "s/rad",
     "friction_phi_3": "rad/s",
