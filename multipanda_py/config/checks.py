@@ -159,7 +159,8 @@ def check_motor_ranges(config: CellConfig) -> list[str]:
         if parts:
             short_stops.append(
                 f"arms.{name}.actuators: motor stops are inside the joint ranges, so only the "
-                f"deflection of springs moves joints beyond them. Widen low and high: "
+                f"deflection of springs moves joints beyond them. Widen min_position and "
+                f"max_position: "
                 f"{'; '.join(parts)}"
             )
     return short_stops
