@@ -47,7 +47,7 @@ class Violation:
         return f"{self.objective} is off by {self.amount:.3g} {self.unit}"
 
     def __str__(self) -> str:
-        return f"{self.missed} in slice {self.step} (phase {self.phase})"
+        return f"{self.missed} at time step {self.step} (phase {self.phase})"
 
 
 @dataclass(frozen=True, eq=False)
