@@ -584,8 +584,8 @@ class Actuator(ABC, Generic[P]):
                         *self.elastic_torque(empty, *theta),
                         self.link_stiffness(empty, *self.references(0.999 * end, preset)),
                     )
-                    # A plug-in may return an array of a wrong shape, which ``check_actuator``
-                    # reports.
+                    # The array of a plug-in may have a wrong shape, which ``check_actuator``
+                    # reports. The index of a joint is therefore bounded.
                     for one in result:
                         over = np.flatnonzero(~(np.abs(one) < _MAX_MAGNITUDE))
                         if not over.size:
