@@ -434,8 +434,8 @@ def tool_scales(
 ) -> FeasibleFractions:
     """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
-    The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx, with the
-    Jacobian J, the inertia matrix M and the task-space inertia Lambda.
+    The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx. J is the
+    Jacobian, M the inertia matrix and Lambda the task-space inertia.
 
     Args:
         state: State of the arm.
