@@ -356,7 +356,7 @@ class CellPanel(Closeable):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let those arms hold that a viewer drags while it loses the command over the cell."""
+        """Let the arms hold that a viewer drags at the time it loses the command over the cell."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)

@@ -301,7 +301,8 @@ def choose_substeps(
     With the links' stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
     inertias J, this bound is
 
-    .. math:: \omega^2 \le \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
+    .. math::
+        \omega^2 \le \omega_0^2 = \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
     The reason is that no eigenvalue of :math:`C\, \mathrm{diag}(\sigma)` exceeds its maximum row
     sum. Motors add no more than their own frequency. A motor of mass m that moves a pivot s with
@@ -309,7 +310,7 @@ def choose_substeps(
     bound is then as follows.
 
     .. math::
-        \omega^2 \le \max\left(\omega^2, \max_j \frac{1}{m_j}
+        \omega^2 \le \max\left(\omega_0^2, \max_j \frac{1}{m_j}
         \left|\frac{\partial F_j}{\partial s_j}\right|\right) + \max_j
         \left|\frac{\partial \tau_j}{\partial s_j}\right|
         \sqrt{\frac{1}{m_j} \left(\sum_k |C_{jk}| + \frac{1}{J_j}\right)} .

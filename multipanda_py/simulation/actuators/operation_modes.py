@@ -390,7 +390,7 @@ class CommandedJoints(Readings):
         self._send()
 
     def _send(self) -> None:
-        """Apply references: move motors without dynamics there, and set those of controllers.
+        """Move motors without dynamics to their references, and set the references of controllers.
 
         Motors without dynamics stop at their stops.
         """
