@@ -149,7 +149,7 @@ class PacedSimulation:
 
 @dataclass(frozen=True)
 class SimulationState:
-    """Saved state for :meth:`Simulation.reset` of the same cell, valid until the cell is closed.
+    """Saved state for :meth:`InlineSimulation.reset` of the same cell, valid until it is closed.
 
     Attributes:
         loop: State of the loop and the simulated world.

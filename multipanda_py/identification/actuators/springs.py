@@ -275,11 +275,11 @@ def identify_springs(
         \mathrm{Cov}(\hat p) = \nu\, s^2 (J^T J)^{-1}.
 
     Symbols: measured torque :math:`\tau_i`, joint angle :math:`q_i` and motor positions
-    :math:`\theta_i` of sample i, parameters p, and Jacobian J of the residual. SciPy's
-    ``least_squares`` solves the problem within the bounds of the parameters and from several
-    initial guesses. The residual has the variance :math:`s^2`. The factor
-    :math:`\nu = (1 + \rho) / (1 - \rho)` accounts for the correlation :math:`\rho` of neighbouring
-    samples.
+    :math:`\theta_i` of sample i. Springs with the parameters p predict the torque that is
+    subtracted. J is the Jacobian of the residual. SciPy's ``least_squares`` solves the problem
+    within the bounds of the parameters and from several initial guesses. The residual has the
+    variance :math:`s^2`. The factor :math:`\nu = (1 + \rho) / (1 - \rho)` accounts for the
+    correlation :math:`\rho` of neighbouring samples.
 
     Args:
         kind: Type of the actuator, as in a cell file.

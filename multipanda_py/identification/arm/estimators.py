@@ -61,8 +61,9 @@ def fit(
         \hat z = \arg\min \sum_j \sigma_j^{-2} \| A_j z - \tau_j \|^2, \qquad
         \mathrm{Cov}(\hat z) = \nu \left( \sum_j \sigma_j^{-2} A_j^T A_j \right)^{-1}.
 
-    Symbols: regressor :math:`A_j`, torques :math:`\tau_j` and residual noise :math:`\sigma_j` of
-    joint j, and the number :math:`\nu` of samples per independent sample.
+    Symbols: parameters z, their estimate :math:`\hat z`, regressor :math:`A_j`, torques
+    :math:`\tau_j` and residual noise :math:`\sigma_j` of joint j, and the number :math:`\nu` of
+    samples per independent sample.
 
     Args:
         rows: Regressor A, (N, n, p).

@@ -59,9 +59,9 @@ def fit_shape(
 
     The minimum is over widths w and shifts s. For each shape, the linear unknowns are eliminated
     (variable projection): base parameters :math:`\beta`, friction coefficients f and torque delay
-    :math:`\delta`.
-    The regressors of base parameters and friction are :math:`A_b` and F. The noise of joint j is
-    :math:`\sigma_j`, and :math:`\nu` is the fraction of independent samples.
+    :math:`\delta`. The regressors of base parameters and friction are :math:`A_b` and F. Joint j
+    has the measured torques :math:`\tau_j` and the noise :math:`\sigma_j`, and :math:`\nu` is the
+    fraction of independent samples.
 
     The base parameters are common to all joints. With separate ones per joint, inertial terms
     could imitate most of its friction. The delay is estimated because it would otherwise look like

@@ -74,7 +74,8 @@ class LoadAndFriction:
     correction :math:`\tau_c` of the twin and the estimated external torque :math:`\tau_{ext}`. The
     parameters :math:`\theta` contain mass and first moments :math:`\pi_L` of the payload. For each
     joint, they contain viscous friction :math:`f_v`, Coulomb friction :math:`f_c` and offset
-    :math:`f_o`. Y is the regressor of all parameters, and W the weight of the torques.
+    :math:`f_o`. Y is the regressor of all parameters, and W the weight of the torques. A and b are
+    the normal equations, to which each sample is added.
 
     The estimator attributes contact forces to payload and friction, so it is meant for free
     motion. The prior :math:`A_0` bounds the estimate without excitation, and :math:`\lambda`

@@ -306,7 +306,7 @@ def replay_logs(
     """Replay recordings of a plant on a twin, and write the table of plant and twin.
 
     The recordings are cut into motions from rest to rest. In each motion, the twin starts at rest
-    in the recorded configuration and follows the commanded or measured positions at their times,
+    in the recorded configuration. It follows the commanded or measured positions at their times,
     so that both sides share one time base. Motions that the twin does not complete are skipped and
     reported.
 

@@ -118,8 +118,8 @@ class ProgramInference(Inference):
     def _received(self) -> Any:
         """Wait for a message of the program, and return its actions.
 
-        The result is a :class:`PolicyError` if the program has ended or reports an error, and None
-        if the message contains no actions, as after the creation of the policy.
+        The result is a :class:`PolicyError` if the program has ended or reports an error. It is
+        None if the message contains no actions, as after the creation of the policy.
         """
         try:
             response = serving.receive(_open(self._process.stdout))
