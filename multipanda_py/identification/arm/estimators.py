@@ -61,9 +61,9 @@ def fit(
         \hat z = \arg\min \sum_j \sigma_j^{-2} \| A_j z - \tau_j \|^2, \qquad
         \mathrm{Cov}(\hat z) = \nu \left( \sum_j \sigma_j^{-2} A_j^T A_j \right)^{-1}.
 
-    Symbols: parameters z, their estimate :math:`\hat z`, regressor :math:`A_j`, torques
-    :math:`\tau_j` and residual noise :math:`\sigma_j` of joint j, and the number :math:`\nu` of
-    samples per independent sample.
+    The parameters are z and their estimate :math:`\hat z`. Joint j has the regressor :math:`A_j`,
+    the torques :math:`\tau_j` and the residual noise :math:`\sigma_j`. The number of samples per
+    independent sample is :math:`\nu`.
 
     Args:
         rows: Regressor A, (N, n, p).
@@ -118,7 +118,7 @@ class ParameterPrior:
 
 @dataclass(frozen=True, eq=False)
 class ConsistentParameters:
-    """Physically consistent parameters.
+    """Physically consistent parameters of an arm, the result of :func:`fit_consistent`.
 
     Attributes:
         loads: Inertia of each link.
@@ -272,10 +272,10 @@ class FrictionShape:
 
     .. math:: \tau_f = f_v \dot q + f_c \tanh\!\left( \frac{\dot q + s}{w} \right) + f_o.
 
-    Symbols: viscous friction :math:`f_v`, Coulomb friction :math:`f_c`, offset :math:`f_o`, width
-    w and shift s. The torque is linear in :math:`f_v, f_c, f_o`. For :math:`f_v = 0` it equals the
-    sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1 = 2 f_c`, :math:`\varphi_2 = 2 / w` and
-    :math:`\varphi_3 = s`.
+    Symbols: friction torque :math:`\tau_f`, viscous friction :math:`f_v`, Coulomb friction
+    :math:`f_c`, offset :math:`f_o`, width w and shift s. The torque is linear in :math:`f_v, f_c,
+    f_o`. For :math:`f_v = 0` it equals the sigmoid of Gaz et al. (RA-L 2019) with :math:`\varphi_1
+    = 2 f_c`, :math:`\varphi_2 = 2 / w` and :math:`\varphi_3 = s`.
 
     Attributes:
         width: Width w of the step, (n,) [rad/s, m/s].

@@ -222,7 +222,7 @@ class Identified:
         delay: Delay of the measured torques relative to the positions [s].
         rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
         held_out: RMSE of every joint's torque on the held-out part, by model, (n,) each [Nm].
-        residual: Residuals of the held-out part by model, (N, n) each [Nm].
+        residual: Torque residuals of the held-out part by model, (N, n) each [Nm].
         time: Times of the held-out part, (N,) [s].
         measured: Measured torques of the held-out part, (N, n) [Nm].
     """

@@ -97,6 +97,8 @@ def find_motion(
 ) -> Matrix:
     """Search for an excitation motion of an arm and return its points, (p, 1 + 3 n).
 
+    Their columns are times, positions, velocities and accelerations.
+
     Args:
         cell: Cell of the arm and its surroundings.
         arm: Name of the arm.
@@ -130,7 +132,7 @@ def measure(
     Args:
         plant: Cell of the arm.
         arm: Name of the arm.
-        points: Points of the motion, (p, 1 + 3 n).
+        points: Points of the motion, (p, 1 + 3 n): times, positions, velocities, accelerations.
         seed: Random seed of the noise.
         keep: Function that returns a stored run or performs it.
         recover: True to recover a real arm that has stopped on a fault before.

@@ -326,7 +326,9 @@ class _Status:
             self._publisher.publish(message)
 
     def _judge(self, name: str, record: ChannelRecord) -> str:
-        """Return whether a channel accepted, clipped or rejected targets since the last call."""
+        """Return the state of a channel since the last call: accepted, clipped, or rejected and
+        why.
+        """
         clipped = self._cell.clipped[f"{self._name} {name}"]
         is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
         has_refused = record.refused != self._refused[name]
