@@ -15,7 +15,7 @@ from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.control.impedance.pose_error import PoseError, scale_by
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_SMALL = 1e-3  # Rotation angle theta below which c is replaced by its limit 1/12 [rad].
+_SMALL = 1e-3  # Angle theta below which ``ConservativeSpring`` uses the limit 1/12 of c [rad].
 _ZERO_STIFFNESS_RATIO = 1e-6
 """Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
 zero."""

@@ -146,8 +146,8 @@ class ModalDamping:
         add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
-        # The trace is an upper bound of all eigenvalues. Testing it first often saves their
-        # computation, which takes twice as long.
+        # The trace is an upper bound of all eigenvalues. It is tested first, because this is
+        # faster and often sufficient.
         if sum(self._diagonal.tolist()) <= self._free or eigen.eigenvalues()[-1] <= self._free:
             core: Matrix = eigen.operatorInverseSqrt()
             self.stiffness_scale = 1.0

@@ -133,8 +133,9 @@ class TrajectoryGenerator:
         self._history = [self.speed] * cycles
         self._ring_index = 0
         self._left = cycles
-        # Distance left for braking, for ``set_bounds``. In motion it is unknown before the first
-        # step: with 0, the acceleration bound stays. At rest, no braking is needed: infinity.
+        # Distance left for braking, see ``set_bounds``. In motion it is unknown before the first
+        # step, and 0 keeps the acceleration bound. At rest, infinity means that no braking is
+        # needed.
         self._distance = 0.0 if self.moving else math.inf
 
     def stop(self, cycles: int, period: float) -> None:

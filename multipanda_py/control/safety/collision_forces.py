@@ -23,7 +23,9 @@ _MAX_SWEEPS = 20  # Maximum number of sweeps of ``settle`` over all pairs.
 # Mobility that ``settle`` adds to each pair [1/kg]. Without it, a pair that an arm can hardly
 # separate would get a very large force.
 _REGULARISATION = 1e-4
-_MIN_DISTANCE = -0.02  # Lower bound of h in v(h) = p h, so that overlaps separate slowly [m].
+# Lower bound of h in v(h) = p h of ``CollisionVelocityDamper`` [m], so that overlapping bodies
+# separate slowly.
+_MIN_DISTANCE = -0.02
 
 
 class CollisionVelocityDamper:
@@ -75,7 +77,8 @@ class CollisionVelocityDamper:
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
         """Return the maximum approach speed v(h) [m/s], and its slope over the distance [1/s].
 
-        The results are infinity and 0 if the bound is disabled.
+        Below the stop distance, the speed is negative, so the bodies must separate. The results
+        are infinity and 0 if the bound is disabled.
 
         Args:
             distance: Distance of the bodies [m].
