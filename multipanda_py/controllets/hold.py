@@ -185,8 +185,8 @@ class _JointAnchors:
             at_rest = fraction < self.REST_END_FRACTION
         if at_rest != self._is_at_rest:
             self._set_rest(at_rest)
-            # ``_time`` determines the slow momentum and the fade-in of braking. At
-            # ``FADE_IN_TIME``, the slow momentum is small again, and braking is complete.
+            # The slow momentum grows with ``_time``. ``FADE_IN_TIME`` ends its earlier growth, but
+            # leaves the fade-in of braking complete.
             self._time = self.FADE_IN_TIME
 
     def _damped(self, dq: Vector) -> Vector:

@@ -106,8 +106,8 @@ class _Compensation:
         maximum(push, self._zone_low, out=push)
         subtract(state.tau_ext, push, push)
         multiply(add(torque, push, drive), direction, drive)
-        # It is unknown whether ``torque`` contains Coriolis torques, so the lower of both bounds
-        # applies.
+        # ``torque`` may contain Coriolis torques, which do not count as a drive. The bound is the
+        # lower one of the drives with and without them.
         minimum(drive, subtract(drive, multiply(state.coriolis, direction, push), push), out=drive)
         maximum(drive, 0.0, out=drive)
         return multiply(drive, self._gain, drive)
