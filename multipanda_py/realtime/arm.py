@@ -350,7 +350,7 @@ class Arm:
             self.motion.step(None if self.owner.is_suspended else self._command)
             return self.state.tau
         # ``state.tau`` must stay the last commanded torque, from which the rate limit starts. The
-        # decaying torque is therefore stored elsewhere.
+        # decaying torque is therefore written to a separate array.
         if self.released:
             return np.multiply(self.state.tau, self._decay, out=self._blended)
         tau = self.owner.tau[self.slot]

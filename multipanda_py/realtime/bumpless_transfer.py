@@ -212,7 +212,7 @@ class ContactEstimator:
         travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
-        n = arm.state.n_joints  # The record has the size of the arm with the most joints.
+        n = arm.state.n_joints  # Record fields may be longer, for the arm with the most joints.
         tau, external, wrench_ext = (means[index] for index in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):

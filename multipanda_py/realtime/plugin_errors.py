@@ -30,8 +30,8 @@ def pass_interrupt(error: BaseException) -> None:
 
     Thread: any.
     """
-    # Only our signal handler raises this error. It then ignores further signals, so the check
-    # below would not recognise the error.
+    # Only our signal handler raises this error. The handler also sets SIGINT to SIG_IGN, so the
+    # check below would not recognise the error.
     if isinstance(error, Interrupted):
         raise error
     if (

@@ -124,7 +124,7 @@ def main() -> int:
 
 
 def _answer(message: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):  # If the owner has ended, Watch stops the loop.
+    with contextlib.suppress(OSError):  # The owner may have ended; Watch then ends the loop.
         os.write(1, (json.dumps(message) + "\n").encode())
 
 

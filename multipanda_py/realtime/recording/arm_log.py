@@ -326,11 +326,12 @@ def arm_log_of_records(
     joints = len(facts.joints)
     result: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
-        # A size of 0 means that no arm has the field, such as actuators.
+        # A size of 0 means that no arm of the cell has the field. Only compliant actuators have
+        # such fields.
         if name in _OMITTED_FIELDS or 0 in values.shape[1:]:
             continue
         taken = values[selected]
-        if name in _JOINT_FIELDS:  # The record has the size of the arm with the most joints.
+        if name in _JOINT_FIELDS:  # They may be longer, for the arm with the most joints.
             taken = taken[..., :joints]
         result[_COLUMN_NAMES.get(name, name)] = np.ascontiguousarray(taken)
     if not result["torque_terms_recorded"].any():
