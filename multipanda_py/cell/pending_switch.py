@@ -40,8 +40,8 @@ class PendingSwitch:
     """One switch request, from its creation to the answer of the loop. No method waits.
 
     Only one switch is pending in the loop at a time. Others queue in :meth:`poll`. A stop does not
-    queue: it withdraws the pending switch and the queued ones. It applies to any active set, and
-    is never withdrawn.
+    queue: it withdraws the pending switch and the queued ones. It is never withdrawn, and is valid
+    whichever controllets are active.
 
     With ``FORCE_AUTO``, arms that must be at rest before their command interface changes are
     stopped first. The switch follows once they are at rest.

@@ -49,7 +49,7 @@ class PlainForce:
         self._kp, self._ki, self._sum = kp, ki, 0.0
 
     def force(self, desired: float, measured: float, period: float) -> float:
-        """Return the force to command [N].
+        """Return the force to command [N]. Every call advances the integral.
 
         Args:
             desired: Desired force [N].

@@ -196,7 +196,7 @@ class TaskCell:
         cell.recover()
 
     def _settle(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
-        """Settle the arms at the start of the task.
+        """Bring the arms to the initial state of the task.
 
         Returns:
             Cycle records of that time, empty unless ``keeps_settling`` of the task is True.

@@ -129,7 +129,7 @@ class ChunkPlayer:
         self.chunk = None
 
     def add_chunk(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
-        """Replace the current chunk by a new one, and start to blend from it.
+        """Replace the current chunk by a new one, and start to blend from the old to the new one.
 
         Args:
             chunk: New chunk.

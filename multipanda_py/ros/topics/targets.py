@@ -326,9 +326,7 @@ class _Status:
             self._publisher.publish(message)
 
     def _judge(self, name: str, record: ChannelRecord) -> str:
-        """Return the state of a channel since the last call: accepted, clipped, or rejected and
-        why.
-        """
+        """Return the state of a channel since the last call: accepted, clipped or rejected."""
         clipped = self._cell.clipped[f"{self._name} {name}"]
         is_clipped, self._clipped[name] = clipped != self._clipped[name], clipped
         has_refused = record.refused != self._refused[name]
