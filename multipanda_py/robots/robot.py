@@ -204,9 +204,10 @@ class JointFrictionModel:
         \tau_f = f_v \dot q + f_c \tanh\!\left( \tfrac12 \varphi_2 (\dot q + \varphi_3) \right)
         + f_o.
 
-    :math:`f_v`, :math:`f_c` and :math:`f_o` are damping, friction and torque offset of the robot.
-    The steepness :math:`\varphi_2` and the offset :math:`\varphi_3` of the speed are figures of
-    the robot for the sigmoid of Gaz et al. (RA-L 2019).
+    :math:`\tau_f` is the torque at the joint velocity :math:`\dot q`. :math:`f_v`, :math:`f_c` and
+    :math:`f_o` are damping, friction and torque offset of the robot. The steepness
+    :math:`\varphi_2` and the offset :math:`\varphi_3` of the speed are figures of the robot for
+    the sigmoid of Gaz et al. (RA-L 2019).
 
     Args:
         robot: Robot with these parameters; they are zero unless identified.

@@ -105,8 +105,8 @@ class ArmModel:
 
     M is the mass matrix, followed by the Coriolis torques and the pose T of the end effector in
     the base. J is the Jacobian of the end effector, :math:`\dot x` its twist and :math:`F_{ext}`
-    the external wrench. The wrench is a least-squares estimate; :math:`\epsilon` keeps it finite
-    at singularities.
+    the external wrench. The wrench is a least-squares estimate from the external joint torques
+    :math:`\tau_{ext}`; :math:`\epsilon` keeps it finite at singularities.
 
     Attributes:
         arm: Description of the arm.
@@ -211,10 +211,10 @@ class ArmGravity:
         \tau_g = g(q) + J^T \begin{bmatrix} f \\ (c - x) \times f \end{bmatrix}, \qquad
         f = s \, m \, 9.81 \, u.
 
-    Here g are the torques of arm, tool and payload, and J is the Jacobian. The grasped object has
-    the mass m and the centre c. The end effector is at x, and u is the upward unit vector, all in
-    the base. The factor s ramps to 1 after a grasp and is 0 as soon as the gripper releases the
-    object.
+    Here g are the torques of arm, tool and payload, and J is the Jacobian. The force f carries the
+    grasped object, which has the mass m and the centre c. The end effector is at x, and u is the
+    upward unit vector, all in the base. The factor s ramps to 1 after a grasp and is 0 as soon as
+    the gripper releases the object.
 
     Args:
         arm: Description of the arm.

@@ -50,11 +50,12 @@ class TaskInertia:
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
         \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T.
 
-    J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
-    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed
-    of the end effector in each direction for one unit of kinetic energy. The manipulability is the
-    smallest one, :math:`w_{min}`. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``),
-    :math:`\lambda = 0` and :math:`\Lambda_d = \Lambda`. Below, the damping grows as
+    J is the Jacobian and M the mass matrix. V has the eigenvectors. The eigenvalues w are the
+    squared semi-axes of the manipulability ellipsoid
+    :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed of the end effector in
+    each direction for one unit of kinetic energy. The manipulability is the smallest one,
+    :math:`w_{min}`. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``), :math:`\lambda = 0` and
+    :math:`\Lambda_d = \Lambda`. Below, the damping grows as
     :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
     the inertia in the singular direction.
 

@@ -61,9 +61,9 @@ class Lstm:
         (i, f, g, o) = (\sigma, \sigma, \tanh, \sigma)(W x + U h + b), \qquad
         c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c.
 
-    x is the input, h the output and c the cell. The gates are i (input), f (forget), g (candidate)
-    and o (output). For speed, the gates are stored in the order g, f, i, o behind c, so that one
-    product computes both terms of c. The sigmoids are computed as
+    x is the input, h the output and c the cell. W, U and b are the weights. The gates are i
+    (input), f (forget), g (candidate) and o (output). For speed, the gates are stored in the order
+    g, f, i, o behind c, so that one product computes both terms of c. The sigmoids are computed as
     :math:`\sigma(a) = (1 + \tanh(a / 2)) / 2`, so that one call of tanh serves all gates. The bias
     is the weight of a constant 1 between x and h.
 
@@ -184,9 +184,10 @@ class RealTimeNetwork:
     .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
         h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x).
 
-    :math:`x_k` are the inputs of step k, and :math:`h^{(1)}, h^{(2)}` the outputs of both layers.
-    The output layer has the weights :math:`W_d, V_d, b_d`. One array holds
-    :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, and each layer uses a part of it.
+    At step k, :math:`\hat r_k` is the normalised residual and :math:`x_k` are the inputs.
+    :math:`h^{(1)}, h^{(2)}` are the outputs of both layers. The output layer has the weights
+    :math:`W_d, V_d, b_d`. One array holds :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, and each layer uses
+    a part of it.
 
     Source: Realeasy, the real-time network: two layers of 3 n units with a persistent state.
 
@@ -248,9 +249,10 @@ class PreciseNetwork:
     .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
         \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}].
 
-    The arrows mark the forward and backward layers, and x are the inputs. The output layer has the
-    weights :math:`W_d, V_d, b_d`. The outputs of the first two layers are concatenated, those of
-    the second two are added.
+    :math:`\hat r` are the normalised residuals, x the inputs and h the outputs of the layers. The
+    arrows mark forward and backward layers. The output layer has the weights
+    :math:`W_d, V_d, b_d`. The outputs of the first two layers are concatenated, those of the
+    second two are added.
 
     Args:
         arrays: Weights by name, as for :class:`RealTimeNetwork`.
