@@ -99,8 +99,9 @@ def timed(fractions: Vector, path: Matrix, velocity: Vector, acceleration: Vecto
         \sqrt{\frac{|q_i''(s)|}{\ddot q_{max,i}}} \right).
 
     :math:`q_i(s)` is the position of joint i on quintic segments between the points, at the
-    fraction s of the duration T. Only the duration is optimised. ``fractions`` determine the
-    relative speeds along the path.
+    fraction s of the duration T. The limits of its velocity and acceleration are
+    :math:`\dot q_{max,i}` and :math:`\ddot q_{max,i}`. Only the duration is optimised.
+    ``fractions`` determine the relative speeds along the path.
 
     Args:
         fractions: Time fraction of every point, increasing from 0 to 1, (p,).
@@ -134,9 +135,10 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
         \ddot q = r^2 p'' + r r' p'.
 
-    Here p is the original trajectory, :math:`\tau` its time, and r the rate. The rate is the
-    moving average of the moving minimum of the allowed fractions. It is smooth, and never above
-    the allowed fractions.
+    Here q is the slowed trajectory, p the original one, :math:`\tau` the time of p, and r its
+    rate. Primes are derivatives with respect to :math:`\tau`. The rate is the moving average of
+    the moving minimum of the allowed fractions. It is smooth, and never above the allowed
+    fractions.
 
     Args:
         rows: Trajectory points of m joints, as returned by :func:`timed`, (p, 1 + 3 m).

@@ -45,8 +45,8 @@ def inverse_kinematics(
         q_l \le q \le q_u, \; d(x) \ge d_{min}.
 
     The search starts from :math:`x_0`. If this fails, it starts again from random joint positions
-    of the arms that violate constraints. The constraints are goals :math:`\phi_{goal}`, joint
-    limits and distances d.
+    of the arms that violate constraints. The constraints are goals :math:`\phi_{goal}`, the limits
+    :math:`q_l, q_u` of joint positions q, and minimum distances :math:`d_{min}`.
 
     A movable object stays at its pose, unless a goal places it.
     ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", pose)``

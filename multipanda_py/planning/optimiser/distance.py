@@ -62,10 +62,10 @@ class Distance(Objective):
 
     .. math:: \phi = d_{min} - d \le 0, \qquad \dot d = n^T (v_a - v_b).
 
-    Here :math:`v_a, v_b` are the velocities of the two closest points, and n is the unit vector
-    from the point of b to that of a. Capsules and spheres are measured by the closest points of
-    their axes, so that the gradient is valid even if they overlap. Boxes and cylinders are
-    measured by coal.
+    Here :math:`d_{min}` is the margin and d the distance of a pair. :math:`v_a, v_b` are the
+    velocities of its two closest points, and n is the unit vector from the point of b to that of
+    a. Capsules and spheres are measured by the closest points of their axes, so that the gradient
+    is valid even if they overlap. Boxes and cylinders are measured by coal.
 
     Args:
         scene: Scene with both bodies.

@@ -53,7 +53,7 @@ def log3(rotations: Matrix) -> Vector:
 
 
 def left_jacobian(vectors: Vector) -> Matrix:
-    r"""Return the left Jacobians of rotation vectors w, (s, 3, 3).
+    r"""Return the left Jacobians J of rotation vectors w, (s, 3, 3).
 
     .. math:: J = I + \frac{1 - \cos\theta}{\theta^2} [w]_\times
         + \frac{\theta - \sin\theta}{\theta^3} [w]_\times^2
@@ -75,6 +75,8 @@ def left_jacobian_inverse(vectors: Vector) -> Matrix:
 
     .. math:: J^{-1} = I - \frac{1}{2} [w]_\times
         + \left(\frac{1}{\theta^2} - \frac{\cot(\theta / 2)}{2 \theta}\right) [w]_\times^2
+
+    with the rotation vector w of length :math:`\theta`.
     """
     angle, cross = _angle_and_cross(vectors)
     # For small angles, the series avoids the difference of two large quotients.

@@ -23,8 +23,9 @@ class Objective(ABC):
     .. math:: \phi(x_t) \in R^m, \qquad
         \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j}).
 
-    :math:`x_t` are the variables at step t, and :math:`\Delta t` is the time between steps. A
-    problem uses the difference of order k as a cost, or keeps it between bounds.
+    :math:`\phi` has m components. :math:`x_t` are the variables at step t, and :math:`\Delta t` is
+    the time between steps. A problem uses the difference of order k as a cost, or keeps it between
+    bounds.
 
     Attributes:
         order: Order k of the time derivative, by default 0.
@@ -95,7 +96,7 @@ Kind: TypeAlias = Literal["cost", "equal", "at_most"]
 
 @dataclass(eq=False)
 class Term:
-    r"""Scaled difference of an objective over several time steps, as a cost or constraint.
+    r"""Scaled difference r of an objective over several time steps, as a cost or constraint.
 
     .. math:: r_t = s \left(\Delta t^{-k} \sum_j c_j \phi(x_{t-j}) - \phi^*\right).
 

@@ -137,7 +137,8 @@ def check_joint_torques(
     .. math:: |J^T (f u + m g / n)| \le \tau_{max}.
 
     f is the force along the inward normal u, and m the mass of an object that n grippers carry. J
-    is the translational Jacobian of the tool, and g the gravitational acceleration.
+    is the translational Jacobian of the tool, g the gravitational acceleration, and
+    :math:`\tau_{max}` the torque limits.
 
     Args:
         config: Configuration of the cell.

@@ -49,6 +49,8 @@ class CircularField:
     .. math:: a = k_v\,(\nu \tfrac{k_p}{k_v}(x_g - x) - v), \quad
               \nu = \min(1, \tfrac{v_{max}}{|k_p/k_v\,(x_g - x)|}).
 
+    The factor :math:`\nu` limits the speed to :math:`v_{max}`.
+
     After L. Singh et al. (ICRA 1996), S. Haddadin et al. (IFAC 2011) and the planner of R. Laha et
     al. (IEEE T-RO 40, 2024), of which this is the reactive part for one agent.
 

@@ -54,10 +54,10 @@ class Quintic:
     .. math::
         q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
 
-    A joint state is positions, velocities and accelerations of n joints, (3 n,). Positions,
-    velocities and accelerations at both ends determine the six coefficients :math:`c_k`. The
-    parameter s keeps them of similar size for any duration T. Joining requires a few small matrix
-    products per segment, and :meth:`sample` one.
+    q(t) is the position of a joint. A joint state is positions, velocities and accelerations of n
+    joints, (3 n,). Positions, velocities and accelerations at both ends determine the six
+    coefficients :math:`c_k`. The parameter s keeps them of similar size for any duration T.
+    Joining requires a few small matrix products per segment, and :meth:`sample` one.
 
     Args:
         joints: Number of joints, n.
