@@ -341,6 +341,8 @@ class Actuator(ABC, Generic[P]):
 
         .. math:: \sigma = -\partial\tau_{link}/\partial q
 
+        It is the decrease of the ``link`` torque with the joint angle q.
+
         Args:
             q: Joint angles, (n,) or (k, n) [rad].
             theta_1: Positions of the first motors, same shape [rad].

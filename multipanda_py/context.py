@@ -157,7 +157,7 @@ class BumplessTransfer:
 
 
 def tool_wrench(state: ArmState, tau: Vector) -> Vector:
-    r"""Return the wrench that joint torques exert at the tool, (6,) [N, Nm].
+    r"""Return the wrench F that joint torques exert at the tool, (6,) [N, Nm].
 
     .. math:: F = \Lambda J M^{-1} \tau
 

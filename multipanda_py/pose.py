@@ -179,6 +179,8 @@ def _rotation(x: float, y: float, z: float, w: float) -> tuple[float, ...]:
     r"""Return the rotation matrix of a unit quaternion, row by row, nine numbers.
 
     .. math:: R = 1 + 2 w [v]_\times + 2 [v]_\times^2, \qquad v = (x, y, z)
+
+    with the cross-product matrix :math:`[v]_\times`.
     """
     xw, yw, zw = 2.0 * x * w, 2.0 * y * w, 2.0 * z * w
     xx, xy, xz = 2.0 * x * x, 2.0 * x * y, 2.0 * x * z
