@@ -336,8 +336,8 @@ START_DISTANCE = 0.03
 IK_GAIN = 10.0
 """Gain of the inverse kinematics [1/s]."""
 MIN_DISPLACEMENT, MAX_DISPLACEMENT = 0.015, 0.01
-"""Minimum displacement of the box pushed by the stiff arm, and maximum displacement of the box
-that stops the soft arm [m]."""
+"""Displacement of the box that the stiff arm has to exceed, and below which the soft arm has to
+stay [m]."""
 
 
 def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) -> Matrix:

@@ -28,9 +28,9 @@ GOAL_ANGLE, DURATION, TOLERANCE, MAX_ITERATIONS = 0.8, 20.0, 0.08, 15
 """Goal of both joints [rad], duration of the motion [s], maximum error at which learning ends
 [rad], and maximum number of iterations."""
 MAX_PLANT_ERROR = 0.1
-"""Maximum error on a plant with references learned in simulation [rad]."""
+"""Maximum error that references learned in simulation may have on a plant [rad]."""
 MIN_SPEEDUP = 20.0
-"""Minimum speed of a simulated run relative to real time."""
+"""Speed relative to real time that a simulated run has to exceed."""
 TIME_STEP = 8e-3
 """Time step of the simulation [s]. Joint angles differ by 0.0003 rad from those of a simulation
 with steps of 1 ms."""

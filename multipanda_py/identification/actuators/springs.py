@@ -221,7 +221,7 @@ MAX_RELATIVE_DEVIATION = 0.3
 _DIFFERENCE_STEP = 1e-5
 """Finite-difference step of an optimisation variable. Parameters change by about this fraction."""
 MIN_EXPLAINED_VARIANCE = 0.5
-"""Minimum fraction of the torque variance that the springs have to explain."""
+"""Fraction of the torque variance that the springs have to explain. A worse fit is refused."""
 
 
 @dataclass(frozen=True, eq=False)

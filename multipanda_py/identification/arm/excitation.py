@@ -300,7 +300,7 @@ class Excitation:
     def search(
         self, progress: Callable[[int, float], None] = lambda done, best: None
     ) -> FourierMotion:
-        """Search for the best motion.
+        """Search for the motion with the smallest cost, by ``criterion`` of the options.
 
         Args:
             progress: Callback that receives the number of evaluated motions and the current

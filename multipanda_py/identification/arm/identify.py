@@ -177,7 +177,7 @@ SLOW_JOINT_FRACTION = 0.25
 """Fraction of the root mean square velocity of a joint. If the joint moves so slowly that this is
 below :data:`MIN_VELOCITY`, it replaces that threshold."""
 MAX_DELAY = 0.02
-"""Maximum delay of measured torques that is attributed to the recording [s]."""
+"""Maximum delay of measured torques that is corrected [s]. A larger estimate is ignored."""
 FIXED_OFFSET_DEVIATION = 1e-3
 """Prior standard deviation of the torque offset of a joint whose offset cannot be separated from a
 weight [Nm, N]. The small value assigns the torque to the weight of the links."""

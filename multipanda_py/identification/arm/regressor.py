@@ -158,7 +158,8 @@ RANK_TOLERANCE = 1e-9
 """Tolerance of the rank, relative to the largest singular value. Rounding errors
 are near 1e-13."""
 OFFSET_TOLERANCE = 1e-6
-"""Relative residual below which inertial parameters reproduce a constant joint torque."""
+"""Relative residual below which a constant joint torque counts as an effect of inertial
+parameters."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,7 @@ def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -
 
 
 MIN_DURATION = 5.0
-"""Minimum total duration of the segments of a log without gaps [s]."""
+"""Minimum total duration of the segments of a log without gaps [s]. Shorter logs are refused."""
 MAX_SAMPLES = 300_000
 """Maximum number of samples of a log. The regressor of a sample takes about 7 kB."""
 UNRELATED_CORRELATION = 0.3
@@ -369,8 +369,8 @@ def stack(
 
 
 MAX_CONDITION = 1000.0
-"""Maximum condition number of a stack with columns of unit length. Good motions reach 100, random
-ones several hundred."""
+"""Condition number of a stack with columns of unit length above which the data are refused. Good
+motions reach 100, random ones several hundred."""
 
 
 def check_excitation(

@@ -26,7 +26,7 @@ REST_SPEED = 0.02
 """Joint speed below which a joint is at rest, where friction has any value up to its bound
 [rad/s]."""
 _TORQUE_NOISE = 0.01
-"""Standard deviation of a torque, relative to the torque limit of the joint."""
+"""Assumed standard deviation of a torque, relative to the torque limit of the joint."""
 _LOAD_DEVIATIONS = (2.0, 0.3, 0.3, 0.3)
 """Standard deviations of the prior of mass and first moments [kg, kg m]."""
 _FRICTION_DEVIATIONS = (0.03, 0.03, 0.01)

@@ -52,7 +52,7 @@ checks [rad, m]."""
 MAX_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MAX_BLOCKED = 3
-"""Consecutive motions without a path to their start before the recording stops for inspection."""
+"""Number of consecutive motions without a path to their start after which the recording stops."""
 _WAIT_TIMEOUT = 10.0  # Timeout of waiting for a condition [s].
 _STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
 _TARGET_PERIOD = 0.01  # Period of streamed targets and of checks [s].

@@ -144,7 +144,7 @@ def damage(path: Path) -> str:
 
 
 MAX_QUEUED_FRAMES = 300
-"""Maximum number of frames in memory whose images are not rendered yet."""
+"""Number of frames with images to render from which they are rendered even if steps are late."""
 _Frame: TypeAlias = tuple[Observation, dict[str, Any], HistorySnapshot | None]
 """Observation, info, and the recorded state for rendering its images later."""
 

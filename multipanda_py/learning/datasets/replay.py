@@ -26,7 +26,7 @@ from multipanda_py.learning.datasets.recorder import count_frames, damage
 from multipanda_py.learning.gym.env import CellEnv
 
 MAX_SKEW = 0.010
-"""Maximum deviation of a frame from its nominal time [s]."""
+"""Deviation of a frame from its nominal time above which :func:`check` reports it [s]."""
 
 
 def check(dataset: Dataset) -> list[str]:

@@ -75,8 +75,8 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 class RecordRenderer(Closeable):
     """Renderer of camera images at recorded states, while the loop continues.
 
-    Renderers of all sizes are created at once. Creating one takes longer than the target timeout,
-    so arms that move would stop.
+    The renderers of all sizes are created before arms move. Creating one later would take longer
+    than the target timeout, so that moving arms would stop.
 
     Args:
         config: Configuration of the running cell with simulated arms.

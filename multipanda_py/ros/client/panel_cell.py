@@ -55,7 +55,7 @@ STATE_TIMEOUT = 0.5
 WARNING_TIME = 1.5
 """Time without a message after which the panel shows a warning [s]."""
 MAX_CACHE_AGE = 1.0
-"""Maximum age of cached parameters [s]."""
+"""Age of cached parameters from which they are requested again [s]."""
 STOP_REPEAT_PERIOD = 0.25
 """Period at which an unanswered stop request is repeated [s]."""
 MAX_LISTED_NAMES = 3

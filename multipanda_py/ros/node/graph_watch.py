@@ -26,7 +26,7 @@ from multipanda_py.ros.services.controllers import MANAGER_NAME
 from multipanda_py.ros.topics.targets import Targets
 
 PERIOD = 0.5
-"""Period of the check [s]."""
+"""Period of :meth:`GraphWatch.check` [s]."""
 MAX_CHECKS = 10
 """Number of checks after which a mismatch is reported with an unknown node name."""
 DISCOVERY_TIMEOUT = 3.5

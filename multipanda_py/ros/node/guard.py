@@ -277,7 +277,7 @@ class GuardedNode(ParameterNode):
 REPEAT_PERIOD = 10.0
 """Time after which a repeated message is logged again [s]."""
 MAX_TEXTS = 500
-"""Maximum number of stored messages."""
+"""Number of stored messages above which all are forgotten."""
 _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 

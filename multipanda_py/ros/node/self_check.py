@@ -23,7 +23,7 @@ from multipanda_py.ros.node.qos import DATA_QOS
 from multipanda_py.ros.node.running import every
 
 TIMEOUT = 2.0
-"""Maximum age of the newest callback and of the newest answer of a responsive node [s]."""
+"""Age of the newest callback or answer above which the node counts as unresponsive [s]."""
 RESPONSE_TIMEOUT = 5.0
 """Age of the newest answer at which the participant is recreated, while callbacks run [s]."""
 FIRST_RESPONSE_TIMEOUT = 20.0
