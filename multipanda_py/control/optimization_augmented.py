@@ -170,6 +170,8 @@ class IntegralAction:
     - K, zeta: Joint stiffness [Nm/rad] and damping ratio of the plan, (n,).
     - e: Joint error from the measured positions to the plan, (n,) [rad].
     - s: Fraction of the direction u that force control owns, 0 to 1.
+    - I_max: Bounds of the integral torque, (n,) [Nm].
+    - M: Inertia matrix, (n, n).
     - J_u: Jacobian along u, u^T J, (n,).
     - Lambda_u: Effective mass along u, 1 / (J_u M^-1 J_u^T).
 

@@ -30,7 +30,8 @@ class ConservativeSpring:
         c = 1 / theta^2 - (1 + cos(theta)) / (2 theta sin(theta))
         theta = |phi|
 
-    - f, mu: Force [N] and torque [Nm] of K e.
+    - K, e: Stiffness, (6, 6), and clipped pose error, (6,).
+    - f, mu: Force [N] and torque [Nm] of K e; mu': corrected torque.
     - p, phi: Unclipped translational [m] and rotational error [rad].
     - First sign: gains along the base axes. Second sign and last term: gains along the tool axes.
 

@@ -272,13 +272,13 @@ class BrakingSpeedLimit:
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
-        """Set the maximum damping of all axes [1/s]."""
+        """Set the highest damping of all axes, the rate at which braking torques change [1/s]."""
         self._per_change = self._per_rate * fastest
         maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
-        """Return the norm of the twist v below which no limit is needed in any configuration.
+        """Return the norm of a tool twist below which no limit is needed in any configuration.
 
         Args:
             steepest: Maximum ratio of stiffness to damping of all axes [1/s].

@@ -397,11 +397,11 @@ class FeasibleFractions:
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def acceleration_fraction(self, smoothing: float) -> float:
-        """Return the fraction of the acceleration for an averaging time [s]."""
+        """Return the feasible fraction of the acceleration for an averaging time [s]."""
         return max(min(1.0, self.torque, self.per_time * smoothing), MIN_SCALE)
 
     def speed_fraction(self) -> float:
-        """Return the fraction of the speed, not below ``MIN_SCALE``."""
+        """Return the feasible fraction of the speed, not below ``MIN_SCALE``."""
         return max(min(1.0, self.speed), MIN_SCALE)
 
     def smoothing(self, min_time: float, distance_ratio: float, speed: float) -> float:

@@ -326,7 +326,7 @@ class PoseGovernor(ReferenceGovernor):
         self._angular.set_cap(of_angular.speed(angle, self.cycle, max_value[1], angular_speed))
 
     def _gap(self) -> tuple[float, float]:
-        """Return the distance from the reference to its goal [m], [rad]."""
+        """Return distance [m] and angle [rad] from the reference to its goal."""
         rotation_change = _subtract(self._goal_frame, self._frame).ravel()
         chord = math.sqrt(
             0.5 * rotation_change.dot(rotation_change)

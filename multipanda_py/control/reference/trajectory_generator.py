@@ -114,7 +114,7 @@ class TrajectoryGenerator:
 
     @property
     def is_still(self) -> bool:
-        """True if v and the output velocity are zero."""
+        """True if the velocities before and after averaging are zero."""
         return self.speed is self._still and self.output_velocity is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
@@ -172,10 +172,12 @@ class TrajectoryGenerator:
         self._left = len(self._history)
 
     def step(self, gap: Sequence[float], goal_rate: Sequence[float] | None, period: float) -> bool:
-        """Compute the velocities of this cycle. Return True if v ends exactly at the goal.
+        """Compute the velocities of this cycle; return True if the point ends exactly at the goal.
+
+        The point moves at v, the velocity before averaging.
 
         Args:
-            gap: Gap d from the point that moves at v to the goal [unit].
+            gap: Gap d from the point to the goal [unit].
             goal_rate: Velocity of the goal [unit/s]; None means rest.
             period: Cycle time T [s].
         """

@@ -310,7 +310,8 @@ class NearPairs:
         """Return the relevant pairs: those on which braking or repulsion may act.
 
         Args:
-            near: Measured groups, each with the distance below which its pairs are relevant [m].
+            near: Groups of pairs whose distances were measured, each with the distance below
+                which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
             min_distance: Distance below which pairs are relevant for references ahead of the arms

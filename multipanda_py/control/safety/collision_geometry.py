@@ -261,7 +261,7 @@ class CollisionGeometry:
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
     def groups_with(self, held: Grasps) -> list[Group]:
-        """Return the active groups for the given grasped objects."""
+        """Return the groups of pairs to check while the given objects are grasped."""
         there = [group for group in self.groups if group.is_active(held)]
         return there + self._pairs.grasped_object_groups(held)
 

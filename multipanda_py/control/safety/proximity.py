@@ -119,7 +119,7 @@ class Proximity:
         self._restart()
 
     def _select(self) -> None:
-        """Select the active groups of the chosen kinds for the currently grasped objects."""
+        """Select the groups of pairs of the chosen kinds, for the currently grasped objects."""
         kinds = self._kinds
         counting = self.scene.groups_with(self._held)
         self.groups = [group for group in counting if group.kind in kinds]
@@ -218,7 +218,7 @@ class Proximity:
         return self._numbers != [state.attached_object.item() for state in self._everyone]
 
     def _grip(self) -> None:
-        """Update groups and motion bounds to the currently grasped objects."""
+        """Update groups of pairs and bounds on motions to the currently grasped objects."""
         self._numbers = [state.attached_object.item() for state in self._everyone]
         before = set(self.groups)
         self._held = frozenset(
@@ -333,7 +333,7 @@ class Proximity:
         return self._pairs.find(near, self._everyone, self._distance, self._min, self._fastest)
 
     def _speeds(self) -> list[float]:
-        """Return upper bounds of the approach speed of each group [m/s]."""
+        """Return upper bounds of the approach speed of the pairs of each group [m/s]."""
         size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
@@ -350,7 +350,7 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the arms' part of a vector like ``_now``, (n, 2 joint_count)."""
+        """Return the arms' part of a state vector of the search, (n, 2 joint_count)."""
         both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 
