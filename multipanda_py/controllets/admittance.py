@@ -273,7 +273,7 @@ def _observed(state: ArmState) -> Vector:
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    """Return the parameters of the inner impedance, with the clip that limits force and torque."""
+    """Return the parameters of the inner impedance; its error bounds limit force and torque."""
     max_value = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
     clip = np.minimum(max_value, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

@@ -186,7 +186,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Set stiffness, damping ratios and error bounds of object and formation."""
+        """Set stiffness, damping ratios and error bounds of the object and the end effectors."""
         p = self.params
         *hands, of_object = self.dampers
         for damper in hands:
@@ -344,7 +344,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     @property
     def dissipated(self) -> float:
-        """Power dissipated by the dampers of the formation [W]."""
+        """Power dissipated by the dampers between end effectors and object [W]."""
         sharing = self.held.sharing
         return float(sharing.rates.dot(sharing.dampers))
 
@@ -383,7 +383,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return a lower bound of the stiffness of object and formation along a twist, (6,)."""
+        """Return a lower bound of the stiffness against a twist of an end effector, (6,)."""
         return float(self._min_stiffness.dot(direction * direction))
 
     def _check(self, desired: float) -> None:

@@ -160,7 +160,7 @@ class _JointAnchors:
             self._is_saturated |= absolute(lag, lag) > self._max_torque_lag
 
     def _update_anchors(self, state: ArmState) -> None:
-        """Set the anchors of joints that have become slow, and remove those of fast joints."""
+        """Set the spring positions (anchors) of slow joints, and remove those of fast joints."""
         if not self._is_at_rest:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)

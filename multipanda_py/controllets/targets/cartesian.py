@@ -291,7 +291,7 @@ _within_gate = two_vectors("wrench", "force", "torque")
 def check_exertable(
     wrench_in_base: Vector, jacobian: Matrix, limits: ArmLimits, name: str
 ) -> None:
-    """Reject a wrench w whose joint torques J^T w exceed the torque limits.
+    """Reject a wrench w whose joint torques J^T w exceed 0.9 of the torque limits.
 
     Joint torques clipped separately would exert a wrench in another direction, which would push
     the tool aside. Gravity torques are not included, as they are not part of the commanded
@@ -304,7 +304,7 @@ def check_exertable(
         name: Name of the arm.
 
     Raises:
-        TargetRejected: If it needs more than 0.9 of a joint's torque limit.
+        TargetRejected: If the wrench needs a higher torque.
     """
     torque = np.abs(wrench_in_base @ jacobian)
     joint = int((torque / limits.torque).argmax())
