@@ -81,7 +81,7 @@ class ContactEstimator:
     At rest, the result is :math:`\tau`, the mean of the commanded torques. It balances contact,
     friction and an unknown payload, and contains no sensor bias. It is used only if measured
     torques match it within friction and bias. For example, they do not match while the brakes are
-    closed. In motion
+    closed. Otherwise, and in motion,
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].

@@ -121,8 +121,8 @@ class Ownership:
         """Apply a switch request completely, or reject it and change nothing.
 
         Args:
-            request: Record of the request: epoch for which the switch was planned or
-                ``ANY_EPOCH``, time of the request, one flag per instance, reason.
+            request: Record of the request, with these numbers: ``epoch`` for which the switch was
+                planned or ``ANY_EPOCH``, time of the request, one flag per instance, reason.
             now_ns: Time of the cycle [ns].
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
@@ -387,7 +387,7 @@ class Ownership:
                     self._arms[index].blend(self._blend_cycles)
 
     def _start_fallback(self, instance: ControlletInstance) -> None:
-        """Start the holds of those arms of a suspended controllet that take torques."""
+        """Start hold on those arms of a suspended controllet that are under torque control."""
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
