@@ -154,7 +154,7 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # Factors on the damping of joints in ``hold`` until they are at rest. A payload of 3 kg has up
     # to ten times the inertia of a wrist, and would oscillate on its spring. With these factors, a
     # wrist without payload is stable even with a delay of 7 ms and half its inertia. Other
-    # joints would not be stable with more than 1.
+    # joints would not be stable with a factor above 1.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction parameters [Nm], [s/rad] and [rad/s], identified on a Panda by Gaz et al., RA-L
     # 2019.

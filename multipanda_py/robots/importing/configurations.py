@@ -158,7 +158,10 @@ class RandomPostures:
         return min(heights)
 
     def _dexterity(self, q: Vector) -> tuple[float, float]:
-        """Return the smallest singular value of the Jacobian and the score of the tool pose."""
+        """Return the smallest singular value of the Jacobian, and a score of the tool pose.
+
+        The score increases if the tool points down and is far in front of the base.
+        """
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         jacobian = pin.computeFrameJacobian(self._model, self._data, q, self._tip, axes)
         jacobian = jacobian.reshape(6, -1)  # pinocchio returns a vector for one joint.

@@ -57,8 +57,8 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
         tip: Name of the last link; empty to find it.
 
     Raises:
-        ConfigurationError: There is no arm; or there are several, which the message lists; or base
-            or tip is not a link; or they are not on one chain.
+        ConfigurationError: There is no arm, or there are several, which the message lists. Base or
+            tip is not a link, or they are not on one chain.
     """
     if base and tip:
         joints = tree.path_to(base, tip)

@@ -83,7 +83,7 @@ class BodyDifference:
 
     @property
     def gravity(self) -> Vector:
-        """Gravity in the base, (3,) [m/s^2]."""
+        """Gravitational acceleration in the base, (3,) [m/s^2]."""
         gravity: Vector = np.array(self.parts["gravity"])
         return gravity
 
