@@ -183,7 +183,7 @@ MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
 the motion is rejected. Below the second one, it is slowed down and checked again."""
 MAX_SLOWDOWNS = 3
 """Maximum number of times that a motion is slowed down before it is rejected."""
-# Additional factor, so that a reduced speed is clearly below the allowed one.
+# Additional factor on a reduced speed, so that the next check finds it below the allowed one.
 _REDUCTION_FACTOR = 0.95
 
 

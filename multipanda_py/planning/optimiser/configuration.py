@@ -251,7 +251,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # An orientation goal is allowed if the pose goal of its tool fulfils it.
+    for one in turned:  # The pose goal of the same tool must already fulfil an orientation goal.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None

@@ -138,7 +138,7 @@ class FreeSpace:
         for arm in scene.arms:
             self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
             self._slices.append(scene.columns[arm])
-        # The joints are in the order of the arms, as in a slice.
+        # The joints are in the order of the arms, as in the variables of the scene.
         self.n = self._model.nq
         self._data = self._model.createData()
         self._geometry = pin.GeometryModel()

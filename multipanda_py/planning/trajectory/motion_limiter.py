@@ -248,7 +248,8 @@ class MotionLimiter:
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
-        if self._fastest is not None:  # ruckig must brake before the limits decrease.
+        if self._fastest is not None:
+            # Maximum speeds depend on the position; ruckig gets those at the present one.
             up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_MIN_SPEED)))
             down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_MIN_SPEED)))
         ruckig_input.max_velocity = np.maximum(up - speed, _MIN_SPEED).tolist()
