@@ -240,7 +240,7 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
             raise ValidationRejected(
                 f"task {task.number}: {plant.source_description}: {log.arm}: got "
                 f"{len(log.joints)} joints, "
-                f"allowed {arm.robot.n_joints} as in the twin's {name}"
+                f"allowed {arm.robot.n_joints}, as for arm {name} of the twin"
             )
         robot = arm.robot.name if arm.robot.name in MODELS else None
         if warnings := check_columns(log, robot) + check_completeness(log):
