@@ -64,7 +64,7 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the filter after missing cycles.
+        """Restart the filter after cycles without ``update``.
 
         A contact ends in the next cycle if the forces of that cycle show none.
         """

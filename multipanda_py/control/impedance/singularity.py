@@ -59,10 +59,11 @@ class SingularityDamping:
         u_i   = M^-1 J^T v_i / sqrt(w_i)
 
     - F_d: Damping wrench on the tool, (6,) [N, Nm].
-    - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T; w_0:
-    ``TaskInertia.MIN_MANIPULABILITY``.
+    - J, M: Jacobian of the tool and inertia matrix of the arm.
+    - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T.
+    - w_0: ``TaskInertia.MIN_MANIPULABILITY``.
     - dx: Twist of the tool, (6,) [m/s, rad/s].
-    - D: Damping of the spring, (6, 6).
+    - K, D: Stiffness and damping of the spring, (6, 6).
     - F: Spring wrench, (6,) [N, Nm].
     - u_i: Joint motion of unit kinetic energy along v_i, (n,).
     - k_i: Geometric stiffness along u_i, see ``curvature`` [1/s^2].

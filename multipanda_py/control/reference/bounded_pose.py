@@ -49,7 +49,7 @@ class BoundedPose:
     def set_bounds(
         self, speed: float, angular_speed: float, distance: float, angle: float
     ) -> None:
-        """Set the maximum speeds and the tether.
+        """Set the maximum speeds, and the maximum distance and angle from the measured pose.
 
         Args:
             speed: Maximum speed [m/s].

@@ -385,7 +385,7 @@ class FeasibleFractions:
     speed: float = math.inf
 
     def within(self, other: FeasibleFractions) -> FeasibleFractions:
-        """Return the fractions within both this limit and ``other``: the smaller ones."""
+        """Return the minimum of each fraction of this object and of ``other``."""
         return FeasibleFractions(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),
