@@ -323,7 +323,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         error.clip_measured()
 
     def _write_springs(self) -> float:
-        """Update the spring wrenches of object and formation.
+        """Update the spring wrenches of the object and of the end effectors.
 
         Returns:
             Minimum stiffness scale left by the bandwidth limit, 0 to 1.

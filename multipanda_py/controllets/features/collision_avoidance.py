@@ -178,7 +178,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Restart the search, and accept pairs that are near already."""
+        """Restart the search. Pairs that are near already are not repelled at their distance."""
         self._follow(states)
         self.near.start()
         self.pairs, self._ahead = [], 0.0

@@ -104,7 +104,7 @@ class Governor(Feature[GovernorParams]):
         )
 
     def on_parameters(self) -> None:
-        """Set the bounds, also of a current motion."""
+        """Set the bounds of all references, also while they move."""
         self._rate_cycles = cycles_of(self.params.rate_timeout, self.context.period)
         for channel in self._all:
             channel.apply_parameters(self.params, self.context.period)
