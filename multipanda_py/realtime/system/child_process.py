@@ -184,8 +184,8 @@ def read_data() -> Any:
 def lines() -> Iterator[bytes]:
     """Yield the lines of standard input as they arrive, without ``sys.stdin``.
 
-    A thread that waits for ``sys.stdin`` holds its lock, and Python ends with a fatal error if the
-    lock is held then.
+    A thread that waits for ``sys.stdin`` holds its lock. If the lock is held at the end of the
+    process, Python reports a fatal error.
     """
     received = b""
     while data := os.read(0, 65536):
