@@ -118,7 +118,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
 
 
 def _torque(model: mujoco.MjModel, joint: int) -> float | None:
-    """Return the torque limit of a joint [Nm]: its own limit, or that of its actuator."""
+    """Return the torque limit of a joint [Nm], its own or that of its actuator; else None."""
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).min())
     on_joint = int(mujoco.mjtTrn.mjTRN_JOINT)
