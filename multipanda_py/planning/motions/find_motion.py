@@ -295,8 +295,8 @@ def _search(
     """Search until a motion keeps its distances between its points, too.
 
     Raises:
-        PlanRejected: If no such motion was found, or the time is over. The message has the reason
-            of the first search.
+        PlanRejected: If no such motion was found, or the time is over. The message says why
+            the first search failed.
     """
     until, whole = processor_time() + request.planning_time, problem
     space = free_space(scene, problem.terms)

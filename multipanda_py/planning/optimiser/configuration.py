@@ -386,6 +386,8 @@ def _reach(
 ) -> Vector | None:  # fmt: skip
     r"""Return joint positions with a frame at its goal, by damped Gauss-Newton steps.
 
+    None if the steps do not converge within ``MAX_STEPS``.
+
     .. math:: \Delta q = J^T (J J^T + \lambda I)^{-1} e, \qquad e = \log (T^{-1} T^*).
 
     J is the Jacobian, :math:`\lambda` the damping, and e the pose error between the frame T and

@@ -119,7 +119,7 @@ class Distance(Objective):
         return np.full(n, -np.inf), np.zeros(n)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return margin minus distance of each pair, and its Jacobian, zero for distant pairs."""
+        """Return margin minus distance of each pair, and its Jacobian (zero for distant pairs)."""
         s, d, n = *slices.x.shape, len(self.pairs)
         placed = [slices.frames[name] for name in self.frames]
         jacobian = np.zeros((s, n, d))

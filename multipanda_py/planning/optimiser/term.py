@@ -37,7 +37,10 @@ class Objective(ABC):
 
     @abstractmethod
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        r"""Return :math:`\phi`, (s, m), and :math:`\partial \phi / \partial x`, (s, m, d)."""
+        r"""Return :math:`\phi`, (s, m), and :math:`\partial \phi / \partial x`, (s, m, d).
+
+        The first dimension has the s time steps.
+        """
 
     @abstractmethod
     def units(self, scene: Scene) -> tuple[str, ...]:

@@ -229,7 +229,8 @@ class MotionLimiter:
         """Return one step of the fastest approach to moving positions, (3, n): q, dq and ddq.
 
         The approach is planned relative to these positions, which move at constant ``speed``, and
-        ends at relative rest. A plan that ends with their velocity would start with a run-up.
+        ends at relative rest. A plan that must arrive with their velocity could first move
+        backwards.
         """
         limits, ruckig_input, T, max_value = (
             self._limits,
