@@ -659,7 +659,7 @@ class CartesianTarget(Target):
             self.nullspace_configuration[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Move the pose of an arm that was set at activation.
+        """Displace the target pose of an arm, after it was set at activation.
 
         Args:
             arm: Index of the arm in the controllet.

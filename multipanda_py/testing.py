@@ -85,7 +85,7 @@ def check_actuator(
 
 
 def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return random angles within the spring limits, (3, rows, n): joint, first, second motor."""
+    """Return random angles within spring limits, (3, samples, n): joint, first, second motor."""
     shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
