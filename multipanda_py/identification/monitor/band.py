@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Residual ranges of good runs."""
+"""Bands: ranges of the residuals between arm and twin in good runs, and the file of them."""
 
 from __future__ import annotations
 
