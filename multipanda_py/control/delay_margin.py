@@ -112,7 +112,10 @@ class Linearised:
 
     @property
     def bandwidth(self) -> float:
-        """Bandwidth of the velocity loop: largest real part of the eigenvalues of M^-1 D [1/s]."""
+        """Bandwidth of the velocity loop [1/s].
+
+        It is the largest real part of the eigenvalues of M^-1 D of all ``pieces``.
+        """
         return _bandwidth(self.mass, (d for _, d in self.pieces))
 
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:

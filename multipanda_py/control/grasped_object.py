@@ -252,7 +252,7 @@ class InternalForceEstimator:
         self._bases, self._sharing = held.bases, held.sharing
 
     def estimate(self, states: Sequence[ArmState]) -> float:
-        """Return the internal force [N] of the measured states."""
+        """Return the measured internal force of the end effectors on the object [N]."""
         total, sharing = 0.0, self._sharing
         for base, state, (x, y, z) in zip(self._bases, states, sharing.presses):
             fx, fy, fz, _, _, _ = base.six_to_world(state.wrench_ext_in_base).tolist()

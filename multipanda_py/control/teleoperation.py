@@ -303,8 +303,8 @@ class WrenchTare:
     - b: Offset, (6,). ``bound`` limits the norms of force and torque.
     - F': Wrench without the offset.
 
-    The average is taken of the wrench and not of joint torques. The largest error is an unmodelled
-    payload, and its force is constant along the base axes in every configuration. The part of the
+    The wrench is averaged and not the joint torques, because the largest error is an unmodelled
+    payload. Its force along the base axes is constant in every configuration. The part of the
     mean above the bound counts as contact. Motion restarts the average. The output is zero until
     the average is complete.
 

@@ -52,8 +52,8 @@ class ForceSubspace:
     FADE_TIME = 0.1
     """Time in which the spring fades out along a new direction [s]."""
     ROTATION = 0.2
-    """Angle between old and new direction of the force from which the spring acts in full, before
-    it fades out along the new direction [rad]."""
+    """Angle between old and new direction of the force [rad]. From this angle on, the spring acts
+    in full first, and then fades out along the new direction."""
     ANGULAR_SPEED = 10.0
     """Rate at which the rotational offset of the setpoint decreases [rad/s] while its
     translational offset decreases at 1 m/s."""

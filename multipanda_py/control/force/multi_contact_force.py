@@ -16,11 +16,11 @@ from multipanda_py.control.impedance.limit_scaling import TorqueSaturation
 from multipanda_py.state import ArmState, Matrix, Vector
 
 MAX_NET_WRENCH = 0.3
-"""Maximum net wrench of unit forces that count as internal. It admits 0.3 rad of misalignment
-between two arms, or offsets of 0.3 times half their distance."""
+"""Net wrench of a combination of unit forces, below which the combination counts as internal. It
+admits 0.3 rad of misalignment between two arms, or offsets of 0.3 times half their distance."""
 UNBALANCED_FRACTION = 0.2
-"""Unbalanced part of the desired forces, as a fraction of their norm, above which they count as
-unbalanced."""
+"""Unbalanced part of the desired forces, as a fraction of their norm, from which they count as
+unbalanced. Each arm then controls its own force."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
