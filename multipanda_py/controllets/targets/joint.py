@@ -407,8 +407,8 @@ def _refuse(
 ) -> None:
     """Reject a command that is unsupported in the mode of a joint, or out of range.
 
-    A command for a second motor has no effect on joints without one, because arrays contain all
-    joints.
+    A command for a second motor has no effect on joints without one, because command arrays have
+    a value for every joint.
     """
     joints, low, high = context.actuated, -MAX_COMMAND, MAX_COMMAND
     unit = _MEANING[name][0].split(",")[0]
