@@ -233,7 +233,7 @@ class JsonLinesChild:
         captures_output: True if its output is read with :meth:`lines`, False to share this
             program's output.
 
-    Thread: one at a time. The main thread creates it, and its end stops the child.
+    Thread: one at a time. The main thread creates it, and the end of this thread stops the child.
     """
 
     def __init__(self, module: str, *arguments: str, captures_output: bool = True) -> None:
