@@ -80,7 +80,8 @@ UPDATE_CYCLES = 8
 """Number of cycles in which all dampers, levers and inertias are updated, one per cycle. More than
 six arms need N + 2 cycles."""
 SHARED_BANDWIDTH = 0.7 * BANDWIDTH
-"""Maximum rate of each damper, because those of end effectors and object partly add up [1/s]."""
+"""Maximum rate of each damper [1/s]. It is below ``BANDWIDTH``, because the dampers of end
+effectors and object partly add up."""
 _ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
 
 
