@@ -40,7 +40,7 @@ from multipanda_py.realtime.system.scheduling import (
 from multipanda_py.realtime.timing import run
 
 REST_TIMEOUT = 3.0
-"""Maximum time until the arms are at rest after the end of the owning process [s]."""
+"""Time after the end of the owning process at which the loop ends, even if arms still move [s]."""
 
 
 class Watch:
@@ -69,8 +69,8 @@ class Watch:
     def keep_going(self) -> bool:
         """Return False to end the loop.
 
-        This happens after a shutdown request, or when the owning process has ended and the arms
-        rest.
+        This happens after a shutdown request. After the end of the owning process, it happens when
+        the arms rest, or after ``REST_TIMEOUT``.
         """
         if self._words[SharedFlag.SHUTDOWN]:
             return False

@@ -147,7 +147,7 @@ OBJECT_RESULT_WIDTH = 4
 """Number of values in the response: number of the request, an :class:`ObjectResult`, index of the
 blocking object in :func:`.collision_names`, and penetration depth [m]."""
 ANY_EPOCH = -1
-"""Epoch of a switch request that is valid for any active set, such as a stop."""
+"""Epoch of a switch request that is valid whichever controllets are active, such as a stop."""
 REASON_SIZE = 24
 """Number of values in a switch record that hold its reason as UTF-8."""
 KEEP_FLAG, RESTART_FLAG = 1, 2

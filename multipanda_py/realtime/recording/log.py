@@ -212,7 +212,7 @@ def read_event(message: bytes, time: float) -> Mark:
 
 
 _MAX_GAP_FRACTION = 0.05
-"""Maximum fraction of the time that may be in gaps."""
+"""Fraction of the duration of a log in gaps, above which the log is reported as incomplete."""
 
 
 def check_log(

@@ -131,9 +131,9 @@ class MeasuredMotion:
 
 
 MAX_CONSTANT_RANGE = 0.02
-"""Maximum range of a joint that does not move [rad, m]."""
+"""Range of the positions of a joint, up to which the joint counts as not moving [rad, m]."""
 MAX_LIMIT_EXCESS = 0.05
-"""Maximum distance of measured positions beyond limits [rad, m]."""
+"""Distance beyond a joint limit, above which a measured position is implausible [rad, m]."""
 MAX_TORQUE_FACTOR, MILLI_TORQUE_FACTOR = 1.5, 10.0
 """Factors on the torque limit of a joint. A measured torque above the first factor belongs to
 another joint or robot, above the second factor its unit is mNm. The first factor exceeds 1,
@@ -152,7 +152,7 @@ MAX_VELOCITY_DIFFERENCE, MIN_RMS_VELOCITY, AVERAGING_TIME = 0.3, 0.02, 0.05
 """Maximum RMS difference of dq and the slope of q, relative to the RMS of dq. Minimum RMS of dq
 for this check [rad/s, m/s]. Averaging time of both signals [s]."""
 MIN_CORRELATION = 0.8
-"""Minimum correlation of two signals that count as the same."""
+"""Correlation above which two signals count as the same."""
 MIN_RUN_SAMPLES = 8
 """Minimum number of samples of a run whose slope is checked."""
 PERIOD_RANGE = (2e-5, 0.2)
