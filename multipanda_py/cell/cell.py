@@ -410,7 +410,7 @@ class Cell(Closeable):
         return self._reader.snapshot_at(time)
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and the records after the first ``since``.
+        """Return the number of cycles so far, and the records without the first ``since``.
 
         See :meth:`.StateReader.records`.
         """

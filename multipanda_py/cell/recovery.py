@@ -206,8 +206,8 @@ class Recovery:
     def cancel(self, number: int) -> str:
         """Cancel a request; return a text stating whether it may still be executed.
 
-        All requests have one record in common. A new record with the arms of the other requests
-        replaces it.
+        One record in shared memory contains the arms of all pending requests. A new record with
+        the arms of the remaining requests replaces it.
         """
         connection = self._connection
         with connection.lock:

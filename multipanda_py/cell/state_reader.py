@@ -357,7 +357,7 @@ class StateReader:
         return self._newest()
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and copies of the records after the first ``since``.
+        """Return the number of cycles so far, and copies of records without the first ``since``.
 
         The loop keeps the last few thousand records. Older ones are missing from the result.
         """
@@ -375,7 +375,7 @@ class StateReader:
         return events
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and those after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         return self._connection.mailbox.events_since(count)
 
     def _moment(self, flat: Vector) -> HistorySnapshot:

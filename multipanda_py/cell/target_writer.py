@@ -51,8 +51,8 @@ def refuse_unused(
     if not any(values[f"{name}.enabled"] for name in readers):
         off = " and ".join(f"{name}.enabled is false" for name in readers)
         raise TargetRejected(
-            f"{spec.name}: {channel}: got a target that only a feature would use. "
-            f"{off or 'this controllet has no such feature'}"
+            f"{spec.name}: {channel}: no enabled feature uses this target: "
+            f"{off or 'add a feature that reads it in the cell file'}"
         )
 
 

@@ -368,7 +368,12 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._update_all = False
 
     def _design(self, arm_index: int, inertia_inv: Matrix) -> None:
-        """Design one damper for an inertia, and write it to the common damping matrix."""
+        """Design the damper of an end effector or the object; write it to the common matrix.
+
+        Args:
+            arm_index: Index of the end effector, or their number for the object.
+            inertia_inv: Inverse inertia at the end effector or of the object, (6, 6).
+        """
         damper = self.dampers[arm_index]
         damper.design(inertia_inv)
         self._blocks[arm_index][:] = damper.damping

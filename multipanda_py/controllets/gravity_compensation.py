@@ -48,7 +48,10 @@ class GravityCompensationParams:
         40.0, unit="Nm/rad", low=0, high=300, doc="stiffness of a held orientation"
     )
     damping_ratio: float = number(
-        1.0, low=MIN_DAMPING_RATIO, high=5, doc="damping ratio of the held modes; 1 is critical"
+        1.0,
+        low=MIN_DAMPING_RATIO,
+        high=5,
+        doc="damping ratio of the held directions; 1 is critical",
     )
     error_clip: Vector = vector(
         0.15, 0.15, 0.15, 0.8, 0.8, 0.8, unit="m, rad", low=1e-4, high=10,
@@ -128,9 +131,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_joint_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # The damping rates of joints and of the Cartesian damper add up, and BANDWIDTH bounds the
-        # sum. The joints' rate is their damping divided by inertia: highest for the lightest
-        # motion, with 0.06 kg m^2.
+        # The damping rates of the joints and of the Cartesian damper add up, and BANDWIDTH bounds
+        # their sum. The rate of a joint is its scaled damping divided by its inertia. It is at
+        # most ``joint_damping`` divided by about 0.06 kg m^2, see ``MIN_ROTOR_INERTIA``.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 

@@ -175,8 +175,8 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        # A switch sets the reference at most this far from the arm. ``_Reference.advance`` would
-        # clip a larger distance in the next cycle.
+        # ``max_lead`` bounds the distance of the reference from the arm after a switch.
+        # ``_Reference.advance`` would clip a larger one in the next cycle.
         self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)

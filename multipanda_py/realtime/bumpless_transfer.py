@@ -199,7 +199,8 @@ class ContactEstimator:
     def _estimate_at(self, arm: Arm, count: int) -> BumplessTransfer:
         """Return contact force and torque of an arm, averaged over the records before ``count``.
 
-        They are zero if there are too few records, or if one of them has an interrupted torque.
+        They are zero if there are too few records, the arm was too fast, or a value is not finite.
+        They are also zero if one record has a fault that takes the torque from the arm.
         """
         if count - self._first < AVERAGED_CYCLES:
             return BumplessTransfer(np.zeros(arm.state.n_joints))

@@ -115,7 +115,10 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the recorded references of the arms, when the instance becomes their owner."""
+        """Start recording for arms that the instance now owns.
+
+        Unused fields become zero. Channels and references get their first values.
+        """
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:

@@ -344,7 +344,7 @@ class ControlLoop:
                 self.owners.update(instance, self.now_ns)
 
     def saturate(self, fresh: Sequence[int]) -> None:
-        """Blend the commands of arms after a switch, saturate them and limit their rates."""
+        """Blend the commands of fresh arms after a switch, saturate them and limit their rates."""
         if len(fresh) == len(self._all):
             self._batch_safety.command()
         else:

@@ -269,7 +269,7 @@ class RecordRing:
                 return row
 
     def read(self, since: int, max_records: int = CAPACITY) -> tuple[int, NDArray[np.void]]:
-        """Return copies of the records after the first ``since``, oldest first. Thread: any.
+        """Return copies of the records without the first ``since``, oldest first. Thread: any.
 
         Args:
             since: Number of records to skip.

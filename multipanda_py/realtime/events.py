@@ -154,7 +154,7 @@ class EventRing:
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``.
+        """Return the number of events so far, and the events without the first ``count``.
 
         One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
         """

@@ -354,5 +354,5 @@ class Mailbox:
         return self.events.count
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         return self.events.since(count)

@@ -84,9 +84,9 @@ class Perturbation(DrivetrainStage):
 
     Here :math:`\tau` is the commanded torque, T the lag and :math:`\tau_m` the motor torque. m is
     the mass of the payload, :math:`J_c` the Jacobian of its centre of mass and g the gravity
-    vector. The bias is an error of the motors. It appears in measured and in external torques, as
-    for a robot that estimates from its commanded torque. :class:`.SensorNoise` contains errors of
-    torque sensors.
+    vector. The bias is an error of the motors. It appears in the measured torques and, like the
+    payload, in the estimate of external torques. A robot that estimates them from its commanded
+    torque shows it in the same way. :class:`.SensorNoise` contains errors of torque sensors.
 
     Args:
         settings: Perturbation of the arm.
@@ -237,9 +237,9 @@ def perturbed(
 
     Args:
         arm: Description that controllets and the robot use.
-        settings: Perturbation, including all friction that they do not know.
-        body: Robot before perturbation; None for the described one. Its friction is in
-            ``settings``, by :func:`with_friction_of`.
+        settings: Perturbation, with all friction that ``arm`` does not contain.
+        body: Robot to simulate, before perturbation; None for that of ``arm``. Its friction is
+            ignored here, because :func:`with_friction_of` has added it to ``settings``.
 
     Returns:
         Description of the simulated arm; the same object without a perturbation.

@@ -236,7 +236,10 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the torque that carries the load to ``tau_ext``, and store it for the thresholds."""
+        """Add the torque that carries the load to ``state.tau_ext``.
+
+        A copy of the sum is compared with the collision thresholds.
+        """
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext

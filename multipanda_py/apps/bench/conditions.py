@@ -80,7 +80,7 @@ def law_of(condition: str) -> Data:
 
 
 def name_of(condition: str) -> str:
-    """Return the controllet name of a condition, such as ``dc_ca_ma``."""
+    """Return the name of the controllet of a condition: ``dc_ca_ma`` for ``DC-CA-MA``."""
     return condition.lower().replace("-", "_").replace(" ", "_")
 
 

@@ -116,7 +116,8 @@ PRIORITY = 50
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
 _MIN_CORES = 4  # Minimum number of cores for a separate core of the loop.
-_LOG_CHUNK = 200  # Number of commands per log request, which the robot must send without blocking.
+# Number of commands per log request, few enough for the robot to send them without blocking.
+_LOG_CHUNK = 200
 # Pause between requests, so that the robots do not take the node's processor time [s].
 _LOG_PAUSE = 0.005
 

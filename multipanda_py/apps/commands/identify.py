@@ -280,7 +280,10 @@ def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[Measur
     inertia = moments_of(body.inertia)
     print_line(f"mass {body.mass:.4g} kg (standard deviation {result.mass_deviation:.2g})")
     deviation = ", ".join(f"{value:.2g}" for value in result.com_deviation)
-    print_line(f"centre in the flange {np.round(body.com, 4).tolist()} m ({deviation})")
+    print_line(
+        f"centre in the flange {np.round(body.com, 4).tolist()} m "
+        f"(standard deviations {deviation})"
+    )
     if result.has_inertia:
         print_line(
             f"inertia about the centre, xx yy zz xy xz yz, {np.round(inertia, 6).tolist()} kg m^2"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control of the panel: a secret URL, checks of the origin and of messages from pages."""
+"""Access control of the panel: secret URL, check of the HTTP header Origin, check of messages."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class TankLimitNotice:
         self._is_reported = False
 
     def forget(self) -> None:
-        """Reset the notice at activation."""
+        """Forget the last notice at activation, so that the next limitation is reported."""
         self._is_reported = False
 
     def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:

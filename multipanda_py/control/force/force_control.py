@@ -329,9 +329,9 @@ class ForceController:
             self.is_throttled = valve < 1.0 and force > 0.0
             if not self.is_throttled:
                 return force
-            # At negative speed, the full force takes energy from the motion and is passive. The
-            # limit rises to it continuously with the speed, because a jump to the full force would
-            # act as a relay.
+            # A force against the motion takes energy from it, so the full force is passive. The
+            # limit rises continuously to the full force with the magnitude of the speed. A jump
+            # would act as a relay.
             return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0

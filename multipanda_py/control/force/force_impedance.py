@@ -82,8 +82,9 @@ class ForceSubspace:
             old = self.direction
             shown = float(dot(old, self._last_direction)) * float(dot(old, direction))
             self.weight = fraction = self.weight * max(0.0, 1.0 - angle / self.ROTATION)
-            # The new projector P hides a part of the error to which the spring reacts along the
-            # old direction. The offset is reduced by this part, so that the wrench does not jump.
+            # The new projector P would remove a part of the error on which the spring acts now.
+            # The offset is reduced such that P leaves this error unchanged. The wrench therefore
+            # does not jump.
             shown *= fraction / (1.0 - fraction) if fraction < 1.0 else 0.0
             subtract(self._hidden, multiply(direction, shown, self._part), self._offset)
             old[:] = direction

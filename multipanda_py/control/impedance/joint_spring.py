@@ -298,8 +298,8 @@ class ConfigurationSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The bound of the damping suits the lightest nullspace motion, which may be a motion of
-        # the wrist joints alone, for example if their axes are aligned.
+        # The damping bound depends on the smallest inertia of a nullspace motion. That may be a
+        # motion of the wrist joints alone, for example with aligned axes.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)

@@ -228,11 +228,11 @@ class SingularityHold:
         return held
 
     def add(self, state: ArmState, tau: Vector) -> None:
-        """Add the holding torques to those of the controllet.
+        """Add torques that hold the motions of low mobility to those of the controllet.
 
         Args:
             state: State of the arm.
-            tau: Torques of the controllet, (n,) [Nm], changed in place.
+            tau: Torques of the controllet, (n,) [Nm]; overwritten by the sum.
         """
         if state.operational_space().damping == 0.0:
             self.is_near = self._resumes = False

@@ -22,7 +22,7 @@ from multipanda_py.state import ArmState, Vector
 MIN_SCALE = 0.02
 """Minimum scale of the bounds on acceleration and speed, so that every goal is reached."""
 PREDICTION_DISTANCE = 0.02
-"""Lead of a reference over its tool above which obstacles between them are predicted [m]."""
+"""Distance of a reference from its tool above which obstacles between both are predicted [m]."""
 HELD_SPEED_RATIO = 0.5
 """Ratio of reference speed to remaining distance below which a reference counts as held back
 [1/s]."""
@@ -32,8 +32,8 @@ MIN_RECORD_CYCLES = 5
 """Minimum number of cycles between recorded targets. The next recorded step includes skipped
 targets."""
 CONFIGURATION_BOUND_FRACTION = 0.25
-"""Scale of the bounds below which the configuration counts as the reason why a reference is held
-back."""
+"""Fraction of the bounds on acceleration and speed that torque limits allow. Below this fraction,
+the configuration counts as the reason why a reference is held back."""
 REST_SPEED = 0.01
 """Measured speed below which a reference starts at rest [rad/s, m/s]."""
 

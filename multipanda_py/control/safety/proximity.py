@@ -27,10 +27,10 @@ class Proximity:
     """Search for the collision pairs that are relevant at the current speeds.
 
     A pair is relevant if braking or repulsion may act on it. ``reach`` defines the distance below
-    which a pair is relevant, as a function of the approach speed. A group at a larger distance is
-    measured again only when its bodies may have come within that distance. A check computes the
-    point speed s of every link (``CollisionGeometry.speeds``). Until the next check, no point of
-    the link is faster than::
+    which a pair is relevant, as a function of the approach speed. The pairs of two bodies form a
+    group. A group beyond this distance is measured again only when one of its pairs may have
+    become relevant. A check computes the point speed s of every link
+    (``CollisionGeometry.speeds``). Until the next check, no point of the link is faster than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
@@ -41,7 +41,8 @@ class Proximity:
 
     The last term is valid because a rotation by delta q_j changes a Jacobian column of a point by
     no more than ``R |delta q_j|``. The point has moved by no more than ``sum_i r_i |delta q_i|``.
-    The next check is due when speed and motion together may have used up the remaining distance.
+    The next check is due when the motion since the check, and the increase of ``reach`` with the
+    speed, may have used up the remaining distance.
     The distance rates of the measured pairs are exact (``NearPairs``).
 
     Args:

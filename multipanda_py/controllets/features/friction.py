@@ -106,8 +106,8 @@ class _Compensation:
         maximum(push, self._zone_low, out=push)
         subtract(state.tau_ext, push, push)
         multiply(add(torque, push, drive), direction, drive)
-        # ``torque`` may contain Coriolis torques, which do not count as a drive. The bound is the
-        # lower one of the drives with and without them.
+        # ``torque`` may contain Coriolis torques, which do not count as driving torque. The bound
+        # uses the lower of the driving torques with and without them.
         minimum(drive, subtract(drive, multiply(state.coriolis, direction, push), push), out=drive)
         maximum(drive, 0.0, out=drive)
         return multiply(drive, self._gain, drive)

@@ -158,7 +158,10 @@ class Nullspace(Feature[NullspaceParams]):
 
     @property
     def is_projected(self) -> bool:
-        """True if the projector is the dynamically consistent one, which features can share."""
+        """True with the dynamically consistent projector.
+
+        The loop may then project the sum of several features at once.
+        """
         return self.params.projector == "dynamic"
 
     def before_projection(

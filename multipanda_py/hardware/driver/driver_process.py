@@ -257,11 +257,14 @@ class DriverWatch:
         return result
 
     def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
-        """Process the response of a driver that starts, or its end or timeout.
+        """Check without waiting whether a starting driver has answered, ended or timed out.
 
         Args:
             now: Current time, CLOCK_MONOTONIC [ns].
-            accept: Check of the response.
+            accept: Check of the model in the response.
+
+        Returns:
+            Fault of the start, in a list; empty if there is none.
         """
         messages = self._messages()
         if messages:

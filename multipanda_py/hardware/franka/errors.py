@@ -114,7 +114,7 @@ def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
         mode: Name of libfranka's ``RobotMode``, neither ``Idle`` nor ``Move``.
         names: Names of the errors that caused it.
     """
-    kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}"))
+    kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}; check Desk"))
     if kind == "reflex":
         result = list(names)
         text = f"{words_of(result) or 'no error is named'}; {_RECOVERY_HINT}"

@@ -114,8 +114,8 @@ MAX_STATE_AGE = 850_000
 """Age of a state after which it is not answered any more [ns]. By then, the robot replaces the
 missing command by motion with constant acceleration, and a later command must have no effect."""
 _ACCELERATION_FRACTION, _JERK_FRACTION = 0.95, 0.8
-"""Fractions of the acceleration and jerk limits that commands use. Robots also check
-differences of positions across lost commands, and report ``q_d`` in single precision."""
+"""Fractions of the limits of acceleration and jerk within which commands stay. The margins are for
+checks of robots across lost commands, and for the single precision of ``q_d``."""
 _ROUNDING_ERROR = 2.5e-7
 """Maximum rounding error of ``q_d`` in single precision [rad]."""
 _FOLLOWING_TOLERANCE = 2e-6

@@ -355,9 +355,9 @@ class _Fit:
         for name, column, measured in zip(data.names, predicted.T, data.torques.T):
             if np.dot(column - column.mean(), measured - measured.mean()) < 0.0:
                 raise self._refused(
-                    f"{name}: decreases with the predicted torque. It has to be the torque of the "
-                    "springs on the joint or the load of a motor. Change the sign of torque or "
-                    "deflection (motor minus joint)."
+                    f"{name}: decreases where the predicted torque increases. Change the sign of "
+                    "this column or of the deflection (motor minus joint). The column has to be "
+                    "the torque of the springs on the joint, or the load of a motor."
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:

@@ -58,8 +58,8 @@ QUANTITIES = (
     Quantity("wrench", "N, Nm", ("fx", "fy", "fz", "mx", "my", "mz"), 1.7, 3),
     Quantity("control error", "Nm", (), 0.6),
 )
-"""Joint position, joint velocity, measured torque, tool position, external wrench (only forces
-count in the overall error), and commanded minus achieved torque."""
+"""Compared quantities. The last one is commanded minus achieved torque. Of the wrench, only forces
+count in the overall error."""
 
 
 # Four models are enough for the arms of one comparison. A sweep has thousands of arms, and their

@@ -73,7 +73,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Duration of the recording, which ends at a fault [s]."""
+        """Duration from the first target to the end of the run, or to its fault [s]."""
         ends = [float(log.time[-1]) for log in self.logs.values()]
         return min(ends) if ends else 0.0
 

@@ -229,15 +229,17 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
         Args:
             seed: Seed of the episode. None continues the current random sequence.
-            options: Options in real time. ``recover`` set to True recovers arms that have stopped.
-                **They MOVE afterwards.** By default, the episode does not start with such arms.
+            options: ``{"recover": True}`` recovers arms that have stopped on a fault. **They MOVE
+                afterwards.** By default, no episode starts while an arm has a fault. In lockstep
+                the option has no effect.
 
         Returns:
             Observation and info, as in :meth:`step`.
 
         Raises:
+            ConfigurationError: If ``options`` is invalid.
             TaskFailed: If the goal or the result of the task is invalid.
-            MotionFailed: In real time, if an arm has stopped on a fault.
+            MotionFailed: In real time, if an arm has stopped on a fault and is not recovered.
             MultipandaError: In real time, if the arms cannot move to their start configuration.
         """
         value: Any = options or {}

@@ -21,7 +21,7 @@ from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
 INTERVALS_PER_STEP = 8
-"""Number of intervals between two time steps of a path, at whose ends distances are checked."""
+"""Number of intervals between two time steps of a path. Distances are checked at their ends."""
 BETWEEN_FRACTION = 0.5
 """Fraction of the required distance that suffices between the time steps of a path."""
 BETWEEN_TOLERANCE = 1e-3

@@ -305,9 +305,17 @@ def _phase_ends(
     from_scratch: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Return the variables at the ends of all phases, (d,) each.
+    """Return the variables at the end of each phase, (d,) each.
 
-    If an end cannot be reached, return the infeasible straight path to it instead.
+    If an end cannot be reached, return an infeasible path without detours instead. It leads to the
+    best configuration that was found, and contains the violations.
+
+    Args:
+        problem: Problem to solve.
+        space: Fast test of distances, or None.
+        rng: Random generator.
+        from_scratch: True to search each end from a random configuration, not from the last end.
+        settings: Settings of the search.
     """
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []

@@ -97,15 +97,13 @@ class Subtask(Section):
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:
-    """Return the mode that follows from goals, contacts and force. None if all are missing.
+    """Return the given mode of a subtask, or the one that follows from goals and contacts.
 
-    ==================  ===========================
-    goals, no force     ``optimization``
-    force, no goals     ``force``
-    force and goals     ``hybrid``
-    ==================  ===========================
-
-    Contacts without a force count as goals in front of the contacts.
+    - Goals, or contacts without a force: ``optimization``. The tools move in front of these
+      contacts.
+    - Contacts with a force, and no goals: ``force``.
+    - Contacts with a force, and goals: ``hybrid``.
+    - Neither goals nor contacts: None.
     """
     if subtask.mode is not None:
         return subtask.mode

@@ -53,8 +53,8 @@ class MotionLimiter:
             motion at the command, (3, n) [rad, rad/s, rad/s^2]. None to allocate it.
         fastest: Function that returns maximum speeds for positions and velocities, (n,) each, for
             robots whose maximum speeds decrease towards the position limits.
-        catch_up: Maximum speed of the command towards desired positions at rest [rad/s]. Towards
-            moving ones it is their speed. None: as fast as the limits allow.
+        catch_up: Maximum speed of the command towards desired positions at rest [rad/s]. If they
+            move faster than this, their speed is the maximum. None: as fast as the limits allow.
 
     Attributes:
         command: Memory of the command, as given.

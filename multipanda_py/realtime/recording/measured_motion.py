@@ -304,8 +304,8 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
     fraction = (np.abs(tau) >= SATURATION_FRACTION * limits.torque).mean(axis=0)
     return [
         f"{joints[joint]}: the torque is at its limit of {limits.torque[joint]:g} "
-        f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples. In them the motion "
-        "needs more torque than that. Move slower"
+        f"{limits.unit(joint, 'Nm')} in {fraction[joint]:.0%} of the samples. The motion needs "
+        "more torque there. Move slower"
         for joint in np.flatnonzero(fraction > MAX_SATURATED_FRACTION).tolist()
     ]
 
@@ -327,7 +327,7 @@ def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
         result += [
             f"{joints[joint]}: the torque is clipped at {ends[joint]:.4g}, in "
             f"{fraction[joint]:.0%} "
-            "of the samples. In them the motion needs more torque than that"
+            "of the samples, by a sensor or a driver. The true torque is beyond it. Move slower"
             for joint in np.flatnonzero(
                 (fraction > MIN_CLIPPED_FRACTION) & (np.ptp(tau, axis=0) > near)
             ).tolist()

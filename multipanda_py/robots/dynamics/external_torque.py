@@ -191,8 +191,8 @@ class ResidualCorrection:
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 
     The residual :math:`r_\tau` is the torque that the joints show beyond the model, such as
-    friction. It enters the external torques with the opposite sign. Outside of its training data
-    it fades out, see :class:`.LiveResidual`.
+    friction. The uncorrected external torques contain :math:`-r_\tau`, so adding it removes it.
+    Outside of its training data the residual fades out, see :class:`.LiveResidual`.
 
     Args:
         state: State of the arm, updated in place by the caller.

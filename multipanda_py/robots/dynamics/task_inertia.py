@@ -137,8 +137,8 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        # A value above zero lets the first ``update`` test whether the solver's result is an
-        # inverse.
+        # ``update`` tests whether the solver returned an inverse only if the last damping is above
+        # zero. The first cycle needs this test.
         self.damping = self.MAX_DAMPING**2
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:

@@ -149,7 +149,7 @@ def box(*size: float) -> Cloud:
 
 
 def sphere(radius: float) -> Cloud:
-    """Return a sphere around the origin [m]."""
+    """Return a sphere of this radius [m] around the origin."""
     return Cloud(np.zeros((1, 3)), np.array([radius]))
 
 

@@ -268,8 +268,8 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
     arms = [start for start in begins if known >= {start + joint for joint in joints}]
     if len(arms) != 1:
         raise ConfigurationError(
-            f"{first} to {joints[-1]}: found {len(arms)} arms with all of them among "
-            f"{', '.join(names) or 'no names'}, allowed one. Select it with --prefix."
+            f"{first} to {joints[-1]}: got {len(arms)} arms with all these joints among "
+            f"{', '.join(names) or 'no names'}, allowed one. Select the arm with --prefix."
         )
     return [names.index(arms[0] + joint) for joint in joints]
 

@@ -144,7 +144,9 @@ class TrainedResidual:
             )
         numbers = [*self.arrays.values(), self.low, self.high, self.bound]
         if not all(np.isfinite(part).all() for part in numbers):
-            raise ConfigurationError("residual: got weights that are not finite")
+            raise ConfigurationError(
+                "residual: got weights that are not finite. Train it again, or use an intact file"
+            )
         if not 0.0 < self.rate < np.inf:
             raise ConfigurationError(
                 f"residual: got {self.rate:g} states per second, allowed more than 0, finite"

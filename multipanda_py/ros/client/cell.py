@@ -248,7 +248,7 @@ class RosCell:
         return chosen
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         return self.states.events_since(count)
 
     def switch(
@@ -355,7 +355,7 @@ class RemoteStates:
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         return self._status.events_since(count)
 
     @property

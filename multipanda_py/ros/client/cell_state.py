@@ -108,7 +108,7 @@ class NodeStatus:
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
 

@@ -218,7 +218,7 @@ class NodeCell(Closeable):
         return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the number of events so far, and the events without the first ``count``."""
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:

@@ -57,7 +57,9 @@ class LateParameters:
         self._granted = False
 
     def check(self, requested: dict[str, Any]) -> None:
-        """Store a request, and accept it only after the other component has granted it.
+        """Accept a request that the other component, such as a robot, has granted.
+
+        Before that, store the request for :meth:`set` and reject it.
 
         Raises:
             SettingsRejected: If the other component has not granted the request yet.

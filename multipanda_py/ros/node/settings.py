@@ -214,8 +214,8 @@ def _declare(node: Node, name: str, value: Any, data: Any) -> None:
     Args:
         node: Node that declares the parameter.
         name: Dotted name.
-        value: Value of a parameter that is not a string.
-        data: Cell in nested form, whose strings have the absolute paths of the opened files.
+        value: Value that the node was given. If it is a string, the one in ``data`` replaces it.
+        data: Cell in nested form, with absolute paths of files.
     """
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]

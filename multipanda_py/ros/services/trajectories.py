@@ -132,7 +132,7 @@ class _Starts:
 
 
 class _Follower:
-    """Action server of one controllet."""
+    """Action server ``<controllet>/follow_joint_trajectory`` of one controllet."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class _Follower:
         if self._name not in self._cell.active or motions < goal.before:
             fault = next(filter(None, (self._cell.state(arm).fault for arm in self._arms)), "")
             reason = self._cell.abort_reason(self._name, goal.accepted_at)
-            by = f"by {reason or 'the loop; see its events'}"
+            by = f"by {reason or 'the loop; the log of the node has the reason'}"
             how = f"after a fault: {fault}" if fault else by
             self._finish("abort", Result.INVALID_GOAL, f"{self._name} was deactivated {how}")
         elif canceling and goal.canceled_at >= 0:

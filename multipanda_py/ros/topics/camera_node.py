@@ -67,7 +67,7 @@ class CameraTopics:
         name: Name of the camera.
         width: Width of the images [pixels].
         height: Height of the images [pixels].
-        next_time: Time of the next check, CLOCK_MONOTONIC [s].
+        next_time: Time at which the next image is due, CLOCK_MONOTONIC [s].
 
     Thread: one.
     """

@@ -84,7 +84,7 @@ class TargetInhibit:
         since, old = self._repeated.get(key, (-np.inf, None))
         if now - since < STREAM_TIMEOUT and _same(value, old):
             self._repeated[key] = now, old
-            return f"{channel}: repeats the target that was sent during a trajectory"
+            return f"{channel}: repeats a target that was rejected before. Send another, or pause"
         self._repeated.pop(key, None)
         return ""
 
@@ -256,14 +256,14 @@ CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
 class TargetStatus:
     """Topics ``<arm>/target_status`` and ``<controllet>/target_status``.
 
-    A publisher gets no answer on its topic, so these topics report one. The level is OK while the
+    A publisher gets no answer on its topic, so these topics answer it. The level is OK while the
     newest target of every channel in use is accepted, else WARN with the reason as message. The
     values are the state and the counts of each channel in use. Late subscribers receive the newest
     message at once.
 
     Args:
         node: Node that publishes.
-        cell: Cell that clips streams.
+        cell: Cell that receives the targets and counts the clipped ones.
         targets: Subscriptions to the targets.
 
     Thread: executor.

@@ -187,7 +187,7 @@ class Equations:
             inverse_inertia = self._inverse_inertia[motor]
             rows[4 + motor, each, 7 + motor, each] = inverse_inertia  # Torques of the motors.
             rows[4 + motor, each, 9 + motor, each] = -inverse_inertia  # Friction of the motors.
-        # Torque of the link controller, or the commanded torque.
+        # Index 6 is the torque of the link controller plus the commanded torque.
         self._links.reshape(n, 11, n)[each, 6, each] = 1.0
         self._put_springs()
 

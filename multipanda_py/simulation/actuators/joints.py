@@ -293,8 +293,8 @@ class CompliantJoints(CommandedJoints):
 
     def _take_modes(self, modes: Sequence[OperationMode]) -> None:
         super()._take_modes(modes)
-        # The original scheme applies all accelerations in the world's step, so the caller has no
-        # velocities to correct.
+        # The original scheme applies all accelerations in the world's step. The code that steps
+        # the world must then correct no velocities.
         if self.scheme == "original":
             self.is_substepped = np.zeros(self.n_joints)
 

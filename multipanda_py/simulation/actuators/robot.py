@@ -165,11 +165,10 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # A kick is half of a step's velocity change by all accelerations but those of springs, at
-        # both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping itself, so
-        # damping is removed from the kicks. The second kick of the last step used the acceleration
-        # at the start of that step. The one at its end is known only now, so the velocity is
-        # corrected here.
+        # ``kicks`` are the accelerations without those by springs and by joint damping. MuJoCo
+        # applies joint damping itself. ``CompliantJoints`` needs the accelerations at both ends of
+        # a step, each for half of its duration. The last step used those at its start for its end,
+        # too. Those at its end are known only now, so the velocity is corrected.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:

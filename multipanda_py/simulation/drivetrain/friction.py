@@ -159,8 +159,8 @@ class JointFriction(DrivetrainStage):
         if self._has_dry_friction and data.nf:
             add(estimate, self._dry_friction(), estimate)
         state.tau_ext += estimate
-        # The torque sensor is on the motor side of the friction, so it measures the torque before
-        # ``execute`` subtracts the offset.
+        # The torque sensor is on the motor side of the friction. The friction offset that
+        # ``execute`` has subtracted is therefore added again.
         state.tau_J += self._offset
 
     def _dry_friction(self) -> Vector:

@@ -230,5 +230,5 @@ class MeasurementResidual(DrivetrainStage):
         state.tau_ext -= result[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Reset the hidden state of the network."""
+        """Reset the hidden state of the network. It has no random numbers; ``seed`` is unused."""
         self._live.reset()

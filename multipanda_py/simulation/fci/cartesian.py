@@ -60,11 +60,11 @@ _MIN_CONSECUTIVE = 3  # Number of consecutive commands that determine the jerk.
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """Limits of commands, (n,) each. Units contain that of the coordinate: m or rad.
+    """Limits of commands, (n,) each.
 
     Attributes:
-        acceleration: Maximum acceleration [1/s^2].
-        jerk: Maximum jerk [1/s^3].
+        acceleration: Maximum acceleration [m/s^2 or rad/s^2].
+        jerk: Maximum jerk [m/s^3 or rad/s^3].
     """
 
     acceleration: Vector

@@ -148,7 +148,8 @@ class RobotWorld:
     def torque_commanded(self, arm_index: int) -> None:
         """Record that an arm has commanded its torque for the next period.
 
-        The scene advances by a period if all arms have commanded, or this arm for the second time.
+        The scene advances by one period when all arms have commanded. It also advances when this
+        arm commands again before the others have.
 
         Raises:
             BackendError: If the simulation has diverged.

@@ -112,7 +112,10 @@ def test_errors_are_named_by_attribute():
     assert "(an external joint torque" in words_of(names_of(errors))
     assert fault_of_mode("Reflex", ("joint_reflex",))[0] == "reflex"
     assert fault_of_mode("UserStopped", ())[0] == "user_stop"
-    assert fault_of_mode("Unheard", ()) == ("not_ready", "the robot is in mode Unheard")
+    assert fault_of_mode("Unheard", ()) == (
+        "not_ready",
+        "the robot is in mode Unheard; check Desk",
+    )
 
 
 def _robot_says(arm):
