@@ -134,15 +134,15 @@ class Friction(Feature[FrictionParams]):
     steady motion, tau_a + tau equals the real friction. With a correct model, the bound equals
     tau. With an overestimated model, tau is the fraction alpha of the real friction. The
     compensation therefore assists a controllet or an operator but never moves the arm alone. It
-    adds no torque without a drive or during braking, and its power is limited to alpha / (1 -
-    alpha) times the driving power. A released arm stops by its friction, however large the model
-    is. An undamped spring gains energy only if the model exceeds twice the friction, because the
+    adds no torque without a driving torque or during braking. Its power is limited to
+    alpha / (1 - alpha) times the driving power. A released arm stops by its friction, however
+    large the model is. An undamped spring gains energy only if the model exceeds twice the friction, because the
     compensation acts in half of each cycle.
 
     Limits: A push below the dead zone has no effect, even without braking. An external torque
     above the dead zone, for example of an unmodelled payload, counts as a push. Coriolis torques
-    do not count as a drive. An undamped nullspace would oscillate if the model exceeds twice the
-    friction, so controllets with a nullspace require the feature ``nullspace``.
+    do not count as driving torque. An undamped nullspace would oscillate if the model exceeds
+    twice the friction, so controllets with a nullspace require the feature ``nullspace``.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and values
     of a Panda, the defaults of Franka arms). An FR3 needs identified values for a high fraction.
