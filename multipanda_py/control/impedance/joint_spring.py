@@ -239,9 +239,9 @@ class NullspaceProjector:
 MAX_DAMPING, LIGHT_DAMPING, BARE_DAMPING = 12.0, 7.0, 3.4
 """Maximum joint damping with a projector, with a projector and light rotors, and without a
 projector [Nm s/rad]. The first two keep the nullspace motion within the bandwidth limit (see
-``modal_damping``). The smallest inertias of nullspace motions are 0.1 and 0.06 kg m^2, and less with
-lighter rotors (``rotor_damping_scale``). Without a projector, the damping adds to that of a controllet of
-up to 120 1/s. Both together must stay within 180 1/s."""
+``modal_damping``). The smallest inertias of nullspace motions are 0.1 and 0.06 kg m^2, and less
+with lighter rotors (``rotor_damping_scale``). Without a projector, the damping adds to that of a
+controllet of up to 120 1/s. Both together must stay within 180 1/s."""
 SLIDING_RATE = 120.0
 """Maximum damping of a prismatic joint divided by its rotor inertia [1/s]."""
 

@@ -136,8 +136,8 @@ class Friction(Feature[FrictionParams]):
     compensation therefore assists a controllet or an operator but never moves the arm alone. It
     adds no torque without a driving torque or during braking. Its power is limited to
     alpha / (1 - alpha) times the driving power. A released arm stops by its friction, however
-    large the model is. An undamped spring gains energy only if the model exceeds twice the friction, because the
-    compensation acts in half of each cycle.
+    large the model is. An undamped spring gains energy only if the model exceeds twice the
+    friction, because the compensation acts in half of each cycle.
 
     Limits: A push below the dead zone has no effect, even without braking. An external torque
     above the dead zone, for example of an unmodelled payload, counts as a push. Coriolis torques
