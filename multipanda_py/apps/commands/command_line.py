@@ -197,6 +197,22 @@ def seed(text: str) -> int:
     return int(text)
 
 
+def add_repeats(parser: argparse.ArgumentParser, default: int) -> None:
+    """Declare ``--repeats``, the number of repetitions of each validation task."""
+    parser.add_argument(
+        "--repeats", type=count, default=default, metavar="N",
+        help=f"repetitions of each task, default {default}",
+    )  # fmt: skip
+
+
+def add_seconds(parser: argparse.ArgumentParser, default: float) -> None:
+    """Declare ``--seconds``, the duration of each validation task."""
+    parser.add_argument(
+        "--seconds", type=positive, default=default, metavar="S",
+        help=f"duration of each task, default {default:g}",
+    )  # fmt: skip
+
+
 def add_recover(parser: argparse.ArgumentParser) -> None:
     """Declare ``--recover``, which clears the fault of real arms between runs."""
     parser.add_argument(

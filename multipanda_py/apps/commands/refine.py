@@ -11,9 +11,10 @@ from pathlib import Path
 from multipanda_py.apps.commands.command_line import (
     OK,
     add_recover,
+    add_repeats,
+    add_seconds,
     complain,
     count,
-    positive,
     print_line,
     seed,
 )
@@ -57,16 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted({name for task in TASKS.values() for name in task.controllets}),
         help="force controllet for tasks 3 and 4; may be repeated; default ufic",
     )  # fmt: skip
-    parser.add_argument(
-        "--seconds",
-        type=positive,
-        default=4.0,
-        metavar="S",
-        help="duration of each task, default 4",
-    )
-    parser.add_argument(
-        "--repeats", type=count, default=1, metavar="N", help="repetitions of each task, default 1"
-    )
+    add_seconds(parser, 4.0)
+    add_repeats(parser, 1)
     parser.add_argument(
         "--rounds", type=count, default=3, metavar="N", help="maximum number of rounds, default 3"
     )

@@ -13,10 +13,11 @@ from multipanda_py.apps.commands.command_line import (
     OK,
     Verb,
     add_recover,
+    add_repeats,
+    add_seconds,
     check_output,
     complain,
     count,
-    positive,
     print_line,
     seed,
 )
@@ -97,16 +98,8 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
         choices=sorted({name for task in TASKS.values() for name in task.controllets}),
         help="force controllet for tasks 3 and 4, ufic or plain_pi; default: both",
     )  # fmt: skip
-    parser.add_argument(
-        "--repeats", type=count, default=5, metavar="N", help="repetitions of each task, default 5"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=positive,
-        default=10.0,
-        metavar="S",
-        help="duration of each task, default 10",
-    )
+    add_repeats(parser, 5)
+    add_seconds(parser, 10.0)
     parser.add_argument("--seed", type=seed, default=0, help="seed of the noise, default 0")
     add_recover(parser)
     parser.add_argument(
@@ -159,16 +152,8 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
         "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
         help="task to run; may be repeated; default: all that the cell has enough arms for",
     )  # fmt: skip
-    parser.add_argument(
-        "--repeats", type=count, default=1, metavar="N", help="repetitions of each task, default 1"
-    )
-    parser.add_argument(
-        "--seconds",
-        type=positive,
-        default=10.0,
-        metavar="S",
-        help="duration of each task, default 10",
-    )
+    add_repeats(parser, 1)
+    add_seconds(parser, 10.0)
     parser.add_argument(
         "--jobs", type=count, default=1, metavar="N", help="number of processes, default 1"
     )
