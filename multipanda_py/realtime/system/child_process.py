@@ -41,6 +41,14 @@ class Closeable(ABC):
         self.close()
 
 
+def input_is_open() -> bool:
+    """Return False once standard input has ended; the parent keeps it open while it runs.
+
+    What has arrived on it is discarded.
+    """
+    return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
+
+
 _MAX_LINE_SIZE = select.PIPE_BUF  # Maximum size of a line that is written at once [bytes].
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import sys
 from typing import Any
 
@@ -29,6 +28,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 
+from multipanda_py.realtime.system.child_process import input_is_open
 from multipanda_py.realtime.system.dds import announce_without_types
 from multipanda_py.ros.node.qos import DATA_QOS, STATE_QOS
 
@@ -92,7 +92,7 @@ def listen(namespace: str, *arms: str) -> None:
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     with contextlib.suppress(BrokenPipeError):
-        while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+        while input_is_open():
             executor.spin_once(timeout_sec=0.1)
     node.destroy_node()
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import select
 import sys
 import time
 from itertools import cycle
@@ -33,6 +32,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from multipanda_py.planning.trajectory.circular_field import CircularField, FieldObstacle
 from multipanda_py.planning.trajectory.quintic import rest_to_rest
+from multipanda_py.realtime.system.child_process import input_is_open
 from multipanda_py.realtime.system.dds import announce_without_types
 from multipanda_py.state import Vector
 
@@ -165,11 +165,7 @@ def publish(streams: list[PoseStream]) -> list[tuple[float, float]]:
     sent: list[tuple[float, float]] = []
     deadline = time.monotonic()
     os.write(1, b"ready\n")
-    while (
-        len(sent) % _MESSAGES_PER_CHECK
-        or not select.select([0], [], [], 0.0)[0]
-        or os.read(0, 4096)
-    ):
+    while len(sent) % _MESSAGES_PER_CHECK or input_is_open():
         now = len(sent) * period
         if sent and len(sent) % round(_OBSTACLE_PERIOD * RATE) == 0:
             for obstacle in field.obstacles:

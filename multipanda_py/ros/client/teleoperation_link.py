@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import sys
 import threading
 import time
@@ -29,7 +28,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from std_msgs.msg import Bool
 
-from multipanda_py.realtime.system.child_process import lines
+from multipanda_py.realtime.system.child_process import input_is_open, lines
 from multipanda_py.realtime.system.dds import announce_without_types
 
 STREAM_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -145,7 +144,7 @@ def listen_to_devices(namespace: str, *arms: str) -> None:
     executor.add_node(node)
     crowds, next_poll = Crowds(node, root, arms), 0.0
     with contextlib.suppress(BrokenPipeError):
-        while not select.select([0], [], [], 0.0)[0] or os.read(0, 4096):
+        while input_is_open():
             executor.spin_once(timeout_sec=PUBLISHER_COUNT_PERIOD)
             if time.monotonic() >= next_poll:
                 crowds.update()
