@@ -66,33 +66,7 @@ _PUBLIC = {
     "number": "multipanda_py.parameters",
     "vector": "multipanda_py.parameters",
 }
-__all__ = [
-    "Actuator",
-    "ArmState",
-    "Backend",
-    "BumplessTransfer",
-    "CartesianImpedanceTarget",
-    "CartesianTarget",
-    "Cell",
-    "Channel",
-    "Context",
-    "Controllet",
-    "Feature",
-    "JointTarget",
-    "JointVelocityTarget",
-    "Matrix",
-    "MultipandaError",
-    "ObjectTarget",
-    "Pose",
-    "Target",
-    "Vector",
-    "__version__",
-    "choice",
-    "flag",
-    "joint_vector",
-    "number",
-    "vector",
-]
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> object:
