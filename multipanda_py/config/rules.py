@@ -27,6 +27,7 @@ from multipanda_py.config.renamed_keys import FEATURES, check_parameters
 from multipanda_py.exceptions import ConfigurationError, UnknownName
 from multipanda_py.feature import feature_names, feature_specs
 from multipanda_py.parameters import specs_of
+from multipanda_py.robots.arm import SHAPE_SIZES
 from multipanda_py.state import COMMAND_INTERFACES, JOINTS
 from multipanda_py.targets import channel_table, report_titles
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from multipanda_py.config.sections import CellSections, ControlletConfig
 
 Faults: TypeAlias = list[str]
-
-_SHAPE_SIZES = {"box": 3, "sphere": 1, "cylinder": 2, "capsule": 2}
 
 FRICTION_COMPENSATION = ("friction", "residual")
 """Features that compensate friction. If they overcompensate it, they add energy to the arm."""
@@ -77,10 +76,10 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         if name in config.arms:
             faults.append(f"objects.{name}: an arm has this name. Choose another")
         faults.extend(_taken_by_scene(config, name))
-        if len(obj.size) != _SHAPE_SIZES[obj.shape]:
+        if len(obj.size) != SHAPE_SIZES[obj.shape]:
             faults.append(
                 f"objects.{name}.size: got {len(obj.size)} numbers, allowed "
-                f"{_SHAPE_SIZES[obj.shape]} for a {obj.shape}"
+                f"{SHAPE_SIZES[obj.shape]} for a {obj.shape}"
             )
         if not (obj.present or obj.mass):
             faults.append(

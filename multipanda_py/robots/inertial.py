@@ -13,6 +13,8 @@ from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.parameters import Settings
 from multipanda_py.robots.geometry import Point, point_of
 
+STANDARD_GRAVITY = 9.81
+"""Gravitational acceleration, also in simulation [m/s^2]."""
 TOLERANCE = 1e-6  # Tolerance for rotation matrices with a limited number of digits.
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from multipanda_py.exceptions import ConfigurationError
 from multipanda_py.files import MAX_DESCRIPTION_SIZE, check_regular
 from multipanda_py.registry import extras_named
-from multipanda_py.robots.inertial import NO_LOAD, Load
+from multipanda_py.robots.inertial import NO_LOAD, STANDARD_GRAVITY, Load
 from multipanda_py.robots.tree import PRISMATIC_TYPE, Tree, TreeJoint, moved, pose_from
 
 with extras_named():
@@ -19,7 +19,7 @@ with extras_named():
 
 Matrix = NDArray[np.float64]
 
-GRAVITY = (0.0, 0.0, -9.81)
+GRAVITY = (0.0, 0.0, -STANDARD_GRAVITY)
 """Required gravity vector [m/s^2]."""
 _KINDS = {mujoco.mjtJoint.mjJNT_BALL: "ball", mujoco.mjtJoint.mjJNT_FREE: "floating"}
 

@@ -24,7 +24,7 @@ from multipanda_py.robots.extra_data import (
     read_extra,
 )
 from multipanda_py.robots.geometry import Capsule, Origin, SolidOfRevolution, point_of
-from multipanda_py.robots.inertial import inertial_of
+from multipanda_py.robots.inertial import STANDARD_GRAVITY, inertial_of
 from multipanda_py.robots.read_urdf import read_urdf
 from multipanda_py.robots.robot import Flange, Joint, Link, Robot
 from multipanda_py.robots.tree import Chain, chain_of, link_poses, mass_matrix
@@ -131,8 +131,6 @@ USUAL_MASS, USUAL_GYRATION_RADIUS = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
 MAX_USUAL_ANGLE = 4.0 * np.pi + 1e-3
 """Maximum usual joint limit; larger ones are probably in degrees [rad]."""
-GRAVITY = 9.81
-"""Gravitational acceleration [m/s^2]."""
 
 
 def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
@@ -185,7 +183,7 @@ def _low_torque_limits(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[
     for i, joint in enumerate(chain.joints):
         away = np.cumsum([0.0, *steps[i + 1 :]])
         masses = np.array([body.mass for body in chain.bodies[i + 1 :]])
-        need, got = 0.5 * GRAVITY * float(masses @ away), float(limits.torque[i])
+        need, got = 0.5 * STANDARD_GRAVITY * float(masses @ away), float(limits.torque[i])
         # The first axis is usually vertical and carries no weight.
         if i > 0 and not limits.slides[i] and need > got:
             yield (

@@ -133,8 +133,6 @@ HELD_MOBILITY = 0.01
 """Mobility of a motion of the tool below which the motion is held [1/kg]."""
 MIN_HOLD_STIFFNESS = 16.0
 """Minimum stiffness per unit inertia of a held motion [1/s^2]."""
-HOLD_DAMPING = 2.0 * math.sqrt(MIN_HOLD_STIFFNESS)
-"""Critical damping rate of a held motion [1/s]."""
 FADE_STIFFNESS = 50.0
 """Tool stiffness along a direction below which its hold fades out [N/m]."""
 TORQUE_FRACTION = 0.05

@@ -106,7 +106,7 @@ HEARTBEAT_TIMEOUT = 50_000_000
 KILL_TIMEOUT = 2_000_000_000
 """Time after ``HEARTBEAT_TIMEOUT`` at which a driver without heartbeat is killed, because
 libfranka may block forever [ns]."""
-_POLL_PERIOD = 5_000_000  # Age of a heartbeat above which the driver is checked further [ns].
+_RECENT_HEARTBEAT = 5_000_000  # Age of a heartbeat above which the driver is checked further [ns].
 _monotonic_ns = time.monotonic_ns
 
 
@@ -233,7 +233,7 @@ class DriverWatch:
         if self._words[DriverWord.MESSAGES] != self.messages:
             self.messages = self._words[DriverWord.MESSAGES]
             result.extend(self._listen())
-        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _POLL_PERIOD:
+        if now - self._words[DriverWord.DRIVER_HEARTBEAT] > _RECENT_HEARTBEAT:
             result.extend(self._poll(now))
         elif self.state is DriverState.SILENT:
             self._happens(DriverEvent.BEAT)

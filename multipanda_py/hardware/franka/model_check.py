@@ -15,9 +15,10 @@ from multipanda_py.hardware.franka.robot_connection import PROBE_SPEED
 from multipanda_py.hardware.franka.settings import FrankaSettings
 from multipanda_py.robots import ARMATURE, ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import LoadedFlange, build_pinocchio
+from multipanda_py.robots.inertial import STANDARD_GRAVITY
 from multipanda_py.state import JOINTS, Matrix, Vector
 
-_GRAVITY = np.array([0.0, 0.0, -9.81])
+_GRAVITY = np.array([0.0, 0.0, -STANDARD_GRAVITY])
 # Number of rows of each matrix, which libfranka sends as a flat list.
 _N_ROWS = {"mass": JOINTS, "coriolis": JOINTS, "gravity": JOINTS, "jacobian": 6}
 _ROW_NAMES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about z")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multipanda_py.actuator import Actuator
+from multipanda_py.robots.inertial import STANDARD_GRAVITY
 from multipanda_py.simulation.actuators import (
     CompliantJoints,
     CompliantRobot,
@@ -21,11 +22,9 @@ from multipanda_py.simulation.actuators import (
 from multipanda_py.simulation.actuators.compliant_actuators import Qbmove
 from multipanda_py.state import Matrix, Vector
 
-GRAVITY = 9.81
-"""Gravitational acceleration [m/s^2]."""
-GRAVITY_VECTOR = (0.0, 0.0, -GRAVITY)
+GRAVITY_VECTOR = (0.0, 0.0, -STANDARD_GRAVITY)
 """Gravity in a world frame whose z axis points up [m/s^2]."""
-GRAVITY_ALONG_AXES = (0.0, -GRAVITY, 0.0)
+GRAVITY_ALONG_AXES = (0.0, -STANDARD_GRAVITY, 0.0)
 """Gravity along the y axes of the joints, so that the links move in a horizontal plane [m/s^2]."""
 TIP = "tip"
 BOX = "box"

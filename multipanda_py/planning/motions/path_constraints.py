@@ -18,7 +18,7 @@ from multipanda_py.planning.motions.motion_request import MotionRequest, frames_
 from multipanda_py.planning.optimiser import Axis, Distance, Orientation, Problem, clearances
 from multipanda_py.planning.optimiser.kinematics import Kinematics
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solids import Parts
+from multipanda_py.planning.optimiser.solids import ARM_PARTS, MAX_TOUCH_OVERLAP
 from multipanda_py.pose import Pose
 from multipanda_py.state import Matrix, Vector
 
@@ -68,9 +68,6 @@ def carried_by_one_gripper(grips: Sequence[AttachedObject]) -> dict[str, tuple[s
 
 MAX_REST_OVERLAP = 2e-3
 """Maximum overlap at the start of objects that rest on or in each other [m]."""
-MAX_TOUCH_OVERLAP = 0.05
-"""Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
-PARTS: tuple[Parts, ...] = ("arm", "hand")
 
 
 def required_distances(
@@ -118,7 +115,7 @@ def _requested_clearances(
         if held.get(arm) == other and other in scene.movable:
             # Two grippers hold the object. Its grasp constraints fix its distance to both.
             continue
-        for part in PARTS:
+        for part in ARM_PARTS:
             need, meant = clearance, False
             if avoidance is not None:
                 need = max(clearance, avoidance.min_distance(arm, other, part == "hand"))

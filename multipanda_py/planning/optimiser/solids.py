@@ -16,6 +16,10 @@ from multipanda_py.robots.collision_pairs import is_gripper, is_static_capsule
 from multipanda_py.state import Vector
 
 Parts: TypeAlias = Literal["all", "arm", "hand"]
+ARM_PARTS: tuple[Parts, ...] = ("arm", "hand")
+"""Parts of an arm whose distances to a touched object have separate bounds."""
+MAX_TOUCH_OVERLAP = 0.05
+"""Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 MIN_JOINTS_BETWEEN = 3
 """Minimum number of joints between two links of one arm whose distance is measured. Closer links
 are always near each other, and only the round ends of their capsules overlap."""

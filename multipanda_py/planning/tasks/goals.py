@@ -14,7 +14,7 @@ from multipanda_py.planning.optimiser.distance import Distance, clearances
 from multipanda_py.planning.optimiser.free_space import BETWEEN_FRACTION, BETWEEN_TOLERANCE
 from multipanda_py.planning.optimiser.kinematics import Kinematics, Slices
 from multipanda_py.planning.optimiser.scene import Scene
-from multipanda_py.planning.optimiser.solids import Parts, solids_of
+from multipanda_py.planning.optimiser.solids import ARM_PARTS, MAX_TOUCH_OVERLAP, solids_of
 from multipanda_py.planning.tasks.sections import Subtask
 from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.pose import Pose
@@ -180,10 +180,6 @@ CHECKS_PER_STEP = 4
 """Number of checked configurations from one time step of a plan to the next."""
 PATH_OVERLAP = 2e-3
 """Additional overlap allowed along a path for bodies that overlap at its start or end [m]."""
-MAX_TOUCH_OVERLAP = 0.05
-"""Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
-
-PARTS_OF_ARMS: tuple[Parts, ...] = ("arm", "hand")
 
 
 @dataclass(frozen=True)
@@ -275,7 +271,7 @@ def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
     if nearest >= one.margin:
         yield one
     elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.objects:
-        for part in PARTS_OF_ARMS:  # A close gripper must not reduce the clearance of the links.
+        for part in ARM_PARTS:  # A close gripper must not reduce the clearance of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
         min_value = 0.5 * nearest if nearest > 0.0 else nearest - PATH_OVERLAP

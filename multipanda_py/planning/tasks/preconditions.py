@@ -21,6 +21,7 @@ from multipanda_py.planning.tasks.path_problem import SubtaskPlan, scene_of
 from multipanda_py.planning.tasks.sections import Subtask
 from multipanda_py.planning.tasks.world_state import TOOL_SUFFIX, ContactPoint, WorldState
 from multipanda_py.pose import Pose
+from multipanda_py.robots.inertial import STANDARD_GRAVITY
 from multipanda_py.state import Matrix, Vector
 
 MAX_LINK_OVERLAP, MAX_OBJECT_OVERLAP = 5e-3, 5e-3
@@ -78,10 +79,6 @@ def _time_description(number: int, count: int) -> str:
     if number == 0:
         return "at the start"
     return "at the end" if number == count - 1 else "on the way"
-
-
-GRAVITY = 9.81
-"""Gravitational acceleration [m/s^2]."""
 
 
 def refuse_bodies_within(
@@ -165,7 +162,7 @@ def check_joint_torques(
         limits = described[point.arm].limits
         columns = scene.columns[point.arm]
         grippers = sum(other.object_name == point.object_name for other in points)
-        weight = config.objects[point.object_name].mass * GRAVITY / grippers
+        weight = config.objects[point.object_name].mass * STANDARD_GRAVITY / grippers
         for number in range(len(slices)):
             obj = plan.start.pose(point.object_name)
             if point.object_name in carried:

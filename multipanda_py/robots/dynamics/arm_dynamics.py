@@ -15,7 +15,7 @@ from numpy import add
 
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.task_inertia import TaskInertia
-from multipanda_py.robots.inertial import Load
+from multipanda_py.robots.inertial import STANDARD_GRAVITY, Load
 from multipanda_py.robots.urdf import arm_urdf
 from multipanda_py.state import ArmState, Matrix, Vector
 
@@ -189,8 +189,6 @@ class ArmModel:
         state.invalidate()
 
 
-STANDARD_GRAVITY = 9.81
-"""Gravitational acceleration, also in simulation [m/s^2]."""
 RAMP_TIME = 0.2
 """Time for fading in the weight of a grasped object [s], which may still rest on a table."""
 _gravity = pin.computeGeneralizedGravity

@@ -13,7 +13,7 @@ from multipanda_py.exceptions import BackendError
 from multipanda_py.registry import extras_named
 from multipanda_py.robots import MODELS, READY_CONFIGURATION, ArmDescription, SceneObject, Tool
 from multipanda_py.robots.franka import ARMATURE, FLANGE_HEIGHT, LOWER_LIMITS, UPPER_LIMITS
-from multipanda_py.robots.inertial import NO_LOAD, Load
+from multipanda_py.robots.inertial import NO_LOAD, STANDARD_GRAVITY, Load
 from multipanda_py.simulation.drivetrain.drivetrain import Drivetrain
 from multipanda_py.simulation.mjcf_elements import put
 from multipanda_py.simulation.mujoco_friction import correct_friction
@@ -214,7 +214,7 @@ class RobotWorld:
         mujoco.mj_step1(model, data)
 
 
-_GRAVITY = np.array([0.0, 0.0, -9.81])
+_GRAVITY = np.array([0.0, 0.0, -STANDARD_GRAVITY])
 # Regularisation of J J^T, far below its eigenvalues away from singularities.
 _REGULARISATION = 1e-7
 
