@@ -21,7 +21,7 @@ from multipanda_py.exceptions import ActuatorRejected, ConfigurationError
 from multipanda_py.robots import Robot
 from multipanda_py.robots.measured_files import read_actuator
 
-_MIN_TORQUE = 1e-3  # Torque limit of joints without any torque; zero would be invalid [Nm].
+_MIN_TORQUE = 1e-3  # Torque limit if springs exert no torque; 0 would be invalid [Nm].
 _TORQUE_THRESHOLDS = (
     "barrier_torque", "contact_torque", "lacking_torque", "tare_torque", "unmeasured_torque",
 )  # fmt: skip
@@ -59,7 +59,7 @@ compliant actuators."""
 
 
 class MotorConfig(Section):
-    """Motor behind each joint of a group, with the PID controller of its position.
+    """Motor that drives each joint of a group through a spring, and its PID position controller.
 
     Each value is one number for all joints of the group, or a list with one number per joint.
     Angles and torques are on the joint side of the gear. For a motor that moves a pivot or a
@@ -91,7 +91,7 @@ class MotorConfig(Section):
 
 
 class LinkPidConfig(Section):
-    """PID controller that moves each link of a group by a torque in mode ``link_pid``.
+    """PID position controller that acts on each link of a group in mode ``link_pid``.
 
     Each value is one number for all joints of the group, or a list with one number per joint. The
     defaults are those of the ROS-Gazebo toolbox, for links of a few hundred grams.
@@ -110,10 +110,9 @@ class LinkPidConfig(Section):
 class ActuatorConfig(Section):
     """Compliant actuators of some joints of an arm.
 
-    Controllets command the torque of the links in every mode. In the ``link`` modes, that torque
-    acts on the links directly. In ``equilibrium`` and ``spring_references`` it acts through
-    springs with ideal motors, which reach their references at once. In the motor and PID modes it
-    acts through springs and motors with dynamics.
+    Controllets command link torques in every mode. Modes ``link_torque`` and ``link_pid`` apply
+    them to the links directly. Modes ``equilibrium`` and ``spring_references`` apply them through
+    springs with ideal motors. All other modes apply them through springs and motors with dynamics.
     """
 
     type: str
@@ -141,7 +140,7 @@ class ActuatorConfig(Section):
     [kg m^2]."""
 
     def actuator(self, n_joints: int) -> Actuator[Any]:
-        """Return the springs of the group's joints.
+        """Build the springs of the group's joints from their parameters.
 
         Raises:
             UnknownName: If the type does not exist.
@@ -153,17 +152,17 @@ class ActuatorConfig(Section):
             kind, params = read_actuator(Path(self.identified))
             if kind != self.type:
                 raise ConfigurationError(
-                    f"{self.identified}: type: got {kind}, allowed {self.type}, the group's type"
+                    f"{self.identified}: type: got {kind}, but the group has type {self.type}. "
+                    "Give a file of this type"
                 )
         kind_of = registry.find("actuators", self.type)
         actuator: Actuator[Any] = kind_of(n_joints, {**params, **self.params})
         return actuator
 
     def exertable(self, n_joints: int) -> tuple[float, ...]:
-        """Return the maximum torque that springs and motors exert on each link [Nm].
+        """Return the maximum torque that springs and motors can exert on each link [Nm].
 
-        Springs exert it in both directions. It is infinite for a group without springs or with
-        invalid values.
+        It is available in both directions. It is infinite without springs or with invalid values.
 
         Args:
             n_joints: Number of joints of the group.
@@ -172,9 +171,9 @@ class ActuatorConfig(Section):
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
-        """Maximum torques of both motors after subtracting their friction [Nm].
+        """Maximum torques of both motors minus their friction [Nm].
 
-        Infinite in modes without motors. A motor that moves a pivot has a maximum force [N].
+        Infinite in modes without motors. For a motor that moves a pivot, a force [N].
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return np.inf, np.inf
@@ -190,7 +189,7 @@ class ActuatorConfig(Section):
         r"""Time constant with which the slowest motor follows the commanded torque [s].
 
         It is :math:`J / (D + D_{pid})`, with the inertia J, the damping D and the derivative gain
-        :math:`D_{pid}` of the motor. Motor commands compensate everything else that is modelled.
+        :math:`D_{pid}` of the motor. It is 0 in modes without motors.
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return 0.0
@@ -221,7 +220,7 @@ def joint_indices(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Return the maximum torque on each link [Nm]; JSON makes the group hashable for the cache."""
+    """Compute ``ActuatorConfig.exertable``; ``group`` is JSON, which a cache can hash."""
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRejected, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
@@ -235,14 +234,9 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return the robot with other rotor inertias and torque limits.
+    """Return a robot with other rotor inertias [kg m^2] and maximum torques [Nm].
 
-    The cache returns the same object for equal arguments.
-
-    Args:
-        robot: Robot of the model.
-        armature: Rotor or output inertia of each joint, (n,) [kg m^2].
-        whole: Maximum torque of each joint including its weight, (n,) [Nm].
+    ``whole`` includes the gravity torque.
     """
     max_value, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, max_value)
@@ -258,12 +252,8 @@ def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
     The output inertias replace the rotor inertias. ``whole_torque`` becomes the maximum torque of
-    springs and motors, which also has to carry the weight. Torque limits above this maximum are
+    springs and motors, which includes the gravity torque. Torque limits above this maximum are
     lowered to it.
-
-    Args:
-        robot: Robot with rigid joints.
-        groups: Sections of groups of actuators, by name.
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints
@@ -271,11 +261,10 @@ def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     for name, group in groups.items():
         inertia, own = group.output_inertia, indices[name]
         for joint, max_value in zip(own, group.exertable(len(own))):
-            whole[joint] = max(
-                max_value, _MIN_TORQUE
-            )  # Torque limits must be positive. The rules reject groups without any torque.
+            # Torque limits must be positive. ``check_cell`` rejects groups without any torque.
+            whole[joint] = max(max_value, _MIN_TORQUE)
         if inertia is None or (isinstance(inertia, list) and len(inertia) != len(own)):
-            continue  # The rules reject lists of another length.
+            continue  # ``check_cell`` rejects lists of a wrong length.
         for joint, value in zip(
             own, inertia if isinstance(inertia, list) else [inertia] * len(own)
         ):

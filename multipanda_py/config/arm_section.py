@@ -99,8 +99,7 @@ class PerturbationConfig(Section):
     """Differences between a simulated arm and its description; none by default.
 
     They serve to test controllets on arms with delays, other masses, friction, a displaced base
-    or an unknown payload. Controllets, and the robot's own gravity compensation and estimate of
-    external torques, continue to use the description.
+    or an unknown payload. Controllets and the robot's own controller still use the description.
     """
 
     state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
@@ -164,10 +163,10 @@ class PerturbationConfig(Section):
 
 
 class ResidualConfig(Section):
-    """Trained residuals of an arm, which correct its model; none by default.
+    """Trained networks that correct the model of an arm; none by default.
 
-    Each key names a file of ``multipanda residual train``, for a real-time network and this robot
-    model.
+    Each key names a file that ``multipanda residual train`` has written for this robot model. The
+    network must be one that runs in real time.
     """
 
     state: str = ""
@@ -181,14 +180,12 @@ class ResidualConfig(Section):
 
 
 class JointsConfig(Section):
-    """Elasticity and ripple between motors and joints of a simulated arm; rigid by default.
+    """Elasticity and torque ripple of the gears of a simulated arm; rigid by default.
 
-    A Franka has strain wave gears and compliant torque sensors. libfranka accepts joint
-    stiffnesses up to 14250 Nm/rad. Lightweight arms of this design have 5000 to 15000 Nm/rad
-    (Albu-Schäffer, Ott and Hirzinger, 2007). An estimate for an FR3 is 14000 Nm/rad for joints 1
-    to 4 and 9000 Nm/rad for the wrist, with a damping of 0.001 s times the stiffness. Gears are
-    specified with an error of 3e-4 rad. The robot's torque loop reduces the resulting ripple to a
-    few tenths of a Nm.
+    An estimate for an FR3 is 14000 Nm/rad for joints 1 to 4 and 9000 Nm/rad for the wrist, with a
+    damping of 0.001 s times the stiffness. Lightweight arms with strain wave gears have 5000 to
+    15000 Nm/rad (Albu-Schäffer, Ott and Hirzinger, 2007). A realistic ripple is a few tenths of a
+    Nm.
     """
 
     stiffness: JointStiffness = [0.0] * JOINTS
@@ -302,18 +299,18 @@ class ArmConfig(Section):
 
     @property
     def rigid_robot(self) -> Robot:
-        """Robot of the model, without compliant actuators."""
+        """Robot model without compliant actuators."""
         return MODELS[self.model] if isinstance(self.model, str) else self.model.robot
 
     @property
     def robot(self) -> Robot:
-        """Robot of the model, with compliant actuators if any."""
+        """Robot model with compliant actuators, if the arm has any."""
         robot = self.rigid_robot
         return with_actuators(robot, self.actuators) if self.actuators else robot
 
     @property
     def robot_of_laws(self) -> Robot:
-        """Robot that controllets use: the identified one if given.
+        """Robot model that controllets use, with the parameters of file ``identified`` if given.
 
         Raises:
             ConfigurationError: If ``identified`` cannot be read.
@@ -324,7 +321,9 @@ class ArmConfig(Section):
 
     @property
     def robot_of_body(self) -> Robot:
-        """Robot that is simulated, before the numbers of the section ``perturbation`` apply.
+        """Robot model that is simulated, with the file ``perturbation.parameters`` if given.
+
+        The other keys of ``perturbation`` are not applied.
 
         Raises:
             ConfigurationError: If ``perturbation.parameters`` cannot be read.
@@ -334,7 +333,7 @@ class ArmConfig(Section):
 
     @property
     def motor_lag(self) -> float:
-        """Largest time constant of the motors of compliant actuators [s]; 0 without any."""
+        """Largest time constant of the motors of compliant actuators [s]; 0 without motors."""
         return max((group.lag for group in self.actuators.values()), default=0.0)
 
     @property

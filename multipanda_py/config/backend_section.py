@@ -21,7 +21,7 @@ from multipanda_py.parameters import Settings, Spec, by_class, declaration_fault
 
 
 def find_backend(name: str) -> type[Any]:
-    """Return the class of a backend by name, after a check of how it declares its settings.
+    """Return the class of a backend after a check of its declared settings.
 
     Raises:
         ConfigurationError: If the backend does not exist, cannot be loaded, or declares its
@@ -40,7 +40,7 @@ def find_backend(name: str) -> type[Any]:
 
 
 def section_of(backend: str) -> str:
-    """Return the name of the section in which an arm of a backend has its settings."""
+    """Return the name of the arm's section that contains the settings of a backend."""
     return find_backend(backend).settings_section or backend
 
 
@@ -57,12 +57,7 @@ def sections() -> list[str]:
 
 
 def read_settings(backend: str, values: Mapping[str, Any]) -> Settings:
-    """Build the settings of an arm from its checked section.
-
-    Args:
-        backend: Name of the backend.
-        values: Values of the section by key.
-    """
+    """Build the settings of an arm with a backend from the values of its checked section."""
     settings: type[Settings] = find_backend(backend).Settings
     return settings(**in_plain_types(values))
 
@@ -74,7 +69,7 @@ def check_sections(
 
     Args:
         arm: Name of the arm.
-        keys: Values of the arm's section by key, without the keys of ``ArmConfig``.
+        keys: Values of the arm's section by key; only keys that ``ArmConfig`` does not have.
         known: Keys of ``ArmConfig``, for messages.
 
     Yields:

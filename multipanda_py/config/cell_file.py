@@ -30,7 +30,7 @@ from multipanda_py.exceptions import ConfigurationError
 class CellConfig(CellSections):
     """Checked configuration of a cell.
 
-    The constructor raises pydantic's errors; :meth:`from_dict` raises readable messages.
+    The constructor raises errors of pydantic. :meth:`from_dict` raises readable ones.
     """
 
     @classmethod
@@ -76,10 +76,9 @@ class CellConfig(CellSections):
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return the data of a cell with checked backend sections of its arms.
+    """Return a cell's data with only the valid backend sections of its arms.
 
-    Valid sections are in plain types. Invalid ones are left out, and their faults are appended to
-    ``faults``.
+    Invalid sections are removed, and their faults are appended to ``faults``.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
         return data

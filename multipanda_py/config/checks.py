@@ -18,7 +18,7 @@ from multipanda_py.state import Vector
 
 
 def check_robots(config: CellConfig) -> list[str]:
-    """Return warnings about unusual robot descriptions, only once for arms of the same robot."""
+    """Return warnings about unusual robot models; a model of several arms is reported once."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
         f"arms.{name}.model: {doubt}"
@@ -62,7 +62,7 @@ DELAY_KEYS = ("state_delay", "command_delay", "torque_lag")
 
 
 def check_latency(config: CellConfig) -> list[str]:
-    """Return warnings about arms whose delay exceeds what ``hold`` has been verified for."""
+    """Return warnings about arms with delays too long for ``hold`` to stop them reliably."""
     result = []
     for name, arm in config.arms.items():
         late = sum(getattr(arm.perturbation, key) for key in DELAY_KEYS) + arm.motor_lag
@@ -78,7 +78,7 @@ def check_latency(config: CellConfig) -> list[str]:
 
 
 def check_rates(config: CellConfig) -> list[str]:
-    """Return warnings about publishing rates above the rate of cycles or of joint states.
+    """Return warnings about publishing rates above the cycle rate or ``joint_state_rate``.
 
     Only rates given in the cell file cause warnings; defaults are reduced silently.
     """
@@ -99,8 +99,8 @@ CONFIGURATION_COUNT = 400
 def check_spring_torques(config: CellConfig) -> list[str]:
     """Return warnings about arms whose springs and motors are weaker than rigid joints.
 
-    A joint is reported if its maximum torque is less than its torque limit plus the maximum
-    gravity torque.
+    A joint is reported if springs and motors exert less than the torque limit of the rigid joint
+    plus its maximum gravity torque.
     """
     result = []
     for name, arm in config.arms.items():
@@ -144,9 +144,7 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 def check_motor_ranges(config: CellConfig) -> list[str]:
     """Return warnings about arms whose motor stops lie within the range of their joints.
 
-    Motors of unloaded springs are at the joint angle, or at both sides of it by the preset. The
-    weight deflects the springs further, which is checked for the start configuration when the cell
-    starts.
+    Springs count as unloaded. The start of the cell checks ``q_start`` under the weight.
     """
     short_stops = []
     for name, arm in config.arms.items():

@@ -51,12 +51,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
-    """Return the description of an arm by its robot model, without identified parameters.
-
-    Args:
-        name: Name of the arm.
-        arm: Section of the arm.
-    """
+    """Describe an arm by its robot model, without identified parameters."""
     base = Pose.from_rpy(arm.position, arm.rpy)
     tool = None
     if arm.tool is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specification of a controllet instance, which node and loop derive from the same cell file."""
+"""Specification of a controllet instance; node and loop derive it from the same cell file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ from multipanda_py.targets import Channel, channel_table
 
 @dataclass(frozen=True)
 class InstanceSpec:
-    """Controllet class, features, parameters and channels of an instance.
+    """Specification of a controllet instance: class, arms, features, parameters and channels.
 
     Attributes:
         index: Index of the instance in the cell.
-        config: Name, arms and start-up parameters.
-        controllet_class: Controllet class.
+        config: Configuration of the instance with its name and start-up parameters.
         features: Feature classes by name, in order.
         arms: Indices of the instance's arms in the cell.
         robots: Robots of these arms by name, in order; they define the size of joint vectors.
@@ -81,17 +80,17 @@ class InstanceSpec:
     def ungated_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
-        The controllet declares which of its channels these are. All channels of features are
-        included, because features only bias the motion towards their targets.
+        The controllet declares its own ungated channels. All channels of features are ungated,
+        because features only bias the motion towards their targets.
         """
         law = self.controllet_class.Target
         return (*law.ungated, *(name for name in self.channel_table if name not in law.channels))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """Parameters of the controllet; then, for each feature, its switch and its parameters.
+        """Parameter set of the controllet, then two per feature: its switch and its own set.
 
-        The parameters of a feature have its name as prefix.
+        Names of feature parameters have the feature's name as prefix.
         """
         sets: list[ParameterSet[Any]] = [
             ParameterSet(self.controllet_class.Params, robots=self.robots)
@@ -103,7 +102,7 @@ class InstanceSpec:
 
     @cached_property
     def parameter_specs(self) -> tuple[Spec, ...]:
-        """Specs of all parameters, those of the controllet first."""
+        """Specifications of all parameters, those of the controllet first."""
         return tuple(spec for part in self.parameter_sets for spec in part.specs)
 
     @property
@@ -112,10 +111,7 @@ class InstanceSpec:
         return sum(part.width for part in self.parameter_sets)
 
     def checked(self, values: Mapping[str, object]) -> dict[str, Any]:
-        """Return checked parameter values in their canonical types.
-
-        Args:
-            values: Values by parameter name.
+        """Check parameter values by name, and return them in their canonical types.
 
         Raises:
             ParameterRejected: If a value is invalid; it contains one line per fault.

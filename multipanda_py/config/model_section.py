@@ -61,12 +61,11 @@ def _absolute(files: Any) -> Any:
 
 
 def with_absolute_paths(arm: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an arm's section with absolute paths of its parameter files."""
+    """Return an arm's section with absolute paths at the keys in ``ARM_FILE_KEYS``."""
     return _with_paths(arm, lambda path: str(Path(path).absolute()))
 
 
 def _with_paths(arm: Mapping[str, Any], resolve_path: Callable[[str], str]) -> dict[str, Any]:
-    """Return an arm's section with ``resolve_path`` applied to each path of ``ARM_FILE_KEYS``."""
     result = dict(arm)
     for section, key in ARM_FILE_KEYS:
         own = result.get(section) if section else result
@@ -130,15 +129,10 @@ def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Convert the actuator plug-ins of a URDF to a section ``actuators``; empty without any.
 
     Joints with the same type, mode and set of given parameters form one group, named after its
-    type. Springs are computed group by group, so few groups take less time. Joints of other arms
-    in the same URDF are skipped.
-
-    Args:
-        urdf: Path of the URDF.
-        joints: Joint names of the arm.
+    type. Joints in the URDF that are not in ``joints`` are skipped.
 
     Raises:
-        ConfigurationError: If a tag is invalid.
+        ConfigurationError: If a plug-in tag is invalid.
     """
     mine = [actuator for actuator in read_gazebo(urdf) if actuator.joint in joints]
     alike: dict[tuple[Any, ...], list[GazeboActuator]] = {}
@@ -172,8 +166,7 @@ def _names(kind: str) -> list[str]:
 class GripperConfig(Section):
     """Files that describe a parallel gripper; see :func:`.read_gripper`.
 
-    Paths in a cell file are relative to the cell file. All other paths are relative to the current
-    folder.
+    Paths in a cell file are relative to its folder, paths in Python to the current folder.
     """
 
     urdf: str = ""
@@ -213,7 +206,7 @@ class ModelConfig(Section):
     """Files that describe a robot; see :func:`.read_robot`.
 
     Values given here override those of the YAML file ``extra``. Paths in a cell file are relative
-    to the cell file. All other paths are relative to the current folder.
+    to its folder, paths in Python to the current folder.
     """
 
     urdf: str = ""
@@ -253,7 +246,7 @@ class ModelConfig(Section):
 
     @cached_property
     def actuators(self) -> dict[str, Any]:
-        """Compliant actuators that the URDF declares for the ROS-Gazebo toolbox, read once.
+        """Section ``actuators`` made from the ROS-Gazebo toolbox tags of the URDF, read once.
 
         Raises:
             ConfigurationError: If a declaration is invalid.
@@ -275,7 +268,7 @@ def robot_of(model: Any) -> Robot | None:
 
 
 def tags_of(model: Any) -> dict[str, Any]:
-    """Return the section ``actuators`` of a model's URDF; empty if it has none or is invalid."""
+    """Return the actuators in a model's URDF as a section; empty if there are none or invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.actuators if isinstance(model, ModelConfig) else {}
     return {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 parameter file: sections for a cell's node, its controllets and its robots; node names.
+"""ROS 2 parameter files with sections for the nodes of a cell, its controllets and its robots.
 
-Cell, controllets and robots each have a node, and a file can contain a section for any of these
-nodes. ``ros2 param dump`` writes such files. A section of a controllet or robot overrides the
-values of the cell. Node names can contain the wildcards of ROS 2.
+The cell and each controllet and robot have a node of their own. Sections of controllets and robots
+override the values of the cell. ``ros2 param dump`` writes such files. Section names can contain
+the wildcards of ROS 2.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ RosLoader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
 
 
 def read(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
-    """Return the data of a YAML file.
+    """Return the data of a YAML file as ROS 2 reads it.
 
     Args:
         path: Path of a regular file.
@@ -102,11 +102,7 @@ def load(text: str) -> Any:
 
 
 def ros_faults(data: Any) -> list[str]:
-    """Return messages about values that ROS 2 would reject or read wrongly.
-
-    Args:
-        data: Data below ``ros__parameters``, as :func:`load` returns it.
-    """
+    """Return messages about values below ``ros__parameters`` that ROS 2 rejects or misreads."""
     return list(_faults(data, ""))
 
 
@@ -155,7 +151,7 @@ def may_reach_node(key: str) -> bool:
 
 
 def refuse_namespace(name: str) -> None:
-    """Check a namespace before processes with ROS nodes start, which would fail one by one.
+    """Reject an invalid ROS namespace before any process with a ROS node starts.
 
     Raises:
         ConfigurationError: If it is not a valid ROS namespace.
@@ -216,7 +212,7 @@ class ParameterFile:
         if result.others:
             named = ", ".join(f"{name!r:.60}" for name, _ in result.others)
             raise ConfigurationError(
-                f"{path}: got parameters of {named}, which is not the node of a cell. Use '/**:' "
+                f"{path}: got parameters of {named}, but none of the node of a cell. Use '/**:' "
                 f"or '{NODE}:'"
             )
         raise ConfigurationError(
@@ -251,8 +247,8 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     nodes = [_is_node(section) for section in data.values()] if isinstance(data, dict) else []
     if any(nodes) and not all(nodes):
         raise ConfigurationError(
-            f"{path}: key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, so ROS 2 "
-            "rejects the file. Remove every top-level key that is not a node"
+            f"{path}: top-level key {nodes.index(False) + 1} has no '{PARAMETERS}:' below it, so "
+            "ROS 2 rejects the file. Remove every top-level key that is not a node"
         )
     return data
 
@@ -266,11 +262,7 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of the values of those node parameters that are not keys of a cell file.
-
-    Args:
-        values: Parameters of the cell's node by name, such as ``max_target_age``.
-    """
+    """Yield faults of parameters that only the cell's node has, such as ``max_target_age``."""
     age = values.get(MAX_TARGET_AGE, 1.0)
     if (
         isinstance(age, bool)
@@ -310,7 +302,7 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Return a cell in which the sections of controllets and robots override values of the cell.
+    """Override values of a cell by those in the sections of its controllets and robots.
 
     Args:
         cell: Data of the cell, valid or not.
@@ -318,7 +310,7 @@ def with_sections(
         namespace: Namespace of the cell; None accepts any namespace.
 
     Returns:
-        Merged cell, and the names of sections that match no node of it.
+        Merged cell, and the names of sections that match none of its nodes.
     """
     sections, unmatched = _sections_by_node(cell), []
     for key, values in others:
@@ -339,7 +331,7 @@ def with_sections(
 
 
 def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
-    """Return nested values with those of ``over`` in place of values with the same keys."""
+    """Merge nested mappings; values of ``over`` replace those with the same keys."""
     result = dict(values)
     for key, value in over.items():
         below = result.get(key)
@@ -350,10 +342,10 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return key path in the cell and default values of the parameters of each node, by its name.
+    """Return, by node name, the key path of its section in the cell, and its default values.
 
-    ``ros2 param dump`` writes all settings of a robot, also unchanged defaults. These must not
-    count as given: a simulated arm stops at its force thresholds only if a file gives them.
+    ``ros2 param dump`` also writes unchanged defaults, which must not count as given: a simulated
+    arm stops at its force thresholds only if a file gives them.
     """
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))

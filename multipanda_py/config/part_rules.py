@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield faults of an arm's actuators.
-
-    Args:
-        name: Name of the arm.
-        arm: Section of the arm, without faults in its other parts.
-    """
+    """Yield faults of an arm's actuators; all other parts of the arm must be valid."""
     if not arm.actuators:
         return
     path = f"arms.{name}.actuators"
@@ -77,17 +72,10 @@ def command_faults(
     arms: Sequence[str],
     values: Mapping[str, Any],
 ) -> Iterator[str]:
-    """Yield faults of a controllet's parameters, and arms without the actuators that it needs.
+    """Yield faults of a controllet's parameters, and of arms without the actuators that it needs.
 
-    The cell must have no other faults.
-
-    Args:
-        path: Path of the controllet in the cell file.
-        law: Controllet class.
-        kind: Type name of the controllet.
-        config: Configuration of the cell.
-        arms: Names of the controllet's arms, which exist.
-        values: Parameter values by name.
+    Call it only for a cell without other faults. ``path`` and ``kind`` are the place and type
+    name of the controllet, for messages.
     """
     rigid = [name for name in arms if not config.arms[name].actuators]
     if law.commands_actuators and rigid:
@@ -101,7 +89,7 @@ def command_faults(
 
 
 def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
-    """Yield faults for joints of actuator groups that do not exist or are in two groups."""
+    """Yield faults of joints that do not exist, or belong to two actuator groups."""
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
@@ -199,7 +187,7 @@ _IDENTIFIED_FILES = {"identified": "robot_of_laws", "perturbation.parameters": "
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of arms with unreadable files, or with a link or joint name of another arm."""
+    """Yield faults of arms: unreadable files, and link or joint names that two arms share."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -311,12 +299,7 @@ def interface_mismatches(
 ) -> Iterator[str]:
     """Yield faults of a controllet whose command interface some of its arms do not offer.
 
-    Args:
-        path: Path of the controllet in the cell file.
-        law: Controllet class.
-        kind: Type name of the controllet.
-        config: Configuration of the cell.
-        arms: Names of the controllet's arms, which exist.
+    ``path`` and ``kind`` are the place and type name of the controllet, for messages.
     """
     for name in arms:
         taken = interfaces_of(config.arms[name])
@@ -328,10 +311,10 @@ def interface_mismatches(
 
 
 def with_rigid_hand(arm: ArmConfig) -> ArmConfig:
-    """Return an arm with its gripper, and its tool if any, replaced by one rigid tool.
+    """Replace the gripper of an arm, and its tool if any, by one rigid tool.
 
-    Mass, inertia and end-effector frame equal those of gripper and tool, with open fingers. The
-    shape is a rod. An arm without a gripper is returned unchanged.
+    Mass, inertia and end-effector frame equal those of gripper and tool, with open fingers. An arm
+    without a gripper is returned unchanged.
     """
     described = describe_arm("arm", arm)
     gripper, tool = described.gripper, described.tool

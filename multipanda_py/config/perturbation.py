@@ -82,7 +82,9 @@ def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> A
         return _draw(path, value, usual, seed)
     items = value if isinstance(value, list) else [value] * len(usual)
     if len(items) != len(usual):
-        raise ConfigurationError(f"{path}: got {len(items)} items, allowed {len(usual)}")
+        raise ConfigurationError(
+            f"{path}: got {len(items)} items, allowed {len(usual)} as in the cell"
+        )
     return [
         _draw(f"{path}[{index}]", item, own, seed)
         for index, (item, own) in enumerate(zip(items, usual))
@@ -104,7 +106,7 @@ def _draw(path: str, value: Any, usual: float, seed: int) -> float:
         drawn *= usual
     elif form == "offset":
         drawn += usual
-    return float(f"{drawn:.6g}")  # Rounding makes the value equal to its text in a file.
+    return float(f"{drawn:.6g}")  # Rounded, so that writing it to a file does not change it.
 
 
 def _is_number(value: Any) -> bool:
@@ -169,11 +171,7 @@ class PerturbationSpec:
 
     @classmethod
     def from_dict(cls, data: Any, source: str = "perturbation") -> PerturbationSpec:
-        """Check a nested dictionary and build the specification.
-
-        Args:
-            data: Content of a file.
-            source: Name of the data, with which messages begin.
+        """Check a nested dictionary and build the specification; messages begin with ``source``.
 
         Raises:
             ConfigurationError: If the data are faulty; the error lists all faults.
@@ -182,7 +180,7 @@ class PerturbationSpec:
         values: Values = {}
         if not isinstance(data, Mapping):
             raise ConfigurationError(
-                f"{source}: got {data!r:.60}, allowed keys arms, objects, seed"
+                f"{source}: got {data!r:.60}, allowed a map with keys arms, objects, seed"
             )
         seed = data.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
@@ -209,9 +207,7 @@ class PerturbationSpec:
     def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
         """Draw the perturbed values for a cell, by section path and key.
 
-        Args:
-            config: Configuration of the cell.
-            seed: Seed that replaces that of the specification.
+        ``seed`` replaces the seed of the specification.
 
         Raises:
             ConfigurationError: If the cell lacks an arm or object, or a list has another length.
@@ -235,8 +231,8 @@ class PerturbationSpec:
                         **self.values.get(f"{kind}.{name}{rest}", {}),
                     }
                     path = f"{kind}.{name}{rest}"
-                    # The path determines the random numbers. This section was once called
-                    # ``joints``. With this name, recorded seeds still give the same robots.
+                    # The path seeds the random numbers. Keep the name ``joints`` in it:
+                    # recorded seeds must give the same robots again.
                     stream = f"{kind}.{name}.joints" if is_elastic else path
                     usual = getattr(part, section) if section else part
                     for key, value in values.items():
@@ -246,11 +242,7 @@ class PerturbationSpec:
         return drawn
 
     def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
-        """Return a perturbed copy of a cell.
-
-        Args:
-            config: Configuration of the cell.
-            seed: Seed that replaces that of the specification.
+        """Return a perturbed copy of a cell; ``seed`` replaces the seed of the specification.
 
         Raises:
             ConfigurationError: As :meth:`values_for`, and if a number is outside the bounds of the

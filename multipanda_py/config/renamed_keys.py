@@ -28,7 +28,7 @@ KEYS = {
     "recorder.after": "seconds_after",
     "recorder.before": "seconds_before",
     "recorder.keep": "max_recordings",
-    # Task files
+    # Keys of task files
     "law": "controllet",
     "contacts.*.at": "offset",
     "contacts.*.thing": "object",
@@ -126,7 +126,7 @@ def renamed_parameter(name: str, known: Collection[str]) -> str:
 def check_parameters(
     specs: Sequence[Spec], values: Mapping[str, object], path: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Check values as :func:`.check_values`; a former name is a fault that contains the new one.
+    """Check parameter values; the fault of a former name tells the new name.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -139,9 +139,10 @@ def check_parameters(
 
 
 def with_current_keys(data: Any, path: tuple[str, ...] = ()) -> Any:
-    """Return the data of a recorded cell file with the current names of its keys.
+    """Replace former names of keys in the data of a recorded cell file.
 
-    Cell files of users are rejected instead. Parameters of controllets keep their names.
+    Use it for recordings only: cell files of users are rejected. Parameters of controllets keep
+    their names.
     """
     if not isinstance(data, Mapping):
         return data

@@ -42,12 +42,7 @@ FRICTION_COMPENSATION = ("friction", "residual")
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
-    """Append the faults that span several sections to ``faults``.
-
-    Args:
-        config: Cell whose sections are each valid.
-        faults: List of messages to extend.
-    """
+    """Append faults that span several sections to ``faults``; each section must be valid alone."""
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
@@ -338,11 +333,9 @@ def _check_active(config: CellSections, faults: Faults) -> None:
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a flat dictionary whose keys are the joined keys, such as ``nullspace.stiffness``.
+    """Flatten nested dictionaries; keys are joined by points, such as ``nullspace.stiffness``.
 
-    Args:
-        values: Nested dictionary.
-        prefix: Text before every key.
+    ``prefix`` is put before every key.
     """
     flat: dict[str, Any] = {}
     for key, value in values.items():

@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 def without_placeholder(value: object) -> object:
-    """Return an empty list for ``['']``, its form in a file, since ROS 2 has no empty lists."""
+    """Convert ``['']``, the form of an empty list in ROS 2 parameter files, to an empty list."""
     return [] if value == [""] else value
 
 
@@ -61,7 +61,7 @@ def _fixed_or_heavy_enough(mass: float) -> float:
     return mass
 
 
-_PerJoint = Field(min_length=1, max_length=64)  # The rules check the number of joints.
+_PerJoint = Field(min_length=1, max_length=64)  # ``check_cell`` checks the number of joints.
 
 Position = Annotated[list[_Coordinate], Field(min_length=3, max_length=3)]
 """Position of an arm or an object in the world frame [m]."""
@@ -92,12 +92,10 @@ JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
 def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
     """Yield one message per fault that pydantic found: path, given value, allowed values.
 
-    Args:
-        error: Error of pydantic.
-        cell: Class that was validated; it determines the known keys in messages.
+    ``cell`` is the class that was validated, for the known keys in messages.
     """
     for fault in error.errors(include_url=False):
-        # pydantic adds tags of unions to the path, which are no keys. They begin with "[".
+        # Parts that begin with "[" are tags of unions. pydantic adds them, but they are no keys.
         loc = [part for part in fault["loc"] if not str(part).startswith("[")]
         path = ".".join(map(str, loc))
         if fault["type"] == "extra_forbidden":
@@ -108,19 +106,14 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
         elif fault["type"] == "missing":
             yield f"{path}: missing"
         else:
-            # The prefix is pydantic's. The rest is the message of a validator of this package.
+            # pydantic adds this prefix to messages of validators.
             text = fault["msg"].removeprefix("Value error, ")
             message = text[0].lower() + text[1:]
             yield f"{path}: got {fault['input']!r:.80}; {message}"
 
 
 def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Return the valid keys of the section that contains an unknown key.
-
-    Args:
-        cell: Class of the outermost section.
-        path: Keys and list indices that lead to the unknown key, which is last.
-    """
+    """Return the valid keys of the section that contains the unknown last key of ``path``."""
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation

@@ -67,7 +67,7 @@ class CameraConfig(Section):
 
 
 class ControlletConfig(Section):
-    """Controllet, as one instance for all ``arms``; without ``arms``, as one for each arm."""
+    """Controllet with one instance for all ``arms``; if ``arms`` is omitted, one per arm."""
 
     type: str
     arms: Annotated[list[str], Field(min_length=1)] | None = None
@@ -129,7 +129,7 @@ class GateConfig(Section):
     """Maximum angular velocity of a target [rad/s]."""
 
     def limits(self) -> GateLimits:
-        """Return the limits in the form that the checks of channels take."""
+        """Return the limits as :class:`.GateLimits`, by which targets are checked."""
         return GateLimits(**self.model_dump())
 
 
@@ -178,11 +178,10 @@ class CellSettings(Section):
 
 
 class InstanceConfig(Section):
-    """Controllet on its arms, as the loop builds it.
+    """Configuration of a controllet instance on its arms; the loop builds one controllet from it.
 
-    ``name`` is its name in the cell (``left/cartesian_impedance_controller``), ``short_name`` the
-    name without the arm. Instances are not read from files, so any sequence is accepted for a
-    tuple.
+    ``name`` is the name in the cell, such as ``left/cartesian_impedance_controller``.
+    ``short_name`` is the name without the arm.
     """
 
     model_config = ConfigDict(strict=False)

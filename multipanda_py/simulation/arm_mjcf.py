@@ -101,7 +101,7 @@ def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Mat
 
 
 class MeshLibrary:
-    """Visual meshes of the links of an FR3, from a copy of ``franka_fr3/assets``.
+    """Visual meshes of the links of an FR3, from ``franka_fr3/assets`` of MuJoCo Menagerie.
 
     Link i has the file ``link<i>.obj`` or several files ``link<i>_<part>.obj``.
     """
@@ -232,8 +232,8 @@ def _add_joint(spec: mujoco.MjSpec, arm: ArmDescription, body: mujoco.MjsBody, i
     put(motor, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     put(motor, ctrllimited=True, ctrlrange=span, forcelimited=True, forcerange=span)
     offset = float(arm.robot.torque_offset[i])
-    # The torque sensor measures the control of the motor. A bias of the actuator lets the joint
-    # receive this torque minus the offset.
+    # The simulated torque sensor reads the control of the motor. The actuator's bias subtracts
+    # ``torque_offset`` from the torque that the joint receives.
     if offset:
         put(motor, biastype=mujoco.mjtBias.mjBIAS_AFFINE, biasprm=np.array([-offset] + [0.0] * 9))
 
@@ -286,14 +286,7 @@ def contact_name(name: str, part: GripperBody, i: int) -> str:
 
 
 def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
-    """Add the position servo of a finger.
-
-    Args:
-        spec: MuJoCo model.
-        joint: Name of the finger joint.
-        gripper: Gripper with limits of position and force.
-        moving: Mass that the servo moves [kg].
-    """
+    """Add the position servo of a finger joint; ``moving`` is the mass that it moves [kg]."""
     servo = put(spec.add_actuator(), name=joint, target=joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
@@ -306,13 +299,7 @@ def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving
 
 
 def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
-    """Add the spring that couples the motion of both fingers.
-
-    Args:
-        spec: MuJoCo model.
-        prefix: Prefix of the arm's names.
-        mass: Mass that moves with each finger [kg].
-    """
+    """Add the spring that couples both fingers; ``mass`` moves with each finger [kg]."""
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
@@ -348,10 +335,9 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Disable collisions of arms with base links of other arms that stand for the same body.
+    """Disable collisions of arms with other arms' copies of a base link that they share.
 
-    Several arms can share one base link. The scene then has a copy of it for each arm, and each
-    arm collides only with its own copy.
+    The scene has one copy of the link for each arm. Each arm collides only with its own copy.
     """
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():

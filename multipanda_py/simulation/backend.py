@@ -87,37 +87,30 @@ class SavedMujoco:
 def _motors_of(
     joints: tuple[Vector, Vector], springs: SpringTorqueSensors | None
 ) -> tuple[Vector, Vector]:
-    """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each.
-
-    Args:
-        joints: Positions and velocities of the joints, which are those of the motors if joints are
-            rigid.
-        springs: Springs of elastic joints; None without them.
-    """
+    """Return motor positions [rad] and velocities [rad/s]; those of the joints if rigid."""
     return joints if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
     """Simulation of all arms that name this backend, in one shared MuJoCo scene.
 
-    The simulation compensates the weight of arms that compensate gravity. Other arms execute the
-    gravity torque that the loop adds. External torques are those of :class:`.ExternalTorque` plus
-    the torque that compensates the configured load, because a robot expects the weight of its
-    load. If such a load is attached in the simulation, its weight and this torque cancel.
+    MuJoCo compensates the weight of arms that compensate gravity; for other arms the loop adds
+    the gravity torque. The estimated external torques include the torque that carries the
+    configured load. If the load is attached in the simulation, its weight and this torque cancel.
 
-    The :class:`.Drivetrain` of an arm contains all its imperfections as stages. With elastic
-    joints, a cycle consists of several simulation steps, which are short enough for the fastest
-    vibration. With compliant actuators, :class:`.CompliantWorld` advances the simulation.
+    The :class:`.Drivetrain` of an arm contains all its imperfections. With elastic joints, a cycle
+    consists of several short simulation steps. With compliant actuators, :class:`.CompliantWorld`
+    advances the simulation.
 
     Attributes:
         model: MuJoCo model, after :meth:`connect`.
         data: MuJoCo data, after :meth:`connect`. Thread: control.
         world: Access to bodies between two cycles, after :meth:`connect`.
         drives: Drivetrain of every arm, after :meth:`connect`.
-        robots: Drivetrain stage with the robot's own control of every arm, after :meth:`connect`.
+        robots: Simulated robot controller of every arm, after :meth:`connect`.
         compliant: Springs of arms with compliant actuators, after :meth:`connect`; or None.
         steps: Number of MuJoCo steps in a cycle.
-        dofs: Indices of each arm's velocities in MuJoCo, after :meth:`connect`.
+        dofs: Indices of each arm's joints in ``qvel``, after :meth:`connect`.
         external: Estimate of external torques, after :meth:`connect`.
     """
 
@@ -430,8 +423,7 @@ class Mujoco(Backend[FrankaSettings]):
     def find_penetration(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object would penetrate at a pose, and the depth [m], or None.
 
-        Args:
-            record: Object and pose as in :meth:`set_object_pose`.
+        ``record`` has object and pose as in :meth:`set_object_pose`.
         """
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
@@ -443,8 +435,8 @@ class Mujoco(Backend[FrankaSettings]):
             record: Object, pose and twist as in :meth:`set_object_pose`.
 
         Returns:
-            None, or the body that is at this pose already and the depth of penetration [m]; the
-            object is not added then.
+            None if the object was added. Otherwise the body that it would penetrate at this pose,
+            and the depth [m].
         """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())

@@ -37,13 +37,11 @@ class SimGripper:
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
     Here k and d are stiffness and damping of the servo, and F is the commanded force, to which the
-    servo is limited. Fingers that an object blocks therefore press with F. If a grasped object is
-    pulled out, the fingers close no faster than the commanded speed.
+    servo is limited. Fingers that an object blocks therefore press with F.
 
     Args:
         model: Compiled scene; the force limits of this gripper's actuators change while it runs.
         data: Data of the scene, with the arm at its start configuration.
-        arm: Description of the arm.
         gripper: Gripper of the arm.
         state: Arm state, which receives finger positions and answers.
         period: Cycle time [s].
@@ -154,14 +152,9 @@ class SimGripper:
             self._answer[2] = 0  # The grasped object was lost, so nothing is reported as grasped.
 
     def _check_end(self, opening: float, goal: float, waits: bool) -> None:
-        """End the command, or start the motion to its next goal, when the fingers are at rest.
+        """End the command, or go to its next goal, when the fingers rest; also at its timeout.
 
-        It also ends at its timeout.
-
-        Args:
-            opening: Mean position of both fingers, half the width [m].
-            goal: Current goal of the fingers [m].
-            waits: True if the set point is at its goal, or waits for the fingers.
+        ``opening`` is half the width [m]. ``waits`` is True if the set point does not move.
         """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._resting_cycles = self._resting_cycles + 1 if abs(speed) < self._rest_speed else 0
@@ -188,12 +181,9 @@ class SimGripper:
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Start a motion of the fingers from their current opening.
+        """Move the fingers to positions one after another [m], up to a force [N].
 
-        Args:
-            goals: Finger positions to reach one after another [m].
-            force: Maximum force [N].
-            speed: Speed of the width [m/s].
+        ``speed`` is that of the width [m/s].
         """
         self._goals = goals
         self._set_point = float(np.mean(self.fingers))

@@ -24,13 +24,7 @@ MAX_STICKING_SLIP = 5e-4
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
-    """Advance the physics as ``mj_step`` does, with :func:`correct_friction`.
-
-    Args:
-        model: MuJoCo model.
-        data: State to advance.
-        steps: Number of time steps.
-    """
+    """Advance the physics by time steps as ``mj_step`` does, with :func:`correct_friction`."""
     for _ in range(steps):
         mujoco.mj_step1(model, data)
         if data.ncon:
@@ -47,23 +41,22 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     .. math::
         f_n \propto \| \mu \circ (a_t + b\, v_t) \| - (a_n - a_n^*), \qquad b = 2 / (d\, T_c) .
 
-    Here :math:`\mu` is the friction coefficient, d the impedance and :math:`T_c` the time constant
-    of the contact. :math:`a_t` and :math:`a_n` are tangential and normal acceleration; a star
-    marks MuJoCo's reference acceleration. A slip :math:`v_t` therefore acts like an approach at
-    :math:`\mu v_t`. A body of mass m that is pressed with a force F and slides faster than
-    :math:`F / (m \mu b)` is lifted off and bounces. For 10 N, 4 kg, :math:`\mu = 0.3` and a
-    :math:`T_c` of 4 ms this begins at 15 mm/s. Coulomb friction has no such coupling. The coupling
-    term is therefore subtracted from the normal reference acceleration,
+    Here :math:`\mu` is the friction coefficient, :math:`\circ` the product of elements, d the
+    impedance and :math:`T_c` the time constant of the contact. :math:`a_t` and :math:`a_n` are
+    tangential and normal acceleration; a star marks MuJoCo's reference acceleration. A slip
+    :math:`v_t` therefore acts like an approach at :math:`\mu v_t`: a sliding body is lifted off
+    and bounces. Coulomb friction has no such coupling, so its term is subtracted from the normal
+    reference acceleration,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 
     Source of the effect: Castro, Permenter and Han, IEEE Trans. Robotics 2022 (convex contact lets
     bodies glide at a distance).
 
-    **Sticking.** MuJoCo's friction uses :math:`J \ddot q = a_t^* = -b\, v_t` and neglects
-    :math:`\dot J \dot q`. On a curved path, a grasped object therefore creeps with
-    :math:`\dot J \dot q / b`. Between two grippers that move at 0.16 m/s with a :math:`T_c` of 20
-    ms, this is 0.13 mm/s. Here the slip of a sticking contact ends within one time step h,
+    **Sticking.** With the contact Jacobian J, MuJoCo's friction uses
+    :math:`J \ddot q = a_t^* = -b\, v_t` and neglects :math:`\dot J \dot q`. On a curved path, a
+    grasped object therefore creeps with :math:`\dot J \dot q / b`. Here the slip of a sticking
+    contact ends within one time step h,
 
     .. math:: a_t^* = -v_t / h ,
 
@@ -113,9 +106,8 @@ def let_friction_stick(model: mujoco.MjModel) -> None:
 
     Here :math:`a` is the acceleration by the load without friction, :math:`d` the impedance and
     :math:`b` the damping of the constraint. MuJoCo's defaults give a velocity of
-    :math:`10^{-3}\,\mathrm{s} \cdot a`. With the maximum impedance and a time constant of two
-    steps, a joint stops within one step. It then creeps with :math:`10^{-4}\, h \, a` for the step
-    length :math:`h`, such as 1 mrad in 10 s at 1000 rad/s^2 and 1 ms.
+    :math:`10^{-3}\,\mathrm{s} \cdot a`. With the parameters set here, it is
+    :math:`10^{-4}\, h \, a` for the step length :math:`h`.
 
     Args:
         model: Model of the robot, with its step length set; modified in place.

@@ -25,8 +25,7 @@ _MAX_EXACT_DISTANCE = 0.01
 def prepare_activation(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
     """Prepare a scene so that weight and contacts of some objects can be enabled and disabled.
 
-    By default MuJoCo compiles bodies without gravity compensation and absent objects without
-    contacts, and neither can be changed after compilation.
+    MuJoCo cannot enable gravity compensation or contacts later if they are off at compilation.
 
     Args:
         spec: MuJoCo model.
@@ -48,7 +47,6 @@ class ObjectActivation:
 
     Args:
         model: Model of a scene that :func:`prepare_activation` has prepared.
-        data: State of the scene.
         object_names: Names of the movable objects, in the order of the cell file.
         present: 1 for objects in the scene, 0 for absent ones, (n,).
         arms: Prefix of the link names of every arm, by arm name.
@@ -91,7 +89,7 @@ class ObjectActivation:
         """Return the body that an object would penetrate most at a pose, and the depth [m].
 
         Args:
-            object_index: Index of an absent object, or of any object if only arms count.
+            object_index: Index of an absent object, or of any object if ``only_arms`` is True.
             pose: Pose in the world frame.
             only_arms: True to ignore objects and the floor.
 

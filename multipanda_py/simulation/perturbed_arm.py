@@ -58,13 +58,7 @@ def add_payload(
 
 
 def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> None:
-    """Scale all masses and inertias of an arm, including gripper, tool and rotors.
-
-    Args:
-        model: Compiled MuJoCo model.
-        arm: Description of the arm.
-        factor: Factor on masses and inertias.
-    """
+    """Scale all masses and inertias of an arm, including gripper, tool and rotors."""
     for body in range(model.nbody):
         name = model.body(body).name
         if name in arm.link_names and model.body_weldid[body]:
@@ -85,15 +79,10 @@ class Perturbation(DrivetrainStage):
     Here :math:`\tau` is the commanded torque, T the lag and :math:`\tau_m` the motor torque. m is
     the mass of the payload, :math:`J_c` the Jacobian of its centre of mass and g the gravity
     vector. The bias is an error of the motors. It appears in the measured torques and, like the
-    payload, in the estimate of external torques. A robot that estimates them from its commanded
-    torque shows it in the same way. :class:`.SensorNoise` contains errors of torque sensors.
+    payload, in the estimate of external torques. :class:`.SensorNoise` has errors of the sensors.
 
     Args:
-        settings: Perturbation of the arm.
-        model: MuJoCo model.
-        data: MuJoCo data.
-        arm: Description of the arm.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
         period: Cycle time [s].
 
     Attributes:
@@ -132,11 +121,7 @@ class Perturbation(DrivetrainStage):
         state.tau_ext += self._bias
 
     def execute(self, tau: Vector) -> None:
-        """Convert commanded torques to executed ones, in place.
-
-        Args:
-            tau: Torques, (n,) [Nm].
-        """
+        """Convert commanded torques, (n,) [Nm], to executed ones, in place."""
         if self.motor is None:
             self.motor = tau.copy()
         change = subtract(tau, self.motor, self._change)
@@ -169,15 +154,12 @@ class ModelError(DrivetrainStage):
     inverse dynamics of the simulated arm and g its gravity torque; :math:`\hat h` and
     :math:`\hat g` are those of the described arm. :math:`\tau_{ext}` is the external torque
     without model error, and :math:`\hat\tau_{ext}` the estimate with it. T is the filter time of
-    the estimate, and e its error. This stage changes the torque only if the robot compensates
-    gravity. Otherwise the loop, or the springs of a compliant arm, exert :math:`\hat g` already.
+    the estimate, and e its error. The torque changes only if the robot compensates gravity.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        described: Description of the arm, as controllets and robot know it.
+        described: Description of the arm that controllets and the robot's controller use.
         real: Description of the arm as it is simulated.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
         period: Cycle time [s].
 
     Attributes:
@@ -266,15 +248,9 @@ def perturbed(
 def with_friction_of(
     body: Robot, known: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Add the friction of a simulated robot that its description does not contain.
+    """Return ``settings`` plus the friction of the robot ``body`` that ``known`` does not have.
 
-    Args:
-        body: Simulated robot.
-        known: Robot that the controllets know.
-        settings: Perturbation without this friction.
-
-    Returns:
-        Perturbation with this friction.
+    ``body`` is simulated, and ``known`` is the robot model of the controllets.
     """
     if body is known:
         return settings
@@ -290,7 +266,7 @@ def with_friction_of(
 
 
 def with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Return an arm's section whose perturbation has the friction of its ``parameters`` added.
+    """Add the friction in the file ``perturbation.parameters`` to an arm's perturbation.
 
     See :func:`with_friction_of`.
     """
@@ -299,12 +275,7 @@ def with_all_friction(arm: ArmConfig) -> ArmConfig:
 
 
 def dynamics_differ(arm: ArmDescription, real: ArmDescription) -> bool:
-    """Return True if the simulated dynamics, except friction, differ from the description.
-
-    Args:
-        arm: Description that controllets use.
-        real: Description that is simulated.
-    """
+    """Return True if dynamics other than friction differ between two descriptions of an arm."""
     return (
         arm.robot is not real.robot
         or arm.tool is not real.tool
@@ -339,8 +310,7 @@ def with_scaled_moments(
     with principal values :math:`\sigma` and axes R. For positive factors s and k, :math:`\Sigma`
     stays positive semidefinite, which is the condition for a physical body. Source: Wensing, Kim
     and Slotine, Linear matrix inequalities for physically consistent inertial parameter
-    identification, 2018. Factors on principal moments of inertia could violate
-    :math:`I_1 + I_2 \ge I_3`.
+    identification, 2018.
 
     Args:
         inertial: Inertial parameters of the link.

@@ -77,10 +77,6 @@ class ExternalTorque:
     The terms are contact forces :math:`f_c`, applied joint torques and applied body wrenches
     :math:`F_b`, with their Jacobians. Joint stops and friction belong to the arm and are excluded.
 
-    Args:
-        model: Model of the scene.
-        data: State of the scene.
-
     Attributes:
         torque: External torques of all degrees of freedom, (nv,) [Nm].
 
@@ -140,32 +136,28 @@ _AXES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation about 
 class SimRobot(DrivetrainStage):
     r"""Drivetrain stage with the robot's own control: load, collision thresholds, reflex hold.
 
-    The joint torque :math:`-J_c^T m g` carries the load, where m is its mass, c its centre of mass
-    and g the gravity vector. A robot that compensates gravity adds this torque to every commanded
-    torque. Thresholds apply only if they were given explicitly. The wrench is compared in the
+    The joint torque :math:`-J_c^T m g` carries the load of mass m. Here :math:`J_c` is the
+    Jacobian of its centre of mass and g the gravity vector. A robot that compensates gravity adds
+    this torque to every commanded torque.
+
+    Collision thresholds apply only if they were given explicitly. The wrench is compared in the
     stiffness frame K,
 
     .. math::
-        f_K = R_K^T f, \quad m_K = R_K^T (m - p_K \times f) .
+        f_K = R_K^T f, \quad n_K = R_K^T (n - p_K \times f) .
 
-    Here f and m are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
-    of K.
+    Here f and n are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
+    of K. Thresholds apply to the torques that this robot measures: with sensor noise, but without
+    tare and without the delay to the controllets.
 
     After a reflex at the position :math:`q_0`, the robot holds the arm by
     :math:`\tau = k (q_0 - q) - d \dot q`. The damping d is critical for each joint. The stiffness
-    k is that of the robot's own controller, limited for stable explicit steps. The robot uses the
-    current joint state, without the delays of controllets. On elastic joints it controls the
-    motors, with gains for their inertia only, because the links react later, through the springs.
-
-    The thresholds apply to the torques that this robot measures: with sensor noise, but without
-    the delay to the controllets and without tare.
+    k is that of the robot's own controller, limited for stable explicit steps. On elastic joints
+    the robot controls the motors, with gains for the motor inertia.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        arm: Description of the arm.
         state: Live state of the arm.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
         options: Settings of the robot.
         describe_errors: Function that describes error names, as for a real robot.
         period: Cycle time [s].
@@ -262,8 +254,7 @@ class SimRobot(DrivetrainStage):
             tau[:] = self._stiffness * (self._q - q) - self._damping * dq
             np.clip(tau, -self._torque_limit, self._torque_limit, out=tau)
             self._state.tau[:] = 0.0
-            # The loop compensates the weight of an arm that does not do it itself; else this is
-            # zero.
+            # ``tau_gravity`` is zero for an arm that compensates its weight itself.
             tau += self._state.tau_gravity
         if self._load.mass > 0.0:
             self._update_load_torque()
@@ -309,8 +300,8 @@ class SimRobot(DrivetrainStage):
         """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        # ``wrench_ext_in_base`` belongs to ``state.tau_ext``, which is tared and delayed. The
-        # wrench of the difference to the torques without tare and delay is added.
+        # ``wrench_ext_in_base`` is tared and delayed, as ``state.tau_ext``. Add the wrench of
+        # the difference to the torques without tare and delay.
         if not np.array_equal(self.tau_ext, state.tau_ext):
             beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]

@@ -32,12 +32,7 @@ CAMERA_FIELD_OF_VIEW = 45.0
 
 
 def add_cameras(spec: mujoco.MjSpec, config: CellConfig) -> None:
-    """Add the cameras of a cell to a scene, under their names.
-
-    Args:
-        spec: Specification of the scene, which already has ``overview``.
-        config: Configuration of the cell.
-    """
+    """Add the cameras of a cell to a scene that already has the camera ``overview``."""
     for name, camera in config.cameras.items():
         if camera.position is None or camera.look_at is None:
             continue
@@ -157,15 +152,14 @@ def build_scene(
 ) -> mujoco.MjSpec:
     """Build a scene with arms and objects on a floor, ready to compile.
 
-    Bodies, joints and the site ``arm.ee_frame`` have the names of links, joints and frames in the
-    URDF. Each actuator has the name of its joint. Arms have motors with the arm's torque limits.
-    Each finger has a position servo, and a stiff spring couples both fingers. For an arm with
-    gravity compensation, MuJoCo compensates its weight with gripper and tool. The control of a
-    motor is then the torque without gravity, as for a real Franka.
+    Bodies, joints and the site ``arm.ee_frame`` have the names of the URDF. Each actuator has the
+    name of its joint: a motor for a joint of an arm, a position servo for a finger. For an arm
+    with gravity compensation, MuJoCo compensates its weight with gripper and tool. The control of
+    a motor is then the torque without gravity.
 
-    Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has the
-    arms in the ready configuration, and positions and controls of the fingers at
-    ``finger_opening``. It is loaded by ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
+    Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has
+    arms in the ready configuration and fingers at ``finger_opening``; load it by
+    ``mujoco.mj_resetDataKeyframe(model, data, 0)``.
 
     Args:
         arms: Descriptions of the arms, each with its base pose.
@@ -183,7 +177,7 @@ def build_scene(
     """
     names = [arm.name for arm in arms] + [scene_object.name for scene_object in objects]
     if len(set(names)) < len(names):
-        raise ConfigurationError(f"arms and objects need different names, got {names}")
+        raise ConfigurationError(f"arms and objects need different names, got {names}. Rename one")
     if not timestep > 0.0:
         raise ConfigurationError(f"timestep: got {timestep} s, allowed more than 0 s")
     library = None if meshes is None else MeshLibrary(meshes)

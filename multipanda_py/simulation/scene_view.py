@@ -38,9 +38,6 @@ class SceneView:
     It is separate from a simulation and does not affect the loop: :meth:`show` poses it as in a
     recorded cycle.
 
-    Args:
-        config: Configuration of the cell.
-
     Attributes:
         model: MuJoCo model of the scene.
         data: MuJoCo data; its kinematics are those of the last shown cycle.

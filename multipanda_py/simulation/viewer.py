@@ -54,7 +54,7 @@ def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subpr
         module_command("multipanda_py.simulation.viewer", str(fd)),
         stdin=subprocess.PIPE,
         pass_fds=(fd,),
-        start_new_session=True,  # Ctrl-C must reach only the owner.
+        start_new_session=True,  # Ctrl-C must not reach the new process.
     )
     if process.stdin is not None:
         # If the viewer has ended already, it has written the reason to standard error itself.
@@ -78,13 +78,7 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
 
 def view(config: CellConfig, follower: RecordFollower, ended: threading.Event) -> None:
-    """Show the newest cycle in a window until it is closed.
-
-    Args:
-        config: Configuration of the cell.
-        follower: Reader of the cycle records.
-        ended: Event that closes the window when it is set.
-    """
+    """Show the newest cycle in a window, until the user closes it or ``ended`` is set."""
     import mujoco.viewer
 
     from multipanda_py.simulation.scene_view import SceneView
@@ -135,7 +129,7 @@ def require_display() -> None:
 
 def main() -> int:
     """Show the cell whose configuration is on standard input; return the exit code."""
-    # Ctrl-C reaches the owner, which then ends this process in order.
+    # Ctrl-C reaches the parent process, which then ends this one in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         config = CellConfig.from_dict(read_data())

@@ -96,9 +96,7 @@ class World:
     quantities are in the world frame.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        presence: Presence of objects, and links of the arms.
+        presence: Record of objects that are in the scene, and of the arms' links.
 
     Thread: that of the loop's cycles, between two of them.
     """
@@ -214,14 +212,10 @@ class World:
         self._data.xfrc_applied[body_id, 3:] = torque_vector
 
     def set_friction(self, body: str, sliding: float) -> None:
-        """Set the sliding friction of a body, or of all links of an arm.
+        """Set the coefficient of sliding friction of a body, or of all links of an arm.
 
-        In contacts with an object, the object's friction applies; otherwise the larger friction of
-        both bodies.
-
-        Args:
-            body: Name of a body or an arm.
-            sliding: Coefficient of sliding friction.
+        In contacts with an object, the object's friction applies; in all other contacts, the
+        larger friction of both bodies.
         """
         value = _positive(f"{body}: friction", sliding, zero=True)
         model, bodies = self._model, self._group(body)
@@ -236,13 +230,9 @@ class World:
                 model.pair_friction[pair, :2] = value
 
     def scale_inertia(self, body: str, factor: float) -> None:
-        """Scale mass and inertia of a body or an arm.
+        """Set mass and inertia of a body or an arm to ``factor`` times those of the description.
 
         The weight of an arm's links stays compensated.
-
-        Args:
-            body: Name of a body or an arm.
-            factor: Factor on the mass and inertia of the description.
         """
         scale = _positive(f"{body}: factor of inertia", factor)
         bodies = sorted(self._group(body))

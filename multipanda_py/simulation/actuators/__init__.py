@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators; :mod:`multipanda_py.actuator` has their base class."""
+"""Simulation of compliant actuators; :mod:`multipanda_py.actuator` has their base class."""
 
 from __future__ import annotations
 

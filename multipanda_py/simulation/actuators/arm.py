@@ -37,12 +37,9 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
-    """Remove the torque limits of MuJoCo's motors at compliant joints; the springs limit torques.
+    """Remove the torque limits of MuJoCo's motors at the compliant joints ``elastic``.
 
-    Args:
-        spec: MuJoCo model.
-        arm: Description of the arm.
-        elastic: Indices of the joints with compliant actuators.
+    Springs limit the torques of these joints.
     """
     for joint in elastic:
         motor = next(item for item in spec.actuators if item.name == arm.joint_names[joint])
@@ -52,19 +49,14 @@ def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Seque
 class CompliantArm(DrivetrainStage):
     r"""Drivetrain stage of a compliant arm: springs exert commanded torques and carry the weight.
 
-    Springs must exert the following torque on the links.
-
     .. math:: \tau_{link} = \tau + \hat g(q) .
 
-    Here :math:`\tau` is the commanded torque and :math:`\hat g` the gravity torque by the
-    description of the arm. :math:`\hat g` is zero for an arm that does not compensate gravity.
-    MuJoCo does not compensate the weight of a compliant arm. MuJoCo's motors exert the spring
-    torque, which the arm state reports.
+    Here :math:`\tau_{link}` is the spring torque on the links and :math:`\tau` the commanded
+    torque. :math:`\hat g` is the gravity torque by the description of the arm; it is zero for an
+    arm that does not compensate gravity. MuJoCo itself does not compensate the weight.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        arm: Description of the arm, as controllets and its robot know it.
+        arm: Description of the arm that controllets and the robot's controller use.
         state: Live state of the arm.
         elastic: Indices of its compliant joints, counted from 0, (m,).
         link_torque_limit: Torque limits of the links, independent of the springs, (n,) [Nm].
@@ -77,9 +69,9 @@ class CompliantArm(DrivetrainStage):
         desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
         torque_limit: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
         link_torque_limit: Torque limits of the links at any preset, (m,) [Nm].
-        dofs: Indices of the compliant joints in MuJoCo's velocities, (m,).
-        positions: Indices of the compliant joints in MuJoCo's positions, (m,).
-        motors: Indices of their motors in MuJoCo's controls, (m,).
+        dofs: Indices of the compliant joints in ``qvel``, (m,).
+        positions: Indices of the compliant joints in ``qpos``, (m,).
+        motors: Indices of their motors in ``ctrl``, (m,).
         elastic: Indices of the compliant joints among all joints of the arm, (m,).
         actuators: Commands and measurements of the actuators.
 
@@ -116,9 +108,9 @@ class CompliantArm(DrivetrainStage):
         self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
-        """Let the springs of compliant joints exert ``tau``, (n,) [Nm], and carry the weight.
+        """Command the springs to exert ``tau``, (n,) [Nm], plus the gravity torque.
 
-        The sum is stored in :attr:`desired_torque`. ``tau`` becomes zero at these joints.
+        The sum of compliant joints is stored in :attr:`desired_torque`, and their ``tau`` zeroed.
         """
         tau[:] = self._with_weight(tau)
         self.desired_torque = tau[self.elastic]
@@ -142,7 +134,7 @@ def elastic_of(settings: ArmConfig) -> list[int]:
 
 
 class CompliantGroups:
-    """Groups of compliant joints of several arms, which are simulated together.
+    """Actuator groups of several compliant arms, which are simulated together.
 
     Joints are numbered arm by arm, and within an arm in the order of its joints.
 
@@ -151,7 +143,7 @@ class CompliantGroups:
 
     Attributes:
         count: Number of compliant joints, n.
-        groups: Section ``actuators`` of each group, and the numbers of its joints.
+        groups: Section of each actuator group, and the numbers of its joints.
     """
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
@@ -171,7 +163,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """Springs and the numbers of their joints; one object has all springs of a type."""
+        """Actuators with the numbers of their joints; one actuator object for each type."""
         result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -206,8 +198,7 @@ class CompliantGroups:
     def motors(self) -> Motors | None:
         """Motors of all joints; None if no group has motors.
 
-        Groups without motors get default motors, which their modes do not use. By default, a
-        second motor that moves a pivot acts through a pinion.
+        Groups without motors get default motors, which their modes do not use.
         """
         if not any(group.motor for group, _ in self.groups):
             return None
@@ -224,7 +215,7 @@ class CompliantGroups:
 
     @property
     def link_pid(self) -> LinkPid:
-        """Controllers of links in mode ``link_pid``, by default with the joint torque limits."""
+        """PID controllers for mode ``link_pid``; by default the torque limits of joints apply."""
         gains = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
             for key, values in gains.items():

@@ -30,7 +30,6 @@ class ActuatorCommandDispatcher:
     change.
 
     Args:
-        joints: Compliant joints.
         modes: Mode of each joint while it executes the torque of an effort controllet.
 
     Attributes:
@@ -40,8 +39,8 @@ class ActuatorCommandDispatcher:
         direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
             like that of a controllet.
         refused: Reason of each rejected command, by joint index; the reader clears it.
-        stopped: Commanded position, lower and upper stop, by joint and motor, of motors whose new
-            command is beyond a stop. The reader clears it.
+        stopped: Motors whose new command is beyond a stop: commanded position, lower and upper
+            stop, by joint and motor. The reader clears it.
 
     Thread: control.
     """
@@ -78,8 +77,8 @@ class ActuatorCommandDispatcher:
             bounds: Minimum and maximum torques of links, (2, m) [Nm]; unlimited by default.
 
         Returns:
-            Indices of joints that change to executing the torque of a controllet, or None if no
-            command changed.
+            Indices of joints that return to the torque of a controllet, or None if no command
+            changed.
         """
         before = self._commands
         if command.tobytes() == before.tobytes():
@@ -103,12 +102,9 @@ class ActuatorCommandDispatcher:
         self.direct = self._commands[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
-        """Set the commanded modes of some joints, without a jump of their link torques.
+        """Set the commanded modes of the joints ``at``, without a jump of their link torques.
 
         Joints for which this is impossible return to the torque of a controllet.
-
-        Args:
-            at: Indices of the joints.
         """
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
         for joint in at.tolist():
@@ -132,10 +128,9 @@ class ActuatorCommandDispatcher:
     def _beyond_bounds(
         self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
     ) -> NDArray[np.bool_]:
-        """Return joints where a new command would make the springs exceed their limits, (m,).
+        """Return a mask of joints whose springs would exceed ``bounds`` by a new command, (m,).
 
         Only joints without motor dynamics are checked, because their springs respond immediately.
-        :class:`.CompliantWorld` checks the others.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -191,8 +186,8 @@ class ActuatorCommandDispatcher:
             self.stopped |= {
                 motor: description
                 for motor, description in beyond.items()
-                # A load can also move the reference of a motor beyond its stop. Only references
-                # that the new commands have moved are reported.
+                # Only references that a new command has moved are reported, because a load can
+                # also move a reference beyond a stop.
                 if motor not in known and before.get(motor) != description
             }
             self._reported_beyond = beyond

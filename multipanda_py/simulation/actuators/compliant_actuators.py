@@ -143,7 +143,7 @@ class Bavs(Actuator[BavsParams]):
         d_i = \mathrm{sat}(\theta_i - q), \qquad \tau_{link} = \tau_1 + \tau_2 .
 
     Here :math:`\theta_i` are the motor angles, q is the joint angle, k the torque scale and c the
-    exponent. sat limits the deflection of a spring. The flanks for pushing (a) and pulling (b)
+    exponent. sat limits the deflection of a spring. The factors for pushing (a) and pulling (b)
     differ, so the motors exert opposing torques even at preset 0.
     """
 
@@ -157,7 +157,7 @@ class Bavs(Actuator[BavsParams]):
     )
 
     def on_parameters(self) -> None:
-        """Compute the coefficients k a and k b of the flanks."""
+        """Compute the products k a and k b."""
         self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
@@ -182,7 +182,7 @@ class Bavs(Actuator[BavsParams]):
 
 @dataclass(frozen=True)
 class Awas2Params(PresetParams):
-    """Parameters of :class:`Awas2`; default of ``preset_high`` is the highest validated preset."""
+    """Parameters of :class:`Awas2`; the default ``preset_high`` is the highest validated one."""
 
     spring_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the lever spring, K_s"
@@ -207,7 +207,7 @@ class Awas2Params(PresetParams):
 
 
 class Awas2(Actuator[Awas2Params]):
-    r"""Variable stiffness actuator: one motor drives the joint, another sets its stiffness.
+    r"""Lever actuator: one motor drives the joint, another moves a pivot to set its stiffness.
 
     .. math::
         \tau_{link} = \tau_1 = \tfrac{c(s)}{2} \sin 2 d, \qquad d = \mathrm{sat}(\phi), \qquad
@@ -217,7 +217,7 @@ class Awas2(Actuator[Awas2Params]):
         c(s) = 2 K_s \left(\frac{L}{r_t} \frac{s}{L - s}\right)^2, \qquad \sigma = c \cos 2 d .
 
     Here :math:`\theta_1` is the motor angle, q the joint angle and :math:`\sigma` the stiffness.
-    sat limits the deflection. :math:`K_s`, L and :math:`r_t` are the parameters
+    sat limits the deflection :math:`\phi`. :math:`K_s`, L and :math:`r_t` are the parameters
     ``spring_stiffness``, ``lever`` and ``radius``. The pivot position :math:`s = \theta_2` [m] is
     between its stops ``preset_low`` and ``preset_high``. The force on the pivot is the derivative
     of the spring's energy by s,
@@ -251,10 +251,10 @@ class Awas2(Actuator[Awas2Params]):
         push = self._scale * ratio * sine
         torque = push * ratio * cosine
         rise = self._lever / left / left
-        # Pivots are rarely beyond a stop. Comparing bytes is faster than always computing the
-        # terms that are needed only there.
+        # The terms below are needed only for a pivot beyond a stop, which is rare. Comparing
+        # bytes is faster than always computing them.
         if s.tobytes() != theta_2.tobytes():
-            # At a stop, the pivot rests on the stop, so its motor carries no force.
+            # A pivot beyond its stop rests on the stop, so its motor carries no force.
             rise = rise * (s == theta_2)
         reach = sine
         if d.tobytes() != phi.tobytes():

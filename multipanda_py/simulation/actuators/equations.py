@@ -32,8 +32,8 @@ class Equations:
 
     Friction is an elastic torque :math:`K (\theta - w)` until it slips, as in Hayward and
     Armstrong, A new computational model of friction applied to haptic rendering, 2000. K is the
-    friction stiffness. The memory w of friction is in the constant column of L. A motor without
-    dynamics has zero rates, and a joint without springs has zero spring torque.
+    friction stiffness and w the motor position without friction. A motor without dynamics has zero
+    rates, and a joint without springs has zero spring torque.
 
     Args:
         n_joints: Number of joints, n.
@@ -49,8 +49,8 @@ class Equations:
         nominal_rate: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
         integrates: True if a controller has integral action.
         aim: References of the controllers of links and motors, (3, n) [rad].
-        gains: Proportional, integral and velocity gains of controllers, (3, 3, n); the second
-            index selects link or motor.
+        gains: Proportional, integral and velocity gains, (3, 3, n); the second index selects the
+            controller of the link, first or second motor.
         elastic: 1 for joints with springs, 0 for rigid ones, (n,).
 
     Thread: control.
@@ -92,7 +92,7 @@ class Equations:
 
     @property
     def inverse_inertia(self) -> Matrix:
-        """Inverse inertias of motors with dynamics, (2, n) [1/(kg m^2)]; 0 for others."""
+        """Inverse inertias of motors, (2, n) [1/(kg m^2)]; 0 for motors without dynamics."""
         return self._inverse_inertia
 
     def set_modes(
@@ -159,7 +159,7 @@ class Equations:
         self._put_constant()
 
     def slow_down(self, fastest: float) -> None:
-        """Increase the inertia of motors whose friction, dampers or controllers are too fast.
+        """Increase motor inertias where friction, dampers or PID are too fast for substeps.
 
         The change lasts until the next :meth:`set_modes`.
 
@@ -223,12 +223,12 @@ class Equations:
         spring_scale: float = 1.0,
         damper_scale: float = 1.0,
     ) -> None:
-        """Set inertia, damping and accelerations of the links for a step of the world.
+        """Set inertia, damping and accelerations of the links for a simulation step.
 
         Args:
             compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
-            rest: Accelerations of links without springs and link controllers, (n,) [rad/s^2].
+            rest: Accelerations by everything but springs and link controllers, (n,) [rad/s^2].
             spring_scale: Factor on spring torques.
             damper_scale: Factor on torques of link controllers.
         """
@@ -248,7 +248,7 @@ class Equations:
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
-        """Set references of controllers, and torques in addition to theirs.
+        """Set references of controllers, and torques that are added to theirs.
 
         Args:
             aim: References of link and motors, (3, n) [rad].
@@ -262,8 +262,7 @@ class Equations:
 
         Args:
             theta: Motor positions, (2, n) [rad].
-            sticks: Indices of joints whose motor friction, an elastic torque, becomes zero at
-                ``theta``.
+            sticks: Indices of joints whose motor friction becomes zero at ``theta``.
             clears: Indices of joints whose controller integrals become zero.
         """
         stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)

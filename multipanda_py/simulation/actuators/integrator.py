@@ -24,9 +24,9 @@ class SpringIntegrator:
 
     Non-smooth parts are treated as follows:
 
-    - All stages of a step use the same memory of friction (see :class:`.Equations`), which is
-      updated between steps. This is exact while a motor does not reverse within the step.
-    - A motor at a stop or at its maximum speed is held there in all stages of a step.
+    - The memory of friction (see :class:`.Equations`) is updated only between steps. This is exact
+      while a motor does not reverse within the step.
+    - A motor at a stop or at its maximum speed is held there during the step.
     - A state that crosses a limit within a step is set back to the limit at the end.
 
     Args:
@@ -82,7 +82,7 @@ class SpringIntegrator:
         self._rate_signs, self._last_limits = np.zeros(2 * n), b""
         self._not_held, self._is_at_limits = self._all_free, False
         self._n = n
-        # Views of the motors in four arrays: motion, excess over limits, change, and limits.
+        # Views of the elements that belong to motors, in four arrays.
         self._theta, self._speed = self._of_motors(self._motion)
         self._beyond_stop, self._too_fast = self._of_motors(self._excess)
         self._displacement, self._fastest = self.change[n : 3 * n], self._max[4 * n :]
@@ -115,12 +115,7 @@ class SpringIntegrator:
             self._hold_at_limits()
 
     def advance(self, duration: float, substeps: int) -> None:
-        """Integrate ``state`` over a duration.
-
-        Args:
-            duration: Length of the integration [s].
-            substeps: Number of substeps.
-        """
+        """Integrate ``state`` over a duration [s] in a number of substeps."""
         dt, equations = duration / substeps, self._equations
         weights, fractions = dt * _WEIGHTS, [np.array(dt * fraction) for fraction in _STAGES]
         step, change, rates = self._step, self.change, self._motion_rates
@@ -140,11 +135,7 @@ class SpringIntegrator:
             self.enforce_limits(dt)
 
     def enforce_limits(self, dt: float) -> None:
-        """Limit motors to their stops and maximum speeds after a step.
-
-        Args:
-            dt: Length of the step [s].
-        """
+        """Limit motors to their stops and maximum speeds after a step of length ``dt`` [s]."""
         limited, over = self._limited, self._excess
         np.minimum(self._motion, self._max, out=limited)
         np.maximum(limited, self._min, out=limited)
@@ -173,7 +164,7 @@ class SpringIntegrator:
         self._output_matrix.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
-        """Set accelerations to zero that would move a motor beyond the limit at which it is."""
+        """Hold motors that are at a limit: set their accelerations beyond it to zero."""
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._max, out=self._is_top)
         np.less_equal(self._motion, self._min, out=self._is_bottom)
@@ -189,7 +180,7 @@ class SpringIntegrator:
         self._free = self._not_held if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the motors' positions and velocities in x and v, (6n,), as views, (2n,) each."""
+        """Return views of an array (x, v), (6n,): motor positions and velocities, (2n,) each."""
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 
@@ -203,7 +194,7 @@ HOLDING_TIME_CONSTANT = 0.02
 
 @dataclass(eq=False)
 class QuasiStaticTerm:
-    r"""Low-pass filtered accelerations of links, (n,) each [rad/s^2], constant within a step.
+    r"""Slow part of link accelerations, low-pass filtered once per step, (n,) each [rad/s^2].
 
     The effect of contacts and joint friction is known only after a step, from the velocity change.
     A link that leans on an object would therefore begin to move within each step, driven by its
@@ -232,15 +223,15 @@ class QuasiStaticTerm:
     def update(
         self, dq: Vector, expected: Vector, rest: Vector, inner: Vector, duration: float
     ) -> None:
-        r"""Update the filters at the beginning of a step.
+        """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities at the beginning of the step, (n,) [rad/s]. They contain the correction
-                :math:`\tfrac h2 (r_k - r_{k-1})` of :class:`.CompliantJoints`.
+            dq: Velocities at the beginning of the step, including the velocity correction of
+                :class:`.CompliantJoints`, (n,) [rad/s].
             expected: Velocities that the last step would have reached without contacts, friction
                 and this correction, (n,) [rad/s].
             rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints that springs or controllers move in substeps, 0 for others, (n,).
+            inner: 1 for joints that move in substeps, 0 for joints without substeps, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
@@ -269,7 +260,7 @@ MAX_SUBSTEPS = 50
 
 
 class StepPlan(NamedTuple):
-    """Division of a step of the world into substeps of springs and motors.
+    """Division of a simulation step into substeps of springs and motors.
 
     Attributes:
         substeps: Number of substeps.
@@ -296,18 +287,16 @@ def choose_substeps(
     duration: float,
     max_substeps: int,
 ) -> StepPlan:
-    r"""Choose the number of substeps of a step, from a bound of the local angular frequency.
+    r"""Choose the number of substeps by an upper bound of the angular frequency of springs.
 
-    With the links' stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
+    With the spring stiffness :math:`\sigma`, the inverse mass matrix C of the links and the motor
     inertias J, this bound is
 
     .. math::
         \omega^2 \le \omega_0^2 = \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
-    The reason is that no eigenvalue of :math:`C\, \mathrm{diag}(\sigma)` exceeds its maximum row
-    sum. Motors add no more than their own frequency. A motor of mass m that moves a pivot s with
-    the force F adds two stiffnesses: of F by s, and of the link torque :math:`\tau` by s. The
-    bound is then as follows.
+    A motor of mass m can move a pivot to the position s with the force F, while springs exert the
+    torque :math:`\tau` on the link. It increases the bound to
 
     .. math::
         \omega^2 \le \max\left(\omega_0^2, \max_j \frac{1}{m_j}
@@ -383,14 +372,9 @@ def choose_substeps(
 def _with_pivots(
     square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
 ) -> float:
-    """Return the square of the frequency bound including motors that move pivots [1/s^2].
+    """Extend ``square``, the squared frequency bound [1/s^2], by motors that move pivots.
 
-    Args:
-        square: Square of the bound without motors that move pivots [1/s^2].
-        springs: Springs of the joints.
-        equations: Equations with the inverse inertias of the motors.
-        x: Positions of links, first and second motors, (3, n).
-        reach: Absolute inverse inertias of the links, (n, n) [1/(kg m^2)].
+    ``reach`` has the absolute values of the inverse mass matrix.
     """
     first, second = equations.inverse_inertia
     own, mixed = springs.pivot_slopes(x[0], x[1:])

@@ -102,7 +102,7 @@ class Commands:
                 taken = " and ".join(modes[joint].commands)
                 raise ActuatorRejected(
                     f"{name}: joint {joint + 1} is in mode {modes[joint]:d} "
-                    f"({modes[joint].name.lower()}), which takes {taken}"
+                    f"({modes[joint].name.lower()}), which takes {taken}. Change the mode first"
                 )
         numbers = finite_numbers(name, values, len(at))
         for index in np.flatnonzero(np.abs(numbers) > MAX_COMMAND):
@@ -116,13 +116,7 @@ class Commands:
         return name, at, numbers
 
     def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:
-        """Reject presets out of range; a reference of a pivot motor counts as a preset.
-
-        Args:
-            name: Name of the command.
-            at: Indices of the joints, (m,).
-            values: Commanded values, (m,).
-        """
+        """Reject presets out of range; a reference of a pivot motor counts as a preset."""
         springs = self._springs
         low, high = springs.preset_low[at], springs.preset_high[at]
         bounded = springs.has_second[at]
@@ -161,13 +155,12 @@ def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
 
 
 class Readings:
-    """Readings of motors and springs; each one is returned as a new array.
+    """Readings of simulated motors and springs; each property returns a new array.
 
     Args:
         springs: Springs of all joints.
 
     Attributes:
-        springs: Springs of all joints.
         equations: Equations of motion of links and motors, without the springs.
         flow: Integrator with the state of links and motors.
 
@@ -192,9 +185,9 @@ class Readings:
         """Return the state after the last step, without a new evaluation.
 
         Returns:
-            Reference, position, velocity and torque of the motors, and the spring torques on
-            them, for both motors each, (10, n). For motors without inertia, the torque equals the
-            load. For motors without a controller, the reference equals the position.
+            References, positions, velocities, torques and spring loads, each for first and second
+            motors, (10, n). For motors without inertia, the torque equals the load. For motors
+            without a controller, the reference equals the position.
         """
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
@@ -220,7 +213,7 @@ class Readings:
 
     @property
     def link_torque(self) -> Vector:
-        """Torques on links by springs and dampers, or by the drive of rigid joints, (n,) [Nm].
+        """Torques on links by springs and dampers; at rigid joints by commands, (n,) [Nm].
 
         Dampers are scaled as in the last step.
         """
@@ -300,7 +293,7 @@ class JointSnapshot:
 def motors_for(
     springs: JointSprings, now: JointSnapshot, modes: Sequence[OperationMode], preset: Vector
 ) -> tuple[Matrix, Matrix]:
-    """Return motor positions and velocities that keep the torques on links in new modes.
+    """Return motor positions and velocities that keep the link torques when modes change.
 
     Args:
         springs: Springs of the joints.

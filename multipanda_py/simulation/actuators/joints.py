@@ -64,11 +64,9 @@ class SpringEffect(NamedTuple):
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
-        shift: Joint positions after the motion under the springs, minus those after the world's
-            own step, if contacts and friction have no effect [rad]; see
-            :meth:`position_correction`.
-        velocity: Joint velocities at the end of the step, if contacts and friction have no effect
-            [rad/s].
+        shift: Joint positions after the motion under springs, minus those after the world's own
+            step, without contacts and friction [rad].
+        velocity: Joint velocities at the end of the step without contacts and friction [rad/s].
         duration: Length of the step [s].
     """
 
@@ -80,11 +78,10 @@ class SpringEffect(NamedTuple):
     def position_correction(self, dq: Vector) -> Vector:
         r"""Return the correction of the joint positions after the world's step, (n,) [rad].
 
-        Without contacts and friction it is :attr:`shift`. Let :math:`\Delta` be the velocity
-        change by contacts and friction. A constant force with this effect changes the correction
-        by :math:`-\tfrac h2 \Delta`, where h is the length of the step. This change is applied
-        only where it reduces the correction. Links that friction or a contact holds therefore do
-        not move. After an impact, the world's own step determines the position.
+        Without contacts and friction it is :attr:`shift`. Let contacts and friction change the
+        velocity by :math:`\Delta` in a step h. They reduce the correction by
+        :math:`\tfrac h2 \Delta`, as a constant force would, but at most to zero. Links that they
+        hold therefore do not move.
 
         Args:
             dq: Joint velocities after the world's step, (n,) [rad/s].
@@ -110,25 +107,21 @@ class Saved(NamedTuple):
 class CompliantJoints(CommandedJoints):
     r"""Motors, springs and controllers of n joints, coupled to a simulated world.
 
-    One step h of the world and many substeps of springs and motors are combined as impulses
-    (r-RESPA; Tuckerman, Berne and Martyna, Reversible multiple time scale molecular dynamics,
-    1992). Let r be the accelerations of links by everything but springs, and :math:`\bar r` their
-    slow part. A step then consists of
+    In each step h of the world, springs and motors take many substeps (r-RESPA; Tuckerman, Berne
+    and Martyna, Reversible multiple time scale molecular dynamics, 1992). Let r be the link
+    accelerations by everything but springs and joint damping, and :math:`\bar r` their slow part
+    (:class:`.QuasiStaticTerm`). A step consists of
 
-    1. half a kick, the velocity change :math:`\tfrac h2 (r - \bar r)`,
-    2. the motion of springs and motors under the constant :math:`\bar r`, with constant inertia,
-       for the time h,
-    3. half a kick again.
+    1. a kick, which is the velocity change :math:`\tfrac h2 (r - \bar r)`,
+    2. the motion under springs and :math:`\bar r` for the time h, with constant inertia,
+    3. the same kick again.
 
-    Links at rest therefore also rest within a step, and so do links that a contact or friction
-    holds (:class:`.QuasiStaticTerm`). The world steps with the mean spring torque, and moves links
-    with the final velocity only. Their positions are then corrected to those of the motion under
-    the springs.
+    The world then steps with the mean spring torque and moves links with their final velocity.
+    :meth:`SpringEffect.position_correction` corrects their positions.
 
-    The second half kick uses r of the next step. The caller that steps the world must therefore
-    add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where
-    :attr:`is_substepped` is 1. Without this correction, vibrations gain energy. Here r excludes
-    the joints' own damping.
+    The second kick needs r of the next step. The caller that steps the world must therefore add
+    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`is_substepped`
+    is 1. Without this correction, vibrations gain energy.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
@@ -142,7 +135,6 @@ class CompliantJoints(CommandedJoints):
             for it are softened.
 
     Attributes:
-        scheme: Integration scheme, as given.
         accuracy_warning: Message about the loss of accuracy in the last step, or an empty text.
         n_inaccurate: Number of steps with such a warning.
 
@@ -206,12 +198,12 @@ class CompliantJoints(CommandedJoints):
         Args:
             q: Joint angles at the beginning, (n,) [rad].
             dq: Joint velocities at the beginning, (n,) [rad/s].
-            rest_acceleration: Accelerations without those by springs, (n,) [rad/s^2]. Joint
-                damping is included.
+            rest_acceleration: Accelerations by everything but springs, including joint damping,
+                (n,) [rad/s^2].
             compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             duration: Step length h [s].
-            damping: Damping of the joints, (n,) [Nm s/rad]. The world applies it implicitly, at
-                the velocity at the end of its step. None for zero.
+            damping: Joint damping that the world integrates implicitly, (n,) [Nm s/rad]; None for
+                zero.
 
         Returns:
             Effect on the joints, in arrays that the next call overwrites.
@@ -231,8 +223,8 @@ class CompliantJoints(CommandedJoints):
                     self.equations.set_damping(self.springs.damping(flow.x[1:]))
                 self.equations.set_links(compliance, damping, rest_acceleration)
                 np.copyto(self._torque, toolbox_step(flow, duration))
-                # This scheme keeps links at rest during a step, so the shift is zero. Then
-                # ``SpringEffect.position_correction`` is zero as well, whatever the velocity.
+                # Links do not move within a step of this scheme, so their positions need no
+                # correction.
                 self._shift[:], self._velocity[:] = 0.0, dq
             else:
                 rest = rest_acceleration + compliance.dot(damping * dq)
@@ -283,11 +275,7 @@ class CompliantJoints(CommandedJoints):
         self._torque -= damping * self._shift / duration
 
     def set_warning(self, message: str) -> None:
-        """Report a loss of accuracy in the last step; only the first message of a step is stored.
-
-        Args:
-            message: Message.
-        """
+        """Report a loss of accuracy in the last step; the first message of a step is stored."""
         self.n_inaccurate += not self.accuracy_warning
         self.accuracy_warning = self.accuracy_warning or message
 

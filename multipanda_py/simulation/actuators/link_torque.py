@@ -63,7 +63,7 @@ class MotorLimiter:
         speed: Maximum joint speeds, (m,) [rad/s].
         period: Cycle time [s].
 
-    Thread: control. The output depends only on the state of the joints.
+    Thread: control.
     """
 
     def __init__(
@@ -135,11 +135,9 @@ class MotorLimiter:
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return minimum and maximum spring torques on links at their velocities, (2, m) [Nm].
+        """Return minimum and maximum spring torques at the link velocities, (2, m) [Nm].
 
-        Args:
-            dq: Velocities of the links, (m,) [rad/s].
-            bounds: Minimum and maximum spring torques at rest, (2, m) [Nm].
+        ``bounds`` are those at rest.
         """
         middle, reach = (
             0.5 * (bounds[0] + bounds[1]),
@@ -155,15 +153,9 @@ class MotorLimiter:
         self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
-        """Return limited references and torques of motors, (2, m) each.
+        """Return limited motor references ``aims`` and motor torques, (2, m) each.
 
-        Args:
-            q: Link angles, (m,) [rad].
-            dq: Link velocities, (m,) [rad/s].
-            window: Minimum and maximum torques of the springs, (2, m) [Nm].
-            at: Mask of the joints to limit, (m,).
-            aims: Desired references of both motors, (2, m).
-            torques: Desired torques of both motors, (2, m) [Nm].
+        ``window`` is the range of allowed spring torques; ``at`` is a mask of joints to limit.
         """
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
@@ -213,9 +205,6 @@ def torque_mode(mode: OperationMode) -> OperationMode:
 
     It has the same dynamics as the given mode: no springs, springs with ideal motors, which reach
     their references immediately, or springs and motors with dynamics.
-
-    Args:
-        mode: Mode of the joint in the cell file.
     """
     if mode.is_rigid:
         return OperationMode.LINK_TORQUE
@@ -229,12 +218,10 @@ class LinkTorque:
         \tau_{link}(q + \tfrac T2 \dot q,\, \theta^*) = \tau, \qquad
         r = \theta^* + \frac{\tau_{motor}(\theta^*) + (D + D_{pid})\, \dot\theta^*}{P} .
 
-    The first equation inverts the springs at the stiffness preset for the motor positions
-    :math:`\theta^*`. It uses the link angle half a cycle T ahead, because motors hold their
-    reference while the link moves. The second equation gives the reference r of motors with
-    inertia, whose PID controllers take no velocity reference: r compensates the load
-    :math:`\tau_{motor}` and the damping. P, D and :math:`D_{pid}` are the gains of
-    :class:`.Motors`. The remaining lag is that of the motor inertia, :math:`J / (D + D_{pid})`.
+    The first equation gives the motor positions :math:`\theta^*` at the stiffness preset, for the
+    joint angle half a cycle T later. The second equation gives the reference r of PID-controlled
+    motors with inertia J: r compensates the load :math:`\tau_{motor}` and the damping. P, D and
+    :math:`D_{pid}` are the gains of :class:`.Motors`. A lag of :math:`J / (D + D_{pid})` remains.
 
     Args:
         joints: Compliant joints, m of them; their modes are set.
@@ -245,8 +232,6 @@ class LinkTorque:
         limiter: Limiter of motors with actuator commands; none by default.
 
     Attributes:
-        joints: Compliant joints.
-        limiter: Limiter of motors with actuator commands, or None.
         command_dispatcher: Dispatcher of the actuator commands of controllets.
 
     Thread: control.
@@ -309,7 +294,7 @@ class LinkTorque:
         return result
 
     def beyond_stops(self, q: Vector, torque: Vector) -> dict[int, tuple[float, float, float]]:
-        """Return joints whose motors would need a position beyond a stop to exert torques at rest.
+        """Return joints whose motors would need positions beyond a stop to exert ``torque``.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -354,16 +339,14 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return the maximum of the spring stiffness at torques, at their negatives and at zero.
-
-        Joints without springs have zero stiffness.
+        """Return the maximum stiffness of springs that exert plus, minus or none of ``torque``.
 
         Args:
             q: Link angles, (m,) [rad].
             torque: Torques on links, (m,) [Nm].
 
         Returns:
-            Stiffness of each joint, (m,) [Nm/rad].
+            Stiffness of each joint, (m,) [Nm/rad]; 0 for joints without springs.
         """
         springs, stiffness = self.joints.springs, np.zeros(len(q))
         for desired in (torque, -torque, np.zeros_like(q)):
@@ -432,15 +415,7 @@ class LinkTorque:
     def _apply_commands(
         self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None
     ) -> None:
-        """Apply actuator commands; return joints without them to torque control.
-
-        Args:
-            q: Link angles, (m,) [rad].
-            dq: Link velocities, (m,) [rad/s].
-            command: Operation mode, and first and second command of this mode, (3, m); see
-                :attr:`.ActuatorState.command`.
-            bounds: Minimum and maximum torques of links, (2, m) [Nm]; None for no bounds.
-        """
+        """Apply actuator commands; joints whose actuator commands end resume torque control."""
         resumed = self.command_dispatcher.receive(q, dq, command, bounds)
         if resumed is None:
             return
@@ -450,7 +425,6 @@ class LinkTorque:
         self._update_active_joints()
 
     def _update_active_joints(self) -> None:
-        """Update the lists of joints that execute torques directly, and through springs."""
         actuator_commanded, direct = (
             self.command_dispatcher.actuator_commanded,
             self.command_dispatcher.direct,

@@ -28,9 +28,9 @@ class Motors:
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
     Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. The defaults
-    are those of the ROS-Gazebo toolbox. For joints with one motor, the second row is ignored. The
-    units of a second motor that moves a pivot are kg, N s/m, N, m/s, m, N and N/m.
+    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. For joints
+    with one motor, the second row is ignored. The units of a second motor that moves a pivot have
+    kg, N and m in place of kg m^2, Nm and rad.
 
     Attributes:
         inertia: Inertia J [kg m^2].
@@ -78,10 +78,10 @@ class Motors:
     ) -> Motors:
         r"""Build motors of actuators from values for a rotary motor.
 
-        Each value is one number, (n,) for the motors of each joint, or (2, n). A second motor
-        that moves a pivot acts through a pinion of radius r. Its inertia, damping, stiffness and
-        gains are the given ones divided by :math:`r^2`, and its torques are divided by r. Its
-        velocities are multiplied by r. Its stops are the ends of the preset range.
+        Each value is one number, (n,) for the motors of each joint, or (2, n). Defaults are those
+        of the ROS-Gazebo toolbox. A second motor that moves a pivot acts through a pinion of
+        radius r. Its inertia, damping, stiffness and gains are divided by :math:`r^2`, its torques
+        by r. Its velocities are multiplied by r. Its stops are the ends of the preset range.
 
         Args:
             actuators: Actuators with their joints, as :class:`.CompliantJoints` takes them.

@@ -45,14 +45,12 @@ class CompliantWorld:
     MuJoCo, unless contacts or friction hold the links.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
         arms: Compliant arms.
         drive: Torque control of their joints, in the order of the arms.
 
     Attributes:
         joints: Springs and motors of all arms, n joints.
-        dofs: Indices of these joints in MuJoCo's velocities, (n,).
+        dofs: Indices of these joints in ``qvel``, (n,).
         drive: Torque control of these joints through their springs.
 
     Thread: control.
@@ -202,9 +200,6 @@ class CompliantWorld:
     def step(self, steps: int) -> None:
         """Advance by a number of steps of MuJoCo; the controls of rigid joints stay constant.
 
-        Args:
-            steps: Number of steps.
-
         Raises:
             BackendError: If spring torques are not finite.
         """
@@ -218,11 +213,9 @@ class CompliantWorld:
             mujoco.mj_fwdActuation(model, data)
             mujoco.mj_fwdAcceleration(model, data)
             rest, compliance, dq = self._smooth[dofs], self.compliance(), self._qvel[dofs]
-            # A kick is half of a step's velocity change by all accelerations but those of springs,
-            # at both ends of the step; see ``CompliantJoints``. MuJoCo applies joint damping
-            # itself, so damping is removed from the kicks. The second kick of the last step used
-            # the acceleration at the start of that step. The one at its end is known only now, so
-            # the velocity is corrected here.
+            # ``kicks`` are the accelerations by everything but springs and joint damping. The last
+            # step should have used their mean at its start and end, but those at the end are known
+            # only now. This corrects the velocity. See ``CompliantJoints``.
             kicks = rest + np.dot(compliance, self._damping * dq)
             if self._kicks is not None:
                 dq += 0.5 * duration * self.joints.is_substepped * (kicks - self._kicks)
@@ -273,9 +266,9 @@ MAX_STEPS = 8
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
     r"""Return the MuJoCo steps per cycle, and a warning per arm that needs more than MAX_STEPS.
 
-    The squared angular frequency :math:`\omega^2` of an arm does not exceed the maximum of
-    :math:`|C| \sigma`. Here C is the inverse inertia of the links at the start, and
-    :math:`\sigma` the stiffness of springs within the torque limits.
+    The squared angular frequency of an arm's springs does not exceed the maximum of
+    :math:`|C| \sigma`. Here C is the inverse mass matrix at the start, and :math:`\sigma` the
+    maximum stiffness of springs within the torque limits.
 
     Args:
         world: Compliant arms at their start, with the mass matrix computed.

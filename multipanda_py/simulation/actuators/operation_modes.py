@@ -67,13 +67,14 @@ class CommandedJoints(Readings):
         link_pid: LinkPid | None = None,
     ) -> None:
         if motors is not None and motors.n_joints != n_joints:
-            raise ActuatorRejected(f"motors: got {motors.n_joints} joints, allowed {n_joints}")
+            raise ActuatorRejected(
+                f"motors: got values of {motors.n_joints} joints, allowed {n_joints}"
+            )
         super().__init__(JointSprings(actuators, n_joints))
         self._motors, self._link_pid = motors, link_pid or LinkPid.from_config(n_joints)
         self._commands = Commands(self.springs)
         self._deflection = np.zeros(n_joints)
-        # Commanded presets. They are stored, because loads shift motors, and so the presets that
-        # follow from motor positions.
+        # Commanded presets. Motor positions do not determine them, because loads shift motors.
         self._preset = self.springs.preset_low.copy()
         self.n_limited = 0
         self.modes: tuple[OperationMode, ...] = (OperationMode.LINK_TORQUE,) * n_joints
@@ -219,12 +220,10 @@ class CommandedJoints(Readings):
         self._send()
 
     def command_link_torque(self, torque: ArrayLike, preset: ArrayLike | None = None) -> None:
-        """Have springs exert the torques on links that an effort controllet commands.
+        """Command the torques that springs exert on links, such as those of an effort controllet.
 
-        The springs are inverted at the current joint angles: each motor gets the reference at
-        which its spring exerts the torque. The reference is set by the commands of the joint's
-        mode. For PID controllers it includes the offset by the motor's load. Torques that springs
-        cannot exert are limited and counted in ``n_limited``.
+        Each motor gets the reference at which its spring exerts the torque at the current joint
+        angle. Torques that springs cannot exert are limited and counted in ``n_limited``.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
@@ -257,8 +256,7 @@ class CommandedJoints(Readings):
     ) -> Matrix:
         """Return the motor references at which springs exert torques on links, (2, n).
 
-        If springs cannot exert a torque, the result comes nearest to it. Nothing is commanded or
-        checked: user controllers compute their own commands from the result.
+        If springs cannot exert a torque, the result comes nearest to it. Nothing is commanded.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
@@ -270,15 +268,7 @@ class CommandedJoints(Readings):
         return self.springs.references(self._equilibrium_for_torque(at, torque, chosen), chosen)
 
     def _equilibrium_for_torque(self, q: Vector, torque: Vector, preset: Vector) -> Vector:
-        """Return the equilibrium angles at which springs exert torques or the nearest ones, (n,).
-
-        The search starts at the last deflection. Angles are in rad.
-
-        Args:
-            q: Link angles, (n,) [rad].
-            torque: Torques on links, (n,) [Nm].
-            preset: Stiffness presets, (n,).
-        """
+        """Return the equilibrium angles at which springs come nearest to ``torque`` [rad]."""
         start = q + self._deflection
         equilibrium = self.springs.nearest_equilibrium(q, torque, preset, start)
         self._deflection = equilibrium - q
@@ -293,7 +283,7 @@ class CommandedJoints(Readings):
         if OperationMode.LINK_PID in self.modes:
             raise ActuatorRejected(
                 f"torque: joint {self.modes.index(OperationMode.LINK_PID) + 1} is in mode 1 "
-                "(link_pid), which takes link_command"
+                "(link_pid), which takes link_command. Change the mode first"
             )
         if preset is not None:
             self._preset = self._commands.presets(preset)
@@ -334,13 +324,9 @@ class CommandedJoints(Readings):
         torque: Vector,
         from_rest: bool = False,
     ) -> None:
-        """Change the modes of some joints and keep the torques on links.
+        """Change the modes of the joints ``at``, and keep the torques on links.
 
-        Args:
-            modes: New modes of all joints.
-            at: Indices of the joints to change.
-            torque: Torques on links to keep, (n,) [Nm].
-            from_rest: True if the joints start at rest, without a previous mode.
+        ``from_rest`` is True for joints that have no previous mode.
 
         Raises:
             ActuatorRejected: If springs or controllers cannot exert the torques; nothing changes.

@@ -36,10 +36,10 @@ _Indices: TypeAlias = "slice | NDArray[np.intp]"
 class CompliantRobot:
     """Simulation of a MuJoCo model with springs and motors at some of its joints.
 
-    It is meant for studies in a notebook, faster than real time. Contacts, friction, damping and
-    the model's own actuators work as in MuJoCo. With MuJoCo's default parameters, dry friction
-    lets joints creep; these parameters are changed by :func:`.let_friction_stick`. A joint moves
-    by at most half a revolution per step; if it would move further, there is a warning.
+    It is meant for studies in a notebook, faster than real time. Contacts, damping and the model's
+    own actuators work as in MuJoCo. :func:`.let_friction_stick` changes dry friction, so that
+    joints at rest do not creep. A joint moves by at most half a revolution per step; a larger
+    motion is limited, with a warning.
 
     Args:
         model: MuJoCo model, with an Euler or implicit integrator.
@@ -50,8 +50,6 @@ class CompliantRobot:
 
     Attributes:
         model: Given model, with step length and friction parameters changed.
-        data: MuJoCo data.
-        joints: Springs and motors of the joints.
         external_torque: External torques on these joints, (n,) [Nm]; writable.
 
     Raises:
@@ -165,10 +163,9 @@ class CompliantRobot:
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_solveM(model, data, self._columns, self._units)
         h, compliance, rest = model.opt.timestep, self._columns[:, dofs], self._smooth[dofs]
-        # ``kicks`` are the accelerations without those by springs and by joint damping. MuJoCo
-        # applies joint damping itself. ``CompliantJoints`` needs the accelerations at both ends of
-        # a step, each for half of its duration. The last step used those at its start for its end,
-        # too. Those at its end are known only now, so the velocity is corrected.
+        # ``kicks`` are the accelerations by everything but springs and joint damping. The last
+        # step should have used their mean at its start and end, but those at the end are known
+        # only now. This corrects the velocity. See ``CompliantJoints``.
         dq = self._qvel[dofs]
         kicks = rest + compliance.dot(self._damping * dq)
         if self._kicks is not None:
@@ -194,11 +191,7 @@ class CompliantRobot:
             warnings.warn(self.joints.accuracy_warning, RuntimeWarning, stacklevel=2)
 
     def _limit_motion(self, start: Vector) -> None:
-        """Limit the motion of each joint in this step to :data:`MAX_STEP_MOTION`, and report this.
-
-        Args:
-            start: Joint positions before the step.
-        """
+        """Limit the motion of each joint since ``start`` to :data:`MAX_STEP_MOTION`."""
         h = self.model.opt.timestep
         displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
         moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
@@ -218,12 +211,7 @@ def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> floa
     r"""Return a suitable step length for the springs of a robot at its current state [s].
 
     It is half of :math:`1/\omega` of the fastest spring with its link, and no more than
-    ``longest``. With longer steps, the spring impulses could resonate with other motions of the
-    links.
-
-    Args:
-        robot: Simulated robot.
-        longest: Maximum of the result [s].
+    ``longest`` [s]. Longer steps could resonate with motions of the links.
     """
     omega = np.sqrt(np.dot(np.abs(robot.compliance), robot.joints.link_stiffness).max())
     return float(min(longest, _STEP_FRACTION / omega)) if omega else longest

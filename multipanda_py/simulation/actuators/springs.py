@@ -29,7 +29,6 @@ class JointSprings:
         n_joints: Number of joints, n.
 
     Attributes:
-        n_joints: Number of joints.
         is_antagonistic: True for joints with two antagonistic motors, (n,).
         has_second: True for joints with a second motor, (n,).
         preset_low: Minimum presets, (n,).
@@ -125,7 +124,7 @@ class JointSprings:
         return self.stiffness(q, near)
 
     def pivot_slopes(self, q: Vector, theta: Matrix) -> tuple[Vector, Vector]:
-        """Return the derivatives of pivot motor loads and link torques by the pivot position.
+        """Return the derivatives of pivot motor load and link torque by the pivot position.
 
         Both are (n,) [N/m and N], for pivots between their stops; zero for joints without a pivot.
 
@@ -230,4 +229,4 @@ def _check_groups(groups: Sequence[tuple[Actuator[Any], NDArray[np.intp]]], n_jo
                 raise ActuatorRejected(f"{kind}: joints: got {joint}, allowed 0 to {n_joints - 1}")
             times[joint] += 1
     for joint in np.flatnonzero(times != 1):
-        raise ActuatorRejected(f"joint {joint + 1}: got {times[joint]} actuators, allowed one")
+        raise ActuatorRejected(f"joint {joint + 1}: got {times[joint]} actuators, allowed 1")

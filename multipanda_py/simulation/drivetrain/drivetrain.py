@@ -35,7 +35,7 @@ class DrivetrainStage:
     called.
 
     Attributes:
-        CHANGING: Names of the attributes that change at run time, which a saved state contains.
+        CHANGING: Names of attributes that change at run time; saved states contain them.
 
     Thread: control.
     """
@@ -43,11 +43,7 @@ class DrivetrainStage:
     CHANGING: ClassVar[Sequence[str]] = ()
 
     def execute(self, tau: Vector) -> None:
-        """Apply this effect to torques on their path to the joints, in place.
-
-        Args:
-            tau: Torques from the previous stage, (n,) [Nm].
-        """
+        """Apply this effect to torques from the previous stage, (n,) [Nm], in place."""
 
     def measure(self, state: Measured) -> None:
         """Apply this effect to the measured state on its path to the controllets, in place."""
@@ -61,13 +57,12 @@ class Drivetrain:
 
     Measurements pass the stages in reverse order, from the joint to the loop. Everything that
     changes a torque or a measurement is a stage: the robot's own protection, lag, noise,
-    quantization, gears and springs. A new effect is added as another stage.
+    quantization, gears and springs.
 
     Args:
         stages: Stages from the command to the joint.
 
     Attributes:
-        stages: Stages from the command to the joint.
         measuring: Measurement functions of the stages, from the joint to the loop.
         is_random: True if a seed changes the result.
         executing: Torque functions of the stages, from the command to the joint.
@@ -88,11 +83,7 @@ class Drivetrain:
         ]
 
     def execute(self, tau: Vector) -> None:
-        """Convert commanded torques to motor torques, in place.
-
-        Args:
-            tau: Torques, (n,) [Nm].
-        """
+        """Convert commanded torques, (n,) [Nm], to motor torques, in place."""
         for step in self.executing:
             step(tau)
 

@@ -48,11 +48,11 @@ def stages_of(
     Args:
         model: Model of the scene.
         data: State of the scene.
-        arm: Description of the arm, as controllets and robot know it.
+        arm: Description of the arm that controllets and the robot's controller use.
         real: Description of the arm as it is simulated.
         settings: Section of the arm in the cell file.
         robot: Stage of the robot's own control.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
         seed: Seed of the noise.
         period: Cycle time [s].
     """
@@ -88,15 +88,15 @@ def imperfection_stages(
     seed: int,
     period: float,
 ) -> list[DrivetrainStage]:
-    """Build the stages behind the robot's own control: sensors, motors, bodies and gears.
+    """Build the stages between the robot's own control and the joints.
 
     Args:
         model: Model of the scene.
         data: State of the scene.
-        arm: Description of the arm, as controllets and robot know it.
+        arm: Description of the arm that controllets and the robot's controller use.
         real: Description of the arm as it is simulated.
         settings: Section of the arm in the cell file.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
         seed: Seed of the noise.
         period: Cycle time [s].
     """

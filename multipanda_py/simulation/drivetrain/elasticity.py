@@ -54,14 +54,12 @@ def add_rotors(
     commanded torques. A rotor rotates about its own axis only (Spong, Modeling and control of
     elastic joint robots, 1987).
 
-    B is the rotor inertia of the robot model, as shaped by the robot's inner torque loop. With
-    feedback of torque and its derivative, that loop makes the joint behave exactly like such a
-    motor behind the same spring (Albu-Schäffer, Ott and Hirzinger, 2007). The loop itself is
-    therefore not simulated.
+    B is the rotor inertia of the robot model. The robot's inner torque loop is not simulated,
+    because it makes a joint behave like a motor of inertia B behind the same spring
+    (Albu-Schäffer, Ott and Hirzinger, 2007).
 
-    Rotors are fixed in the world, because in this model neither gravity nor the motion of the arm
-    acts on them. The weight of the arm is compensated at the links, so that it does not deflect
-    the springs.
+    Rotors are fixed in the world, because neither gravity nor the motion of the arm acts on them.
+    The weight of the arm is compensated at the links, so that it does not deflect the springs.
 
     Args:
         spec: MuJoCo model of the scene.
@@ -130,8 +128,7 @@ def choose_steps(
     largest eigenvalue of :math:`M^{-1} K`, with mass matrix M and stiffness matrix K of links and
     rotors together. The number of steps is limited to :data:`MAX_STEPS`. A damper at a very light
     link is unstable with explicit steps. Its damping is reduced to :math:`D_i \le 0.5 / (h c_i)`,
-    with the inverse inertia :math:`c_i` on which its spring acts. Such dampers still stop the
-    motion within a few steps.
+    with the inverse inertia :math:`c_i` on which its spring acts.
 
     Args:
         model: Model of the scene; its dampers may be changed.
@@ -144,7 +141,7 @@ def choose_steps(
     """
     mass = np.zeros((model.nv, model.nv))
     try:
-        mujoco.mj_fullM(model, data, mass)  # Arguments of MuJoCo 4; earlier versions have others.
+        mujoco.mj_fullM(model, data, mass)  # Arguments of MuJoCo 4, not of earlier versions.
     except TypeError:
         mujoco.mj_fullM(model, mass, data.qM)
     fastest, springs = 0.0, []
@@ -163,8 +160,8 @@ def choose_steps(
         if omega * period > MAX_STEPS:
             raise BackendError(
                 f"arms.{arm.name}.transmission.stiffness: vibrates at {omega / math.tau:.0f} Hz, "
-                f"allowed {MAX_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or use "
-                "a heavier gripper or tool"
+                f"allowed up to {MAX_STEPS / (math.tau * period):.0f} Hz. Lower the stiffness, or "
+                "use a heavier gripper or tool"
             )
         fastest = max(fastest, omega)
         springs += [(_rotor(arm, j), c) for j, c in zip(elastic, compliance.diagonal())]
@@ -183,9 +180,6 @@ class SpringTorqueSensors(DrivetrainStage):
     the motor angle.
 
     Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        arm: Description of the arm.
         settings: Joint settings of the arm.
 
     Thread: control.

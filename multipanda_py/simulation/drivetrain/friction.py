@@ -35,20 +35,16 @@ class Hysteresis(DrivetrainStage):
     after another at the relative distances :math:`s_i`. :math:`\Delta q` is the motion in a cycle.
     From rest, the torque grows to :math:`h` (``hysteresis``) within half the reversal distance.
     After a reversal it reaches :math:`-h` at the distance :math:`d` (``hysteresis_distance``).
-    Following Masing's rules, smaller motions within a motion form closed loops of position and
-    torque, which have no effect after they have closed.
-
     The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
     Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
     model, 2005. Source for strain wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical
     modelling and experimental identification of nonlinear torsional behaviour in harmonic drives,
     2013.
 
-    The robot does not know this friction. ``tau_J`` does not contain it, and the estimate of
-    external torques does.
+    The robot does not know this friction: it is in the estimate of external torques, not in
+    ``tau_J``.
 
     Args:
-        settings: Perturbation of the arm.
         q: Live joint positions of the simulation, (n,) [rad].
 
     Thread: control.
@@ -96,15 +92,12 @@ class JointFriction(DrivetrainStage):
     Here :math:`f_c` is the Coulomb friction and :math:`f_s` its excess at rest. :math:`v_s` is the
     Stribeck velocity, :math:`f_v` the viscous friction and :math:`f_o` the offset. Coulomb and
     Stribeck friction are MuJoCo's dry friction with a limit that depends on the velocity. At rest
-    it holds against any torque up to :math:`f_c + f_s`. An estimate of external torques that uses
-    a model without friction contains this friction, so it is added to the estimate. The robot
-    knows ``joint_friction`` and ``joint_damping`` of the arm, which are not added.
+    it holds against any torque up to :math:`f_c + f_s`. The robot's estimate of external torques
+    contains this friction, but not the known ``joint_friction`` and ``joint_damping``.
 
     Args:
-        settings: Perturbation of the arm.
         model: MuJoCo model, whose friction limits are changed.
-        data: MuJoCo data.
-        dof: Index of the arm's first velocity.
+        dof: Index of the arm's first joint in ``qvel``.
 
     Attributes:
         known: Dry friction that the robot knows, (n,) [Nm].
@@ -133,8 +126,8 @@ class JointFriction(DrivetrainStage):
         self._negative_viscous = -np.array(settings.viscous)
         self._offset = np.array(settings.friction_offset)
         self._coulomb = np.array(settings.coulomb)
-        # MuJoCo's friction limits also contain the friction that the robot knows, which is
-        # computed here as their difference to the unknown part.
+        # MuJoCo's friction limits are the sum of the friction that the robot knows and the
+        # unknown part.
         self._unknown_limits: Vector = self._coulomb + self._stribeck
         self.known = self._friction_limits - self._unknown_limits
         self._varies = bool(self._stribeck.any())
@@ -191,8 +184,7 @@ class Ripple(DrivetrainStage):
     joint. :math:`\theta_i` is the motor angle on the joint side, without the deflection by
     gravity. A strain wave gear has two error periods per revolution of its wave generator, so a
     ratio of 100 gives 200 periods. Source: Tuttle and Seering, A nonlinear model of a harmonic
-    drive gear transmission, 1996. The ripple is evaluated once per cycle: at 2 rad/s, 200 periods
-    and 1 kHz, a period has 16 samples.
+    drive gear transmission, 1996.
 
     Args:
         settings: Amplitudes and numbers of periods.

@@ -68,11 +68,7 @@ class CommandDelay(DrivetrainStage):
         self.at, self._robot = 0, robot
 
     def execute(self, tau: Vector) -> None:
-        """Replace commanded torques by delayed ones, in place.
-
-        Args:
-            tau: Torques, (n,) [Nm].
-        """
+        """Replace commanded torques, (n,) [Nm], by delayed ones, in place."""
         if self._robot.stopped:
             self.pending[:] = tau
         delayed, slot = self._delayed_command, self.pending[self.at]
@@ -90,9 +86,8 @@ class SensorNoise(DrivetrainStage):
         e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
     Here :math:`\tau_{bias}` is the configured bias, n and :math:`\nu` are white noise, w is the
-    random walk, d its drift and T the cycle time. The estimate of external torques subtracts the
-    measured torques from the inverse dynamics. It is therefore too large by e if the sensor reads
-    too little by e.
+    random walk, d its drift and T the cycle time. The estimate of external torques is the inverse
+    dynamics minus the measured torques, so e has opposite signs in the two.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -124,11 +119,7 @@ class SensorNoise(DrivetrainStage):
         self._parts = self._noise[:n], self._noise[n : 2 * n], self._noise[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Restart the generators of noise and random walk; :attr:`offset` keeps its value.
-
-        Args:
-            seed: New seed.
-        """
+        """Restart the generators of noise and random walk; :attr:`offset` keeps its value."""
         self.noise_rng = np.random.default_rng((seed, self._seed))
         self.walk_rng = np.random.default_rng((seed, self._seed, 1))
 
@@ -191,14 +182,13 @@ class MeasuredStep(DrivetrainStage):
 
 
 class MeasurementResidual(DrivetrainStage):
-    r"""Trained residual of the measured state.
+    r"""Correction of the measured state by a trained residual network.
 
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad
         \tau_{ext} \leftarrow \tau_{ext} - r_\tau .
 
     Here r is the output of the network and :math:`r_\tau` its torque part. A measured torque that
-    the model does not explain appears as external torque with opposite sign. A new seed resets the
-    memory of the network, see :class:`.LiveResidual`. Loading a saved state restores it.
+    the model does not explain appears as external torque with opposite sign.
 
     Args:
         live: Residual network of the arm.
@@ -230,5 +220,5 @@ class MeasurementResidual(DrivetrainStage):
         state.tau_ext -= result[2 * n :]
 
     def reseed(self, seed: int) -> None:
-        """Reset the hidden state of the network. It has no random numbers; ``seed`` is unused."""
+        """Reset the hidden state of the network; ``seed`` is unused."""
         self._live.reset()

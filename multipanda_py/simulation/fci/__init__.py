@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated Franka robots, to which an unmodified libfranka connects over loopback.
 
-They implement the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`). A client
-observes the behaviour of an FR3: modes, motions, lost commands, reflexes and recovery. This allows
-tests of the complete driver without a robot.
+They implement the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`), with
+modes, motions, lost commands, reflexes and recovery of an FR3. They serve to test the complete
+driver without a robot.
 
 Motions for the Cartesian impedance controller run with the joint impedance controller. The
 following is not simulated:

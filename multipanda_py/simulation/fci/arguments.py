@@ -24,11 +24,7 @@ def names(admin: object) -> list[str]:
 
 
 def find(admin: object, name: str) -> Callable[..., Any]:
-    """Return a command by its name.
-
-    Args:
-        admin: Object whose methods are the commands.
-        name: Name of the command.
+    """Return the command of an object by its name.
 
     Raises:
         UnknownName: If the command does not exist.
@@ -41,11 +37,7 @@ def find(admin: object, name: str) -> Callable[..., Any]:
 
 
 def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Check names and types of the arguments of a command.
-
-    Args:
-        command: Command that :func:`find` has returned.
-        arguments: Values by argument name.
+    """Check names and types of the arguments of a command that :func:`find` has returned.
 
     Raises:
         ConfigurationError: If an argument is wrong; the error lists all faults.
@@ -78,10 +70,6 @@ def check_cycle(cycle: object) -> None:
 
 def read(command: Callable[..., Any], texts: Iterable[str]) -> dict[str, Any]:
     """Parse arguments such as ``seconds=2`` or ``wrench=0,0,-10,0,0,0``.
-
-    Args:
-        command: Command that :func:`find` has returned.
-        texts: Arguments as text.
 
     Raises:
         ConfigurationError: If a text is not an argument of the command.

@@ -72,17 +72,16 @@ class Bounds:
 
 
 class Trend:
-    r"""Velocity and acceleration of commands that arrive once a period, or are lost.
+    r"""Velocity and acceleration of a stream of commands, which are checked against limits.
 
-    A missing command is replaced by constant acceleration (FCI documentation). The next command is
-    checked over the whole gap of N periods (assumed). The checked acceleration a is the constant
-    one that leads from the last command, with the velocity :math:`v`, to the next one,
+    A command that does not arrive in its period T is replaced by constant acceleration (FCI
+    documentation). The next command is checked over the whole gap of N periods (assumed). The
+    checked acceleration a is constant and leads from the last command, with the velocity v, to the
+    next one at the distance :math:`\Delta x`,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    Here T is the period and :math:`\Delta x` the difference of both commands. A gap in an
-    otherwise smooth motion therefore causes no error. Jerk is checked only after enough
-    consecutive commands.
+    Jerk is checked only after enough consecutive commands.
 
     Args:
         bounds: Limits of acceleration and jerk.
@@ -155,10 +154,10 @@ class Trend:
             self._since += periods
 
     def fault(self, speed: Vector) -> str | None:
-        """Return the error that the newest command causes, without its prefix, or None.
+        """Return the name, without prefix, of the error that the newest command causes, or None.
 
         Args:
-            speed: Maximum velocity, (n,) [1/s]; after lost commands a higher one applies.
+            speed: Maximum velocity, (n,) [1/s]; it is increased after lost commands.
         """
         bounds = self._bounds
         is_gap = self._consecutive < _MIN_CONSECUTIVE
@@ -198,9 +197,8 @@ class CartesianReference:
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
     Here J is the Jacobian, :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is
-    the period. :math:`\ominus` is the displacement from the second pose to the first. After lost
-    commands the reference may be at a distance. The error term removes it without a jump of the
-    joints.
+    the period. :math:`\ominus` is the displacement from the second pose to the first. Lost
+    commands can cause such an error, and the gain k then removes it without a jump of the joints.
 
     Args:
         physics: Arm with its kinematics.
@@ -274,11 +272,7 @@ class CartesianReference:
             self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
 
     def follow(self, q_d: Vector) -> Vector:
-        """Return the desired joint velocities for the next period, (7,) [rad/s].
-
-        Args:
-            q_d: Desired joint positions, (7,) [rad].
-        """
+        """Return the joint velocities for the next period from desired positions, (7,) [rad/s]."""
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))

@@ -43,7 +43,7 @@ def violations(
         dq: Joint velocities, (7,) [rad/s].
         tau_ext: External torques, (7,) [Nm].
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
-        thresholds: Thresholds, of which those of collisions are compared.
+        thresholds: Thresholds; only those of collisions are compared.
     """
     violations = []
     if ((q < LOWER_LIMITS) | (q > UPPER_LIMITS)).any():

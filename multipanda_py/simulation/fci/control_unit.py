@@ -37,7 +37,7 @@ class Timing:
 
     Attributes:
         lockstep: True if a state follows as soon as the previous one is answered.
-        phase: Delay of the clock [ms].
+        phase: Delay of the first state [ms].
         ppm: Rate error of the clock, positive if it is too slow [parts per million].
     """
 
@@ -58,9 +58,6 @@ class ControlUnit:
         arm_index: Index of the arm in the scene.
 
     Attributes:
-        address: IPv4 address.
-        robot: Simulated robot.
-        gripper: Simulated gripper.
         link: UDP connection of the robot.
         port: TCP port of the robot.
         version: Protocol version in the answer to Connect.
@@ -230,8 +227,8 @@ class ControlUnit:
     def _collect(self) -> None:
         """Read the received commands and store the one to execute.
 
-        It must answer the newest state, end the motion, or belong to an asynchronous motion.
-        Others are counted as stale.
+        A command is executed if it answers the newest state, ends the motion, or belongs to an
+        asynchronous motion. All other commands are counted as stale.
         """
         now = time.perf_counter_ns()
         datagrams, lost = self.link.receive(now)

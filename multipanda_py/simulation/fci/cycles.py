@@ -194,21 +194,14 @@ class CycleStatistics:
         self._stale += 1
 
     def timed(self, sent: int, arrived: int) -> None:
-        """Record the latency of a command, by CLOCK_MONOTONIC.
-
-        Args:
-            sent: Time at which the state was sent [ns].
-            arrived: Time at which its command arrived [ns].
-        """
+        """Record the latency of a command, from sending the state to its arrival [ns]."""
         self._sent, self._arrived = sent, arrived
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
         """Record how late a state was sent.
 
-        Args:
-            nanoseconds: Lateness of the state [ns].
-            shifted: True if :class:`Clock` postponed the next state because of it.
+        ``shifted`` is True if :class:`Clock` postponed the next state because of it.
         """
         self._lateness.append(nanoseconds)
         self._late_states += shifted
@@ -218,12 +211,7 @@ class CycleStatistics:
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, max_commands: int | None = None) -> list[dict[str, Any]]:
-        """Return logged commands, oldest first.
-
-        Args:
-            skip: Number of the oldest commands to skip.
-            max_commands: Maximum number of commands; None for no limit.
-        """
+        """Return logged commands, oldest first: ``max_commands`` at most, after ``skip`` ones."""
         return list(islice(self._log, skip, None if max_commands is None else skip + max_commands))
 
     def summary(self) -> dict[str, Any]:

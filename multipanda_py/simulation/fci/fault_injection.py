@@ -97,11 +97,7 @@ class AdminClient:
         self._answers = self._socket.makefile("r", encoding="utf-8")
 
     def request(self, command: str, **arguments: Any) -> Result:
-        """Execute a command and return the values of its answer.
-
-        Args:
-            command: Name of the command.
-            **arguments: Arguments of the command, by name.
+        """Execute a command by name and return the values of its answer.
 
         Raises:
             BackendError: If the robot rejects it or does not answer.
@@ -111,9 +107,11 @@ class AdminClient:
             self._socket.sendall(line.encode())
             text = self._answers.readline()
         except OSError as error:
-            raise BackendError(f"the simulated robot does not answer: {error}") from error
+            raise BackendError(
+                f"the simulated robot does not answer: {error}. Check that it runs"
+            ) from error
         if not text:
-            raise BackendError("the simulated robot has closed the connection")
+            raise BackendError("the simulated robot has closed the connection. Connect again")
         answer: Result = json.loads(text)
         if not answer.pop("ok"):
             raise BackendError(f"{command}: {answer['error']}")
@@ -177,7 +175,7 @@ class Admin:
         self._unit.robot.guiding(False)
 
     def do_drop(self, states: int = 0, commands: int = 0, probability: float = 0.0) -> None:
-        """Lose the next states and commands, and others at random; 20 in a row end a motion.
+        """Lose the next states and commands, and later ones at random; 20 in a row end a motion.
 
         Args:
             states: Number of states to lose.

@@ -140,10 +140,9 @@ class GripperServer:
                 return
 
     def _move(self, stop: float) -> None:
-        """Move the fingers for one period; when they stop, start the next target or end.
+        """Move the fingers for one period towards the width ``stop`` [m], or until an object.
 
-        Args:
-            stop: Target width, at which the fingers stop unless an object blocks them before [m].
+        When they stop, they go to the next target, or the motion ends.
         """
         step = self._speed * PERIOD
         change = max(-step, min(step, stop - self.width))

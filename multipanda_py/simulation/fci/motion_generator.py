@@ -63,8 +63,8 @@ class Motion:
         self.asynchronous, self._max_velocity = asynchronous, max_velocity
         self.started = False
         self.tau = np.zeros(7)
-        # A motion starts at the position that the robot holds, not at the measured one: the arm
-        # may still be moving to the former.
+        # A motion starts at the position that the robot holds, not at the measured one, because
+        # the arm may still be moving to the held position.
         self.q_d = self._arrived = self._goal = q_d.copy()
         self._joints = Trend(_JOINT_BOUNDS)
         self._first_losses = 0
@@ -156,11 +156,9 @@ class Motion:
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return the name of the error if the desired joint motion violates a limit, or None.
+        """Return the error name, with prefix ``kind``, if the desired motion violates a limit.
 
-        Args:
-            before: Desired joint positions of the last period, (7,) [rad].
-            kind: Prefix of the error name, for the kind of command.
+        ``before`` are the desired joint positions of the last period.
         """
         if ((self.q_d < LOWER_LIMITS) | (self.q_d > UPPER_LIMITS)).any():
             return f"{kind}position_limits_violation"

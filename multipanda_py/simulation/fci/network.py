@@ -20,11 +20,7 @@ _SEND_TIMEOUT = 0.2  # Timeout of sending a message [s].
 
 
 def listen(address: str, port: int) -> socket.socket:
-    """Open a listening socket.
-
-    Args:
-        address: Local IP address.
-        port: TCP port.
+    """Open a TCP socket that listens on a local IP address.
 
     Raises:
         BackendError: If the address is in use or does not belong to this machine.
@@ -164,8 +160,8 @@ Datagram = tuple[int, bytes]
 class UdpLink:
     """UDP socket that sends states and receives commands, with injected faults.
 
-    Both need the same socket, because the client sends its commands to the address from which
-    states arrive.
+    States and commands share one socket, because the client sends its commands to the address
+    from which states arrive.
 
     Attributes:
         socket: Socket of both directions.
@@ -196,12 +192,7 @@ class UdpLink:
         self._rng = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
-        """Send a state; return False if an injected fault loses it.
-
-        Args:
-            state: Datagram of the state.
-            now: Current time [ns].
-        """
+        """Send the datagram of a state at the time ``now`` [ns]; False if a fault loses it."""
         if self.peer is None or self.dead:
             return False
         if self.lose_states > 0:

@@ -105,7 +105,7 @@ class FciSim(Closeable):
         command = module_command(__name__, *self._arguments)
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C must reach only the owner.
+            start_new_session=True,  # Ctrl-C must not reach the new process.
         )  # fmt: skip
         out = self.process.stdout
         if out is None or not select.select([out], [], [], START_TIMEOUT)[0]:
@@ -118,11 +118,6 @@ class FciSim(Closeable):
 
     def admin(self, address: str, command: str, **arguments: Any) -> dict[str, Any]:
         """Execute a command on the fault injection port of a robot; return its answer.
-
-        Args:
-            address: IP address of the robot.
-            command: Name of the command.
-            **arguments: Arguments of the command, by name.
 
         Raises:
             BackendError: If the robot rejects the command or does not answer.
@@ -262,9 +257,7 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
 def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
     """Return the scene of a cell, or None without one; fill in missing addresses in ``options``.
 
-    Args:
-        options: Arguments of :func:`.add_arguments`.
-        cell: Configuration of the cell; None for the file in ``options``, if any.
+    If ``cell`` is None, the cell file in ``options`` is read.
     """
     if cell is None and options.cell is None:
         options.addresses = options.addresses or [FIRST_ADDRESS]
@@ -290,7 +283,7 @@ def main() -> int:
     # A test that uses libfranka has a real-time priority, which this process has inherited and
     # must not keep.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    # Ctrl-C reaches the owner, which then ends this process in order.
+    # Ctrl-C reaches the parent process, which then ends this one in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         server = make_server(options)
@@ -309,12 +302,12 @@ def main() -> int:
 
 
 def _owner_lives() -> bool:
-    """Return True while the owner of this process keeps its standard input open."""
+    """Return True while the parent process keeps the standard input open."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 
 def _answer(text: str) -> None:
-    with contextlib.suppress(OSError):  # The owner may have ended.
+    with contextlib.suppress(OSError):  # The parent process may have ended.
         os.write(1, f"{text}\n".encode())
 
 

@@ -40,7 +40,7 @@ class RobotState:
 
     Args:
         robot: Robot whose state is sent.
-        carried: End effector as set in Desk, as a load.
+        carried: Load of the end effector that is set in Desk.
 
     Attributes:
         datagram: Datagram with the newest state.
@@ -74,20 +74,16 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, active: tuple[str, ...]) -> None:
-        """Write the flags of one error field.
+        """Set the flags of ``active`` errors in a field, and clear all other flags.
 
-        Args:
-            name: Field ``errors`` or ``reflex_reason``.
-            active: Names of the errors to set; all others are cleared.
+        The field is ``errors`` or ``reflex_reason``.
         """
         self._fields[name][:] = [error in active for error in ERRORS]
 
     def fill(self, message_id: int, success_rate: float) -> bytearray:
         """Write all fields that change in every cycle, and return the encoded state.
 
-        Args:
-            message_id: Number of the state.
-            success_rate: Fraction of the last commands that arrived, 0 to 1.
+        ``success_rate`` is the fraction of the last commands that arrived, 0 to 1.
         """
         robot, fields, physics = self._robot, self._fields, self._robot.physics
         motion = robot.motion
@@ -190,7 +186,6 @@ class FciRobot:
         physics: Simulation of the arm and its load; None for a separate scene.
 
     Attributes:
-        physics: Simulation of the arm and its load.
         frames: Frames of the end effector.
         thresholds: Thresholds of contacts and collisions.
         load: Load set by the client; the simulation attaches it to the flange.
@@ -199,7 +194,7 @@ class FciRobot:
         errors: Names of the current errors.
         hold_q: Joint positions that the robot holds without a motion, (7,) [rad].
         cycles: Statistics of control cycles.
-        state: State that is sent to the client.
+        state: Writer of the state that is sent to the client.
         message_id: Number of the newest state, which is the robot's time [ms].
         reports_measured: True to report measured positions as q_d and to accept any motion.
     """
@@ -248,10 +243,7 @@ class FciRobot:
             self._send(RobotRequest.MOVE, motion.request_id, status)
 
     def fault(self, *names: str) -> None:
-        """Stop with errors, as in a reflex; the robot then needs a recovery.
-
-        Args:
-            *names: Names of the errors.
+        """Stop with errors, given by name, as in a reflex; the robot then needs a recovery.
 
         Raises:
             UnknownName: If an error does not exist.

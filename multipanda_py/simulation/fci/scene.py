@@ -69,8 +69,8 @@ def world_of(
     """Build the scene of a cell's arms and objects.
 
     The simulated arms have the bodies, friction, noise and tools of the file. Their robots use the
-    data sheet and know gripper and tool. Grippers are rigid. Delays of the file are ignored, since
-    states and commands already take time on the network between robot and client.
+    data sheet and know gripper and tool. Grippers are rigid. Delays of the file are ignored,
+    because the network already delays states and commands.
 
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
@@ -112,7 +112,8 @@ def _check(name: str, arm: ArmConfig) -> None:
         )
     if any(arm.transmission.stiffness) or elastic_of(arm):
         raise ConfigurationError(
-            f"arms.{name}: fci-sim cannot simulate elastic joints or compliant actuators"
+            f"arms.{name}: fci-sim cannot simulate elastic joints or compliant actuators. Use the "
+            "backend mujoco"
         )
     if not arm.compensates_gravity:
         raise ConfigurationError(
@@ -146,14 +147,7 @@ def _drive(
 ) -> Drivetrain:
     """Build the drivetrain of an arm in a compiled scene: friction, noise and model errors.
 
-    Args:
-        model: MuJoCo model.
-        data: MuJoCo data.
-        dof: Index of the arm's first velocity.
-        arm: Section of the arm in the cell file.
-        described: Description of the arm that its robot uses.
-        real: Description of the arm as it is simulated.
-        seed: Seed of the noise.
+    ``described`` is the arm that its robot knows, ``real`` the simulated one.
     """
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)

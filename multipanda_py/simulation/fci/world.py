@@ -70,19 +70,15 @@ class RobotWorld:
     """Scene shared by the arms of several robots, each with its own clock.
 
     The scene advances by a period when every arm has commanded its torque, or when one arm
-    commands for the second time. An arm whose robot is off or late therefore does not stop others.
+    commands for the second time. An arm whose robot is off or late does not stop the other arms.
 
     Args:
         arms: Arms of the scene.
-        objects: Objects in the scene.
         reset_objects: True to reset movable objects when a robot begins to move while no other
             robot moves.
 
     Attributes:
-        arms: Arms of the scene.
-        model: MuJoCo model.
-        data: MuJoCo data.
-        drives: Drivetrain of each arm, or None.
+        drives: Drivetrain of each arm; None for an ideal arm.
         is_static: True if nothing moves while the arm rests: for one ideal arm without movable
             objects.
 
@@ -234,11 +230,9 @@ class Physics:
         arm_index: Index of the arm in the scene.
 
     Attributes:
-        world: Scene of the arm.
         end_effector: End effector that is set in Desk, or None.
         gravity_in_base: Gravity vector in the base frame, for the base orientation of the
             description, (3,) [m/s^2].
-        n_joints: Number of joints, 7.
         q: Measured joint positions, (7,) [rad].
         dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
@@ -330,7 +324,7 @@ class Physics:
         mujoco.mj_step1(model, self.world.data)
 
     def step(self, tau: Vector, tau_pushed: Vector, wrench: Vector, point: Vector) -> None:
-        """Command the torques of one period; the scene advances when all arms have done so.
+        """Command the torques of one period; the scene advances when all arms have commanded.
 
         Args:
             tau: Motor torques without gravity, (7,) [Nm].
