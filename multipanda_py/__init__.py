@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torque control of one or more Franka arms from Python and ROS 2.
 
-Public names are imported on first use, so that a process that needs a single module, such as the
-real-time loop, does not load all others.
+Public names are imported on first use, so that a process such as the real-time loop loads only the
+modules that it needs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 """Contract of a compliant actuator: springs between one or two motors and a joint.
 
 To add an actuator, write one file with its parameters and the two methods ``elastic_torque`` and
-``link_stiffness``. If the map from equilibrium and preset to the motors differs from the default,
-also override ``references`` and its inverse. Example::
+``link_stiffness``. Motor positions follow from the equilibrium angle of the joint and a stiffness
+preset. If this map differs from the default, also override ``references`` and its inverse.
+Example::
 
     @dataclass(frozen=True)
     class CubicParams(ActuatorParams):
@@ -47,7 +48,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class ActuatorParams:
-    """Parameters of every actuator. Each is one number for all joints, or one per joint."""
+    """Parameters that every actuator has. Each is one number for all joints, or one per joint."""
 
     max_deflection: float = number(
         0.8,
@@ -106,12 +107,9 @@ def values_by_name(
 
 
 def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one number per joint, (n_joints,). The numbers need not be finite.
+    """Return one number per joint, (n_joints,), from one number or one per joint.
 
-    Args:
-        description: Name of the value, for error messages.
-        value: One number for all joints, or one per joint.
-        n_joints: Number of joints.
+    The numbers may be infinite or NaN.
 
     Raises:
         ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number.
@@ -120,7 +118,7 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
         text = np.asarray(value)
     except ValueError:  # NumPy rejects lists of different lengths.
         text = np.array(None)
-    # A conversion would also accept bools, and texts that look like numbers.
+    # Reject bools and texts such as "1", which a conversion to float would accept.
     if text.dtype.kind not in "fiu":
         raise ActuatorRejected(f"{description}: got {value!r:.60}, allowed numbers")
     values = text.astype(np.float64)
@@ -132,12 +130,7 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
 
 
 def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one finite number per joint, (n_joints,).
-
-    Args:
-        description: Name of the value, for error messages.
-        value: One number for all joints, or one per joint.
-        n_joints: Number of joints.
+    """Return one finite number per joint, (n_joints,), from one number or one per joint.
 
     Raises:
         ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not finite.
@@ -151,11 +144,7 @@ def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
 
 
 def whole_number(description: str, value: Any) -> int:
-    """Check a count, an integer of 1 or more, and return it.
-
-    Args:
-        description: Name of the value, for error messages.
-        value: Value to check.
+    """Check that a value is an integer of 1 or more, and return it.
 
     Raises:
         ActuatorRejected: If the value is less than 1 or not an integer; a bool is not accepted.
@@ -168,11 +157,6 @@ def whole_number(description: str, value: Any) -> int:
 
 def positive_number(description: str, value: Any, unit: str) -> float:
     """Check that a number is finite and above 0, and return it.
-
-    Args:
-        description: Name of the value, for error messages.
-        value: Value to check.
-        unit: Unit of the value, for error messages.
 
     Raises:
         ActuatorRejected: If the value is not a scalar number, is infinite, or is not above 0; a
@@ -230,8 +214,8 @@ larger one. With a smaller one, the parameters of an actuator are rejected."""
 class ElasticTorque(NamedTuple):
     r"""Spring torques on n joints and their motors, (n,) or, for k samples, (k, n) each [Nm].
 
-    A motor ahead of its joint causes a positive ``link`` torque. The springs act against the
-    motors by ``motor_1`` and ``motor_2``:
+    A motor ahead of its joint causes a positive ``link`` torque on the joint. ``motor_1`` and
+    ``motor_2``, the :math:`\tau_i` in equations, load the motors:
 
     .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
 
@@ -239,8 +223,8 @@ class ElasticTorque(NamedTuple):
     second motor moves a lever or a pivot, ``motor_2`` is its load in its own unit.
 
     All three follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
-    :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Two of them may be the
-    same array, so do not write to them.
+    :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Do not write to these
+    arrays: two of them may be the same object.
     """
 
     link: Vector
@@ -252,7 +236,7 @@ P = TypeVar("P", bound=ActuatorParams)
 
 
 class Actuator(ABC, Generic[P]):
-    """Base class of compliant actuators: the springs of ``n`` joints of one kind, vectorised.
+    """Base class of compliant actuators: the springs of n joints of one kind, vectorised.
 
     Args:
         n_joints: Number of joints, n.
@@ -305,7 +289,7 @@ class Actuator(ABC, Generic[P]):
 
     @classmethod
     def rejected(cls, message: str) -> ActuatorRejected:
-        """Return an error with a message, preceded by the name of this kind of actuator."""
+        """Return an error whose message begins with the name of this kind of actuator."""
         return ActuatorRejected(f"{cls.kind()}: {message}")
 
     @property
@@ -352,9 +336,10 @@ class Actuator(ABC, Generic[P]):
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
         """Return the positions of the first and the second motors, (n,) each.
 
-        The default is equilibrium plus and minus preset for antagonistic motors, else the two
-        values unchanged. An actuator that overrides this map also overrides its inverse,
-        :meth:`equilibrium_of` and :meth:`preset_of`.
+        By default, antagonistic motors are at equilibrium plus and minus preset. For other
+        actuators, the first motor is at the equilibrium and the second at the preset. An actuator
+        that overrides this map also overrides its inverse, :meth:`equilibrium_of` and
+        :meth:`preset_of`.
 
         Args:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].
@@ -365,7 +350,7 @@ class Actuator(ABC, Generic[P]):
         return equilibrium, preset
 
     def preset_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the stiffness presets that belong to motor positions, (n,).
+        """Return the stiffness presets at given motor positions, (n,).
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -374,7 +359,7 @@ class Actuator(ABC, Generic[P]):
         return 0.5 * (theta_1 - theta_2) if self.is_antagonistic else theta_2
 
     def equilibrium_of(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        """Return the equilibrium angles of the joints that belong to motor positions, (n,) [rad].
+        """Return the equilibrium angles of the joints at given motor positions, (n,) [rad].
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -385,9 +370,10 @@ class Actuator(ABC, Generic[P]):
     def coupling_torque(self, theta_1: Vector, theta_2: Vector) -> Vector:
         r"""Return :math:`g(\theta_1, \theta_2)` of a spring between the two motors, (n,) [Nm].
 
-        It decelerates the first motor and drives the second: the loads are :math:`\tau_1 + g` and
-        :math:`\tau_2 - g`. It does not act on the joint. The default is :math:`k_c (\theta_1 -
-        \theta_2)` with the parameter ``coupling`` as :math:`k_c`, and zero without that parameter.
+        The loads of the motors become :math:`\tau_1 + g` and :math:`\tau_2 - g`, with the spring
+        torques :math:`\tau_i` of :class:`ElasticTorque`. The joint is not affected. The default is
+        :math:`k_c (\theta_1 - \theta_2)` with the parameter ``coupling`` as :math:`k_c`, and zero
+        without that parameter.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -422,17 +408,17 @@ class Actuator(ABC, Generic[P]):
     def within(self, deflection: Vector) -> Vector:
         """Return 1 where a deflection is below its maximum, else 0.
 
-        It is a factor on the stiffness of a spring, which is zero beyond the maximum deflection,
-        because the torque is constant there.
+        Use it as a factor on the stiffness of a spring: beyond the maximum deflection the torque
+        is constant, so the stiffness is zero.
         """
-        # For NaN, heaviside returns NaN, which later checks find. A comparison would return 0.
+        # Unlike a comparison, heaviside returns NaN for NaN, which later checks find.
         result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
         return result
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
         """Return a mask of the joints with a spring at its maximum deflection, (n,).
 
-        The torque of such a spring is saturated, so it is only a bound of the true torque.
+        The torque of such a spring is saturated, and thus only a bound of the true torque.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -460,7 +446,7 @@ class Actuator(ABC, Generic[P]):
         return values
 
     def equilibrium_for(self, q: ArrayLike, torque: ArrayLike, preset: ArrayLike = 0.0) -> Vector:
-        r"""Return the equilibrium at which the springs exert a torque on joints at ``q``, (n,).
+        r"""Return the equilibrium at which springs exert a given torque on joints at ``q``, (n,).
 
         Solve :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for the
         equilibrium :math:`\theta_{eq}` [rad], with the preset p. If :math:`\tau` balances gravity,
@@ -494,9 +480,9 @@ class Actuator(ABC, Generic[P]):
     ) -> Vector:
         """Return the equilibrium of :meth:`equilibrium_for`, or the nearest one that exists.
 
-        The arguments are not checked, so that a loop can call this. The solver takes Newton steps
-        and bisects when a step leaves the bracket. For a torque beyond the range of the springs,
-        the result is the equilibrium at their maximum deflection.
+        For a torque beyond the range of the springs, the result is the equilibrium at their
+        maximum deflection. The arguments are not checked, to save time in a loop. The solver takes
+        Newton steps, and bisects when a step leaves the bracket.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -524,9 +510,8 @@ class Actuator(ABC, Generic[P]):
     def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
         """Return the maximum torque that the springs can exert on each joint, (n,) [Nm].
 
-        The maximum applies to both directions. It depends on the maximum deflection of the
-        springs, and on the motor torques that hold this deflection. It is zero if a motor cannot
-        even hold the preset.
+        It applies to both directions, and is limited by the deflection of the springs and by the
+        torques of the motors. It is zero if a motor cannot even hold the preset.
 
         Args:
             preset: Stiffness presets, one number or (n,).
@@ -562,7 +547,6 @@ class Actuator(ABC, Generic[P]):
         return q - reach, q + reach
 
     def _refuse_range(self) -> None:
-        """Check that the preset range is not empty and stays within the spring deflection."""
         low, high, limit = self.preset_low, self.preset_high, self._limit
         for joint in np.flatnonzero(low > high):
             raise self.rejected(
@@ -586,8 +570,8 @@ class Actuator(ABC, Generic[P]):
                         *self.elastic_torque(empty, *theta),
                         self.link_stiffness(empty, *self.references(0.999 * end, preset)),
                     )
-                    # The array of a plug-in may have a wrong shape, which ``check_actuator``
-                    # reports. The index of a joint is therefore bounded.
+                    # Bound the index of the joint: the array of a plug-in may have a wrong shape,
+                    # which ``check_actuator`` reports.
                     for one in result:
                         over = np.flatnonzero(~(np.abs(one) < _MAX_MAGNITUDE))
                         if not over.size:

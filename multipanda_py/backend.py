@@ -25,22 +25,23 @@ SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 
 
 class Backend(ABC, Generic[SettingsT]):
-    """Interface to all arms of one kind: fills their states and applies their torques.
+    """Base class of backends: reads the states of all arms of one kind, and applies their torques.
 
-    One object serves all arms of a cell with this backend, because simulated arms share one world.
-    It fills ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``fingers`` of its states and applies their
-    ``tau + tau_gravity``. ``tau`` excludes gravity. ``tau_gravity`` is zero for arms that
-    compensate gravity themselves, as a real Franka does.
+    One object serves all arms of a cell with this backend. It fills ``q``, ``dq``, ``tau_J``,
+    ``tau_ext`` and ``fingers`` of its states and applies their ``tau + tau_gravity``. ``tau``
+    excludes gravity. ``tau_gravity`` is zero for arms that compensate gravity themselves, as a
+    real Franka does.
 
     Args:
         config: Configuration of the whole cell.
         arms: Indices of the arms of this backend in the cell.
         states: Live states of these arms, in the same order.
-        objects: Array that receives the poses of movable objects, (n, 7).
+        objects: Array that receives the poses of movable objects, (n, 7): position [m], quaternion
+            w x y z in the world.
         descriptions: Descriptions of these arms, in the same order.
 
     Attributes:
-        Settings: Class of the settings of an arm; :class:`.Settings` if it has none.
+        Settings: Class of the settings of an arm; :class:`.Settings` without settings.
         settings_section: Name of the settings section of an arm in the cell file, and of the ROS
             node with these settings as parameters. If empty, both have the name of the backend.
         settings: Settings of the cell file, by index of the arm.
@@ -51,7 +52,7 @@ class Backend(ABC, Generic[SettingsT]):
             list.
         notices: Messages for the user at run time. The loop reports each as an event.
 
-    Thread: control; class methods belong to the cell's owner.
+    Thread: control, except class methods, which the owner of the cell calls.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -115,9 +116,7 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return a handle on the gripper of an arm.
-
-        None if :meth:`command_gripper` executes its commands.
+        """Return a handle on the gripper of an arm; None to use :meth:`command_gripper`.
 
         Args:
             arm: Name of the arm, which has a gripper.
@@ -130,7 +129,7 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a text on what arms do while the loop is stalled; empty if unknown."""
+        """Return a text on what arms do while the loop is stalled, or "" if this is unknown."""
         return ""
 
     @abstractmethod
@@ -159,7 +158,7 @@ class Backend(ABC, Generic[SettingsT]):
     def wake_fds(self) -> dict[int, int]:
         """File descriptors that become readable with a new state, by index of the arm.
 
-        :meth:`read` of that arm clears the descriptor. Simulated arms have none, because the loop
+        :meth:`read` of an arm clears its descriptor. Simulated arms have none, because the loop
         reads them on its own clock.
         """
         return {}
@@ -185,13 +184,13 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command, or store a measurement of a gripper driven outside of the loop.
+        """Start a gripper command, or store a measurement of a gripper that has its own driver.
 
         Args:
             arm: Index in the cell.
             number: Number of the command, which becomes the first element of ``state.gripper``.
-            record: :attr:`.GripperCommand.record`. For a measurement: action, width [m], and
-                whether an object is grasped.
+            record: :attr:`.GripperCommand.record`. The record of a measurement has
+                :attr:`.Action.MEASURED`, the width [m], and 1 if an object is grasped.
         """
         state = self.states[self.arms.index(arm)]
         if record[0] == Action.MEASURED:
@@ -201,7 +200,7 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:2] = number, Outcome.FAILED
 
     def grasped_object(self, arm: int) -> int:
-        """Return the number of the movable object that a gripper grasped, from 1; 0 if unknown.
+        """Return the number of the movable object in a gripper, from 1; 0 if it is unknown.
 
         Called when the gripper of an arm has started to hold an object.
         """
@@ -219,7 +218,7 @@ class Backend(ABC, Generic[SettingsT]):
         return True
 
     def configure(self, arm: int, settings: SettingsT) -> None:
-        """Start to change the settings of an arm, all of them together, and return immediately.
+        """Start to replace all settings of an arm, and return immediately.
 
         :meth:`settings_responses` returns the result when the arm executes torques again. This
         default implementation accepts all settings and does not use them.
@@ -234,15 +233,17 @@ class Backend(ABC, Generic[SettingsT]):
         self._configured.append((arm, ""))
 
     def responds_to_configure(self, arm: int) -> bool:
-        """Return True if an answer to :meth:`configure` of an arm is due."""
+        """Return True if :meth:`settings_responses` will answer a :meth:`configure` of an arm."""
         own = getattr(self.settings_responses, "__func__", None) is not Backend.settings_responses
         return own or any(index == arm for index, _ in self._configured)
 
     def settings_responses(self) -> Sequence[tuple[int, str]]:
-        """Return each arm that has accepted or rejected the settings of :meth:`configure`.
+        """Return the answers to :meth:`configure` since the last call.
 
-        Its index is followed by the reason of the rejection, or by "" if it has accepted them.
         Called in every cycle while an answer is due.
+
+        Returns:
+            Index of each arm that has answered, and the reason of a rejection or "".
         """
         answers, self._configured = self._configured, []
         return answers
@@ -255,7 +256,7 @@ class Backend(ABC, Generic[SettingsT]):
                 quaternion x y z w in the world. The velocity is the linear velocity in the world
                 [m/s] and the angular velocity in the axes of the object [rad/s].
         """
-        raise BackendError(f"{type(self).__name__}: cannot move objects")
+        raise BackendError(f"backend {type(self).__name__} cannot move objects")
 
     def find_penetration(self, record: Vector) -> tuple[str, float] | None:
         """Return the arm that an object at a given pose would penetrate, or None.
@@ -264,7 +265,7 @@ class Backend(ABC, Generic[SettingsT]):
             record: Pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the arm and penetration depth beyond a resting contact [m]. None without
+            Name of the arm, and depth beyond that of a resting contact [m]. None without
             penetration, or if it is unknown.
         """
         return None
@@ -276,14 +277,14 @@ class Backend(ABC, Generic[SettingsT]):
             record: Pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the obstacle (an arm, an object or ``floor``) and penetration depth [m]; None
-            on success.
+            Name of the obstacle at this pose (an arm, an object or ``floor``) and penetration
+            depth [m]. None on success.
         """
-        raise BackendError(f"{type(self).__name__}: cannot spawn objects")
+        raise BackendError(f"backend {type(self).__name__} cannot spawn objects")
 
     def delete_object(self, object_index: int) -> None:
         """Remove an object from the scene, by its index as in :meth:`set_object_pose`."""
-        raise BackendError(f"{type(self).__name__}: cannot remove objects")
+        raise BackendError(f"backend {type(self).__name__} cannot remove objects")
 
     def save(self) -> object | None:
         """Return the complete state for :meth:`load`, or None if it cannot be saved.
@@ -307,10 +308,10 @@ class Backend(ABC, Generic[SettingsT]):
     def switch_interface(self, arm: int, interface: str) -> None:
         """Start to change the command interface of an arm at rest; returns at once.
 
-        The command is ``tau`` of its state for ``effort``, else ``joint_command``, whose first row
-        then starts at the present position. Until the arm executes the new command,
-        :meth:`is_ready` is false, and the backend keeps ``tau`` at zero and ``joint_command`` at
-        the measured positions.
+        With ``effort``, the arm executes ``tau`` of its state. With ``position`` or ``velocity``
+        it executes ``joint_command``, whose first row starts at the present position. Until it
+        executes the new command, :meth:`is_ready` is false, ``tau`` is zero and ``joint_command``
+        has the measured positions.
 
         Args:
             arm: Index in the cell.

@@ -39,22 +39,22 @@ def _six() -> Vector:
 class BumplessTransfer:
     """Torque and wrench that one arm transfers to the next controllet (bumpless transfer).
 
-    For an arm at rest, the commanded torque is transferred, even if the sensors measure another
-    one. The torque of a moving arm also accelerates and brakes it, so only the wrench that is both
-    commanded and measured is transferred. For a free arm at rest all values are zero.
-
-    A contact force that users request outlives the controllet: the next one receives it as a goal.
+    For an arm at rest, the commanded torque is transferred, even if sensors measure another one.
+    For a moving arm, only the part of the wrench that is both commanded and measured is
+    transferred, because the remaining torque accelerates and brakes the arm. For a free arm at
+    rest all values are zero.
 
     Attributes:
         tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
         wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
             Nm]. It excludes the nullspace part of ``tau``.
-        contact_in_base: Measured part of that wrench, (6,) [N, Nm]. The unmeasured part carries an
-            undeclared load, such as a payload, or is not visible to the sensors.
-        load_mass: Mass that the robot compensates in addition to its tool [kg]. The wrenches
-            exclude its weight.
-        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm]; zero if none
-            is requested or the arm is not in contact. A force controllet ramps to it.
+        contact_in_base: Measured part of ``wrench_in_base``, (6,) [N, Nm]. The unmeasured part
+            carries an undeclared load, such as a payload, or is not visible to the sensors.
+        load_mass: Mass of the load that the robot compensates in addition to its tool [kg]. The
+            wrenches exclude its weight.
+        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm], which
+            outlives the controllet: the next force controllet ramps to it. Zero without a request
+            or contact.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
@@ -100,7 +100,7 @@ class BumplessTransfer:
     def missing_in_base(self) -> Vector:
         """Missing part of the requested wrench, (6,) [N, Nm].
 
-        It is the difference of ``requested_in_base`` and ``wrench_in_base`` along the request.
+        It is ``requested_in_base`` minus the component of ``wrench_in_base`` along it.
         """
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
@@ -111,10 +111,9 @@ class BumplessTransfer:
     def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
         """Return a copy with the requested force if the wrench is near it, else this object.
 
-        A spring that starts with less force stays below the request, and friction reduces the
-        force a little at each switch. If the force is far from the request
-        (:data:`COMPENSATED_FORCE`), it is still rising or the contact is about to end. Such a
-        force is left to force controllets.
+        Without this correction, friction would reduce the force a little at each switch. A force
+        that is far from the request (:data:`COMPENSATED_FORCE`) is still rising, or the contact is
+        about to end. Only force controllets correct it.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).
@@ -135,11 +134,9 @@ class BumplessTransfer:
         )
 
     def describe(self, name: str, fraction: float) -> str:
-        """Return a sentence about the force that a switch preserves; empty if the force is small.
+        """Return a message about the ``fraction`` of the force that a switch preserves, 0 to 1.
 
-        Args:
-            name: Name of the arm.
-            fraction: Fraction of the force that is preserved, 0 to 1.
+        The message is empty if the force is small.
         """
         if not self.is_significant:
             return ""
@@ -177,13 +174,10 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
 
 def fraction_of(reached: Vector, desired: Vector) -> float:
-    """Return the fraction of a desired wrench that is reached.
+    """Return the fraction of a desired wrench that is reached; both are (6,) [N, Nm].
 
-    It is the fraction of the force along its direction, or of the torque if the force is small.
-
-    Args:
-        reached: Reached wrench, (6,) [N, Nm].
-        desired: Desired wrench, (6,) [N, Nm].
+    It compares the forces along the desired direction, or the torques if the desired force is
+    small.
     """
     part = desired[:3]
     size = float(part.dot(part))
@@ -195,10 +189,9 @@ def fraction_of(reached: Vector, desired: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Scale a pose error down in place, to ``clip`` or ``MAX_POSE_ERROR``, whichever is lower.
+    """Scale a pose error down in place to the lower of ``clip`` and ``MAX_POSE_ERROR``.
 
-    Position and rotation are limited separately. Each keeps its direction, because a force in
-    another direction would be worse than a smaller one.
+    Position and rotation are scaled separately, so that each keeps its direction.
 
     Args:
         error: Pose error, (6,) [m, rad].
@@ -221,18 +214,18 @@ class Context:
 
     Attributes:
         period: Cycle time of the loop [s].
-        arms: Arms of the instance, in the order of the states that it receives.
+        arms: Own arms: those of the instance, in the order of the states that it receives.
         other_arms: All other arms of the cell.
         other_states: Live states of the other arms, in the same order.
         objects: Objects in the scene.
-        object_poses: Live poses of the movable objects, in order, (n, 7): position, w x y z.
-            Absent objects are parked far from the cell.
-        contact_classes: Intended contacts of the grippers, as in
+        object_poses: Live poses of the movable objects in the world, (n, 7): position [m],
+            quaternion w x y z. Absent objects are parked far from the cell.
+        contact_classes: Objects that the grippers are meant to approach, as in
             :attr:`Controllet.contact_classes`.
         leader_arms: Indices of own arms that a person guides, as in
             :attr:`Controllet.leader_arms`.
-        allowed_contacts: Pairs of names that are meant to touch: arms, ``arm/gripper``, objects,
-            floor.
+        allowed_contacts: Pairs of names of bodies that are meant to touch: arms, ``arm/gripper``,
+            objects, floor.
         notices: Messages that the loop has not reported yet; see :meth:`notify`.
     """
 
@@ -269,7 +262,7 @@ class Context:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints of each own arm, for controllets whose arms all have the same number.
+        """Number of joints of an own arm, for controllets whose arms all have the same number.
 
         Raises:
             ConfigurationError: If the numbers differ.
@@ -277,7 +270,7 @@ class Context:
         if len({*self.joints}) > 1:
             result = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
             raise ConfigurationError(
-                f"number of joints: got {result}, allowed arms with equal numbers"
+                f"number of joints: got {result}, allowed equal numbers for all arms"
             )
         return self.arms[0].n_joints
 
@@ -306,10 +299,5 @@ class Context:
 
     @classmethod
     def from_arms(cls, period: float, arms: Sequence[ArmDescription]) -> Context:
-        """Return a context without other arms and objects.
-
-        Args:
-            period: Cycle time [s].
-            arms: Own arms.
-        """
+        """Return a context with a cycle time [s] and own arms, without other arms and objects."""
         return cls(period, tuple(arms))

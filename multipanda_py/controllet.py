@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class JointVectors(tuple[Vector, ...]):
-    """Joint vectors of all arms, (n,) each. Other objects share their memory.
+    """Joint vectors of all arms, (n,) each, to which the loop keeps references.
 
     ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write in
-    place. In a list, the last one would replace the array by another one of any shape.
+    place. In a list, the last one would replace the array instead.
     """
 
     __slots__ = ()
@@ -46,23 +46,18 @@ class JointVectors(tuple[Vector, ...]):
 
     @classmethod
     def from_values(cls, name: str, result: object, joints: tuple[int, ...]) -> JointVectors:
-        """Return the arrays of a controllet as vectors that write in place.
-
-        Args:
-            name: Name of the attribute, for error messages.
-            result: Arrays of the controllet, one per arm.
-            joints: Number of joints of each arm.
+        """Convert the ``tau`` or ``command`` of a controllet to :class:`JointVectors`.
 
         Raises:
-            TypeError: If they are not one float64 array of the right length per arm.
+            TypeError: If the arrays are not one float64 array of the right length per arm.
 
         Thread: any, before the loop runs.
         """
         vectors = result if isinstance(result, (list, tuple)) else ()
         if [_shape(vector) for vector in vectors] != [(n,) for n in joints]:
             raise TypeError(
-                f"{name}: got {_words(result)}, allowed a float64 array per arm, of "
-                f"{' and '.join(map(str, joints))} joints. "
+                f"{name}: got {_words(result)}, allowed one float64 array per arm with "
+                f"{' and '.join(map(str, joints))} numbers. "
                 "Call super().__init__(context, params), which allocates them."
             )
         return vectors if isinstance(vectors, cls) else cls(vectors)
@@ -77,7 +72,6 @@ def _shape(vector: object) -> tuple[int, ...] | None:
 
 
 def _words(words: object) -> str:
-    """Return a short description of an object, for error messages."""
     if isinstance(words, (list, tuple)):
         return f"[{', '.join(map(_words, words))}]"
     if isinstance(words, np.ndarray):
@@ -90,14 +84,14 @@ ParamsT = TypeVar("ParamsT")
 
 
 class ReferenceLimiter(Protocol):
-    """Object that limits the speed of a reference, such as a :class:`.Feature`."""
+    """Object, such as a :class:`.Feature`, that limits the speed of a moving reference."""
 
     @property
     def can_slow_down(self) -> bool:
         """True if :meth:`velocity_scale` could return less than 1 in this cycle."""
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Announce a reference that moves ahead of its tool, before :meth:`velocity_scale`.
+        """Announce distance and speed of a reference, before a call of :meth:`velocity_scale`.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -114,12 +108,9 @@ class ReferenceLimiter(Protocol):
         """
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` returns nearly zero; empty if it does not.
+        """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
 
-        Args:
-            arm: Index of the arm in its controllet.
-            dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+        The arguments are those of :meth:`velocity_scale`.
         """
 
 
@@ -134,20 +125,21 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     Attributes:
         params: Current parameters; replaced as a whole between two cycles.
         tau: Output of :meth:`update`: torques without gravity, (n,) per arm [Nm].
-        command: Same arrays as ``tau``. If ``command_interface`` is not effort, the controllet
-            writes joint positions [rad] or velocities [rad/s] here, (n,) per arm, and ``tau`` is
-            ignored.
+        command: Output of :meth:`update` if ``command_interface`` is not effort: joint positions
+            [rad] or velocities [rad/s], (n,) per arm; ``tau`` is then ignored. With effort, the
+            same arrays as ``tau``.
         context: Own arms and their environment.
-        followed: Planned reference that replaces the target, by channel, in the format of the
-            target. The arrays must stay the same objects. Cycle records store it as the reference.
+        followed: Planned reference that the controllet follows instead of the target, by channel,
+            in the format of the target. Write in place: the loop records these arrays.
         report: Numbers to publish each cycle, named by ``report_names``, (12,).
-        reference_limiters: Features of the instance that limit the reference speed, for example
-            at obstacles.
-        is_free: True if the tool has a direction without a spring, per arm. Torque terms that must
-            not act on the tool must not drive such a direction, because nothing brakes it. Written
-            at the activation and in :meth:`update`.
-        min_scale_arm: Index of the arm with the reported :data:`.STIFFNESS_SCALE`; -1 if it
-            belongs to all arms together.
+        reference_limiters: Features of the instance that limit the reference speed, for example at
+            obstacles.
+        is_free: True if the tool has a direction without a spring, per arm; see
+            :meth:`free_velocity`. Write it at the activation and in :meth:`update`. Torque terms
+            that must not act on the tool must not drive such a direction, because nothing brakes
+            it.
+        min_scale_arm: Index of the arm to which the reported :data:`.STIFFNESS_SCALE` belongs; -1
+            for all arms together.
 
     Thread: control, except the constructor and :meth:`check_params`, which any thread may call.
     """
@@ -204,10 +196,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def check_params(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
-        """Return faults of a combination of parameters, each of which is within its own bounds.
+        """Return the faults of a combination of parameters whose single values are all allowed.
 
         Args:
-            values: Some of the parameters by name.
+            values: Parameters by name, not necessarily all.
             arms: Arms of the instance, by name.
 
         Returns:
@@ -222,7 +214,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def on_target(self, channel: str, arm_index: int, target: TargetT) -> None:
-        """Precompute values that depend on a new target, which ``target`` already contains.
+        """Precompute values that depend on a new target. ``target`` already contains it.
 
         Called before the update of the same cycle.
 
@@ -271,8 +263,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     ) -> Vector | None:
         """Return the contact force that users request of an arm, even if it is not reached.
 
-        The next controllet receives it as long as the arm is in contact. The loop reports a
-        measured force that stays too small.
+        The next controllet receives it as long as the arm is in contact. If the measured force
+        stays too small, the loop reports it.
 
         Args:
             arm: Index of the arm.
@@ -301,10 +293,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the tool motion without a spring, (n,) [rad/s].
+        """Return the joint velocity for the tool motion along free directions, (n,) [rad/s].
 
-        This default implementation treats all directions of the tool as free. The method is called
-        while ``is_free`` is set, in every cycle after the update.
+        A direction of the tool is free if it has no spring. By default all directions are free.
+        The method is called in every cycle after the update while ``is_free`` is set.
 
         Args:
             arm: Index of the arm in this controllet.
@@ -329,7 +321,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         )
 
     def blocked_by(self, arm: int, dq: Vector) -> str:
-        """Return the reasons of all ``reference_limiters`` that stop a reference, as text.
+        """Return the reasons of all ``reference_limiters`` that stop a reference, as one text.
 
         Args:
             arm: Index of the arm in this controllet.

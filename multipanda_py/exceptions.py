@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the package. All have one base class; most also derive from a builtin error.
 
-A message names the object, the value and the allowed range: ``joint 4 of left: 3.2 rad is outside
+A message has the place, the value and the allowed range: ``joint 4 of left: 3.2 rad is outside
 [-3.0421, -0.1518]``.
 """
 
@@ -23,7 +23,7 @@ def shortened(text: str) -> str:
 
 
 def in_decimals(number: float, digits: int) -> str:
-    """Return a number as text with ``digits`` decimals, or in scientific notation from 1e6 on."""
+    """Return a number as text with ``digits`` decimals; from 1e6 on in scientific notation."""
     return f"{number:.{digits}f}" if abs(number) < 1e6 else f"{number:.3g}"
 
 
@@ -73,7 +73,7 @@ class SourceLost(MultipandaError, ConnectionError):
 
 
 class TopicLost(MultipandaError, ConnectionError):
-    """Raised if a topic or service gives no message or answer in time, also at its first use."""
+    """Raised if a topic or service is not found, or sends no message or answer in time."""
 
 
 class ActionRejected(MultipandaError, ValueError):
@@ -101,7 +101,7 @@ class MotionFailed(MultipandaError, RuntimeError):
 
 
 class TareRejected(MultipandaError, ValueError):
-    """Raised if a tare, or its removal, is rejected; the offsets stay unchanged."""
+    """Raised if a request to tare or untare an arm is rejected; its offsets stay unchanged."""
 
 
 class AttachmentRejected(MultipandaError, ValueError):
@@ -116,7 +116,7 @@ class RecoveryFailed(MultipandaError, RuntimeError):
     """Raised if arms still have a fault after a recovery.
 
     Attributes:
-        reasons: Kind and text of the fault that is latched now, by arm.
+        reasons: Kind and text of the fault that is still latched, by arm.
     """
 
     def __init__(self, text: str, reasons: Mapping[str, str] | None = None) -> None:
@@ -202,4 +202,4 @@ class NodeRejected(MultipandaError, RuntimeError):
 
 
 class DatasetRejected(MultipandaError, ValueError):
-    """Raised if recorded episodes are truncated, of another robot, or lack requested data."""
+    """Raised if recorded episodes are truncated, lack requested data, or are of another robot."""

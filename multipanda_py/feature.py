@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contract of a feature, an add-on for any compatible controllet; selection of the features."""
+"""Contract of a feature, an add-on for any compatible controllet."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from multipanda_py.targets import Channel
 
 
 class Feature(Generic[ParamsT]):
-    """Torque term after the update of a controllet, or modification of its target before it.
+    """Add-on of a controllet, which adds torques to its output or modifies its target.
 
-    Torques go into :meth:`add`. Two more methods are called only if a subclass defines them:
-    :meth:`on_target` when a target arrives, and :meth:`prepare` at the start of every cycle. Both
-    run before the controllet reads the target.
+    :meth:`add` adds torques after the update of the controllet. Two more methods are called only
+    if a subclass defines them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the
+    start of every cycle. Both may modify the target before the controllet reads it.
 
-    Every feature has a live parameter ``enabled``, which is added automatically. Torques fade in
-    and out. A disabled feature still prepares the target until it is :attr:`settled`.
+    Every feature also has the parameter ``enabled``. When it changes, torques fade in or out. A
+    disabled feature still prepares the target until it is :attr:`settled`.
 
     Attributes:
         context: Arms of the controllet and their environment.
@@ -82,16 +82,16 @@ class Feature(Generic[ParamsT]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Any, transfers: Sequence[BumplessTransfer]
     ) -> None:
-        """Continue transferred torques that the controllet itself does not continue.
+        """Take over transferred torques that the controllet itself does not continue.
 
         Args:
             states: States as for :meth:`on_activate`.
-            target: Target, set by the controllet for its part of the torques.
+            target: Target, as set by the controllet.
             transfers: Transferred torques and wrenches, one per arm.
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start because ``enabled`` becomes true; by default the same as :meth:`on_activate`.
+        """Start when ``enabled`` becomes true; by default the same as :meth:`on_activate`.
 
         Args:
             states: States of the current cycle, one per arm of the controllet.
@@ -100,7 +100,7 @@ class Feature(Generic[ParamsT]):
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
-        """Return True if the tool of an arm has a direction without a spring of the controllet."""
+        """Return True if the tool of an arm has a direction in which no spring acts."""
         return self.controllet is not None and self.controllet.is_free[arm]
 
     @property
@@ -117,7 +117,7 @@ class Feature(Generic[ParamsT]):
         return False
 
     def on_target(self, channel: str, arm_index: int, target: Any) -> None:
-        """Process a new target, which ``target`` already contains.
+        """Process a new target. ``target`` already contains it.
 
         Args:
             channel: Name of the channel that received a value.
@@ -130,8 +130,8 @@ class Feature(Generic[ParamsT]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Modify ``target`` before the update of the controllet.
 
-        At the start of every cycle, poses, configurations and object poses in it are those that
-        the user requested. Each feature receives the result of the previous one.
+        In every cycle, the first feature receives the poses and configurations that the user
+        requested, and each further one the result of the previous one.
 
         Args:
             states: States, one per arm of the controllet.
@@ -147,19 +147,19 @@ class Feature(Generic[ParamsT]):
         return True
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Announce a reference that moves ahead of its arm, before :meth:`velocity_scale`.
+        """Announce distance and speed of a reference, before a call of :meth:`velocity_scale`.
 
         Args:
             ahead: Distance of the reference from the tool [m].
             speed: Speed of the reference [m/s].
 
-        Called in every cycle with such a reference.
+        Called in every cycle in which a reference moves ahead of its arm.
         """
 
     def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the allowed fraction of a reference's joint velocity, 0 to 1.
 
-        Controllets and features that move a reference call this before they move it.
+        Called by controllets and features before they move a reference.
 
         Args:
             arm: Index of the arm in its controllet.
@@ -171,22 +171,18 @@ class Feature(Generic[ParamsT]):
         return 1.0
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` returns nearly zero; empty if it does not.
+        """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
 
-        Called once when this limit has ended a motion or stopped a reference.
-
-        Args:
-            arm: Index of the arm in its controllet.
-            dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+        The arguments are those of :meth:`velocity_scale`. Called once, when this feature has ended
+        a motion or stopped a reference.
         """
         return ""
 
     @property
     def is_projected(self) -> bool:
-        """True if all torques of :meth:`add` pass the dynamically consistent nullspace projector.
+        """True if :meth:`add` projects all torques to the dynamically consistent nullspace.
 
-        Then the loop may call :meth:`before_projection` instead, to project the sum of several
+        The loop may then call :meth:`before_projection` instead, and project the sum of several
         features once. The value may change with the parameters.
         """
         return False
@@ -231,14 +227,14 @@ class Switch:
 
 
 def feature_specs(name: str, params: type, robots: Robots | None = None) -> tuple[Spec, ...]:
-    """Return the parameter specs of a feature: its switch, then its own parameters."""
+    """Return the parameter specs of a feature: ``enabled``, then its own parameters."""
     return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robots))
 
 
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the features of an instance, then the suitable :data:`AUTOMATIC_FEATURES`.
+    """Return the names of the features of an instance, including :data:`AUTOMATIC_FEATURES`.
 
     Args:
         law: Controllet class.

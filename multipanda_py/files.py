@@ -32,12 +32,10 @@ _PART = 1 << 16  # Size of the parts in which a file is read [bytes].
 def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
     """Open a regular file for reading, without blocking on a pipe or device.
 
-    Args:
-        path: Path of the file.
-        max_size: Maximum size [bytes]; None for files that are read in parts.
+    Its size is limited to ``max_size`` [bytes]; None for files that are read in blocks.
 
     Raises:
-        FileRejected: If it is not a regular file, or is larger.
+        FileRejected: If it is not a regular file, or is larger than ``max_size``.
         OSError: If it cannot be opened.
     """
     try:
@@ -60,7 +58,7 @@ def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
 
 
 def parts_of(path: str | Path) -> Iterator[bytes]:
-    """Yield the content of a recording in blocks, for example to compute a digest.
+    """Yield the content of a file in blocks, for example to compute a digest.
 
     Raises the errors of :func:`open_regular`.
     """
@@ -70,22 +68,12 @@ def parts_of(path: str | Path) -> Iterator[bytes]:
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path.
-
-    Args:
-        path: Path of the file.
-        max_size: Maximum size [bytes]; None for no limit.
-    """
+    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path."""
     open_regular(path, max_size).close()
 
 
 def read_bytes(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> bytes:
-    """Return the content of a regular file.
-
-    Args:
-        path: Path of the file.
-        max_size: Maximum size [bytes]. It limits the bytes that are read, because the size of
-            ``stat`` may be wrong (``/proc``).
+    """Return the content of a regular file of at most ``max_size`` bytes.
 
     Raises:
         FileRejected: If it is not a regular file, or is larger.
@@ -101,15 +89,11 @@ def read_bytes(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> bytes:
 
 
 def read_text(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> str:
-    """Return the UTF-8 text of a regular file.
-
-    Args:
-        path: Path of the file.
-        max_size: Maximum size [bytes].
+    """Return the UTF-8 text of a regular file of at most ``max_size`` bytes.
 
     Raises:
-        FileRejected: If it is not a regular file, is larger, or is not UTF-8. The message repeats
-            no content.
+        FileRejected: If it is not a regular file, is larger, or is not UTF-8. The message has no
+            content of the file.
         OSError: If it cannot be read.
     """
     content = read_bytes(path, max_size)
@@ -140,8 +124,8 @@ _CLOSES = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 class PlainLoader(SafeLoader):  # type: ignore[misc]
     """YAML loader that reads integers as decimal, hexadecimal (0x) or octal (leading 0).
 
-    It omits the base-60 numbers of YAML 1.1 (1:30:00), whose parsing time grows with the square of
-    their length.
+    It does not parse the base-60 numbers of YAML 1.1 (1:30:00), which takes too long for long
+    texts.
     """
 
 
@@ -167,10 +151,9 @@ PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def key_names(keys: Iterable[Any]) -> list[str]:
-    """Return keys as text for messages.
+    """Return keys as texts for messages.
 
-    A key that is no plain name is replaced by its length, because it may be the content of
-    a file with secrets.
+    A key that is not a plain name is replaced by its length, because it may be a secret.
     """
     return [
         str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
@@ -179,11 +162,7 @@ def key_names(keys: Iterable[Any]) -> list[str]:
 
 
 def load(text: str, loader: Any = PlainLoader) -> Any:
-    """Return the data of a YAML text.
-
-    Args:
-        text: YAML of one document.
-        loader: Class of the loader.
+    """Return the data of a YAML text with one document.
 
     Raises:
         yaml.YAMLError: If the text is not valid, has aliases, or is too deep or too long.
@@ -192,33 +171,23 @@ def load(text: str, loader: Any = PlainLoader) -> Any:
         _check(text, loader)
         return yaml.load(text, loader)
     except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        # A YAML tag that does not fit its value raises one of these errors.
+        # These errors mean that a YAML tag does not fit its value.
         raise yaml.YAMLError("a value does not fit its YAML tag") from error
     except RecursionError as error:
         raise yaml.YAMLError("nested too deeply") from error
 
 
 def read_plain(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
-    """Return the data of a YAML file.
-
-    Args:
-        path: Path of a regular file.
-        max_size: Maximum size [bytes].
+    """Return the data of a YAML file of at most ``max_size`` bytes.
 
     Raises:
-        ConfigurationError: If it cannot be read, or is not valid.
+        ConfigurationError: If the file cannot be read, or is not valid YAML.
     """
     return read(path, PlainLoader, max_size)
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
-    """Return the data of a YAML file; see :func:`read_plain` for the errors.
-
-    Args:
-        path: Path of the file.
-        loader: YAML loader class.
-        max_size: Maximum size [bytes].
-    """
+    """Return the data of a YAML file; see :func:`read_plain` for the errors."""
     try:
         return load(read_text(path, max_size), loader)
     except OSError as error:
@@ -228,9 +197,9 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def fault_of(error: yaml.YAMLError) -> str:
-    """Return the position and the kind of an error, without content of the text.
+    """Return position and kind of a YAML error, without content of the text.
 
-    A client on another machine may name any file, and other users can read the log.
+    The content may be secret: clients may name any file, and other users can read the log.
     """
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position}: {error.reason}"
@@ -243,7 +212,7 @@ def fault_of(error: yaml.YAMLError) -> str:
 
 
 def _check(text: str, loader: Any) -> None:
-    """Reject aliases, deep nesting and long lists, which cost much more than their characters."""
+    """Reject aliases, deep nesting and long lists, whose processing takes long."""
     depth = nodes = 0
     for event in yaml.parse(text, loader):
         mark: Any = event.start_mark
@@ -265,13 +234,13 @@ def _check(text: str, loader: Any) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a temporary path next to a file, which replaces the file if no error is raised.
+    """Yield a temporary path; the file written there replaces ``path`` unless an error is raised.
 
     Raises:
-        ConfigurationError: If it cannot be written.
+        ConfigurationError: If the file cannot be written.
     """
     if not path.name or path.is_dir():
-        raise ConfigurationError(f"{path}: cannot be written: got a folder, allowed a file")
+        raise ConfigurationError(f"{path}: cannot be written, because it is a folder. Name a file")
     partial = path.with_name(f".{path.name}.partial")
     try:
         yield partial
@@ -284,11 +253,6 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def save_figure(figure: Any, path: Path, dpi: int = 110) -> None:
     """Write a matplotlib figure atomically, in the format of the file's suffix.
-
-    Args:
-        figure: Figure to write.
-        path: Path of the file.
-        dpi: Resolution of pixel formats [dots per inch].
 
     Raises:
         ConfigurationError: If it cannot be written.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declaration and check of the parameters of controllets and features, and of backend settings.
 
-A frozen dataclass is the only declaration. From it follow the checks of the cell file, the ROS
-parameters of the arm, and the flat record that transfers new values to the loop.
+A frozen dataclass declares each parameter once. The checks of the cell file, the ROS parameters of
+the arm, and the record that transfers new values to the loop follow from it.
 
 Example::
 
@@ -38,7 +38,8 @@ class Spec:
     """Type, default and bounds of one parameter.
 
     Attributes:
-        name: Name in files and on ROS, with a feature's prefix if it belongs to a feature.
+        name: Name in files and in ROS; for a feature's parameter with the name of the feature as
+            prefix.
         kind: Kind of value: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
         default: Default value.
         unit: SI unit, or an empty string.
@@ -46,9 +47,10 @@ class Spec:
         high: Maximum value; for vectors one for all elements, or one per element.
         options: Allowed values of a choice.
         doc: Description in one line.
-        read_only: True if it is read only at the start; for the settings of backends.
+        read_only: True if the value is read at the start and cannot change later; for settings of
+            backends.
         exclusive_low: True if values must be above ``low``, not equal to it.
-        per_joint: True if it has one number per joint of the robot.
+        per_joint: True if the value has one number per joint of the robot.
     """
 
     name: str
@@ -67,8 +69,7 @@ class Spec:
         """Check the number of bounds, and that the default is allowed.
 
         Raises:
-            ValueError: If the declaration is invalid; the message has the value and the allowed
-                range.
+            ValueError: If the declaration is invalid.
         """
         for bound in (self.low, self.high):
             if isinstance(bound, tuple) and (self.kind != "vector" or len(bound) != self.width):
@@ -198,16 +199,16 @@ _FUNCTIONS = (
 
 
 class RobotDefaults(Protocol):
-    """Robot data for defaults and bounds of a :func:`joint_vector`; see :class:`.Robot`."""
+    """Robot that provides defaults and bounds of a :func:`joint_vector`; see :class:`.Robot`."""
 
     @property
     def n_joints(self) -> int: ...
 
     def value(self, name: str) -> tuple[float, ...]:
-        """Return a quantity of the robot by name, such as a limit, with one number per joint."""
+        """Return a named quantity of the robot, such as a limit, with one number per joint."""
 
     def unit(self, of: str) -> str:
-        """Return a unit of revolute joints, such as Nm/rad, adapted to this robot's joints."""
+        """Convert a unit for revolute joints, such as Nm/rad, to that for this robot's joints."""
 
 
 Robots: TypeAlias = Mapping[str, RobotDefaults]
@@ -232,7 +233,7 @@ def number(
         low: Smallest allowed value.
         high: Largest allowed value.
         doc: Description without a final period.
-        read_only: True if the value is read only at the start, as for backend settings.
+        read_only: True if the value cannot change after the start; for settings of backends.
         exclusive_low: True if ``low`` itself is not allowed.
     """
     value = float(default)
@@ -253,7 +254,10 @@ def integer(
 
 
 def text(default: str, *, read_only: bool, doc: str = "") -> Any:
-    """Declare a text, such as an address. It is always ``read_only``: no record can store it."""
+    """Declare a text, such as an address.
+
+    It must be ``read_only``, because no record can store a text.
+    """
     return _field(Spec("", "text", default, doc=doc, read_only=read_only))
 
 
@@ -266,16 +270,11 @@ def vector(
     read_only: bool = False,
     exclusive_low: bool = False,
 ) -> Any:
-    """Declare a vector of fixed length.
+    """Declare a vector of fixed length, which is the number of default elements.
 
-    Args:
-        *default: Default elements, which also define the length.
-        unit: Unit of all elements, or units of groups of elements, such as ``N/m, Nm/rad``.
-        low: Smallest allowed value, for all elements or one per element.
-        high: Largest allowed value, for all elements or one per element.
-        doc: Description without a final period.
-        read_only: True if the value is read only at the start, as for backend settings.
-        exclusive_low: True if ``low`` itself is not allowed.
+    ``unit`` is for all elements or for groups of elements, such as ``N/m, Nm/rad``. ``low`` and
+    ``high`` have one bound for all elements or one per element. For other arguments see
+    :func:`number`.
     """
     low, high = (tuple(b) if isinstance(b, Sequence) else b for b in (low, high))
     value = frozen_vector(default)
@@ -284,9 +283,9 @@ def vector(
 
 @dataclass(frozen=True)
 class _JointVector:
-    """Declaration of a joint vector before the robot is known.
+    """Declaration of a joint vector for robots that are not known yet.
 
-    Strings are names of quantities of the robot.
+    A string as default or bound is the name of a quantity of the robot.
     """
 
     default: float | str
@@ -329,9 +328,7 @@ def joint_vector(
     doc: str = "",
     arm: int | None = None,
 ) -> Any:
-    """Declare a vector with one number per joint of the robot that the controllet works on.
-
-    Its value is a :data:`JointVector`.
+    """Declare a vector with one number per joint of the controlled robot; a :data:`JointVector`.
 
     Args:
         default: One number for all joints, or the name of a quantity of the robot
@@ -375,7 +372,7 @@ def specs_by_field(
     Args:
         params: Dataclass of the parameters.
         prefix: Prefix of every name.
-        robots: Robots for vectors of joints; by default one :data:`.DEFAULT_MODEL`.
+        robots: Robots that determine joint vectors, by arm; by default one :data:`.DEFAULT_MODEL`.
 
     Raises:
         ConfigurationError: If it is not a dataclass, or a field is not declared by a function of
@@ -391,7 +388,7 @@ def specs_by_field(
             continue
         try:
             specs[field.name] = declared.specs(name, _of_some(robots, declared.arm))
-        except ValueError as error:  # Its bounds or default quantities do not fit this robot.
+        except ValueError as error:  # Bounds or default do not fit this robot.
             raise ConfigurationError(f"{path}: {field.name}: {error}") from error
     return specs
 
@@ -423,7 +420,7 @@ def _field(spec: Spec) -> Any:
 
 
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return the robots of a joint vector: all, only that of ``arm``, or the default robot."""
+    """Return the robots of a joint vector: all, that of ``arm`` only, or the default robot."""
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
@@ -438,7 +435,7 @@ class ParameterSet(Generic[_P]):
     Args:
         params: Dataclass of the parameters.
         prefix: Prefix of every name (``nullspace.`` for a feature).
-        robots: Robots for vectors of joints.
+        robots: Robots that determine joint vectors, by arm.
     """
 
     def __init__(self, params: type[_P], prefix: str = "", robots: Robots | None = None) -> None:
@@ -482,12 +479,7 @@ def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
 def check_values(
     specs: Sequence[Spec], values: Mapping[str, object], path: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Check values against specs and collect every fault.
-
-    Args:
-        specs: Allowed parameters.
-        values: Values by name.
-        path: Location of the values, such as a section, for messages.
+    """Check values against specs, and collect every fault. ``path`` is the place for messages.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -518,9 +510,9 @@ def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Backend settings of one arm; this base class has none. Vectors are lists of floats.
+    """Base class of the settings that a backend has for one arm. Vectors are lists of floats.
 
-    Settings declared ``read_only`` are read at the start. All others may change while the arm
+    Settings declared ``read_only`` are fixed at the start. All others may change while the arm
     holds.
 
     Attributes:
@@ -528,13 +520,11 @@ class Settings:
     """
 
     def __new__(cls, **values: object) -> Self:
-        """Store the names of the explicit settings."""
         self = super().__new__(cls)
         object.__setattr__(self, "given", frozenset(values))
         return self
 
     def __post_init__(self) -> None:
-        """Convert all vectors to lists of floats."""
         for spec in declared(type(self)):
             if spec.kind == "vector":
                 numbers = [float(element) for element in getattr(self, spec.name)]
@@ -557,9 +547,9 @@ class Settings:
         return ""
 
     def encode(self) -> NDArray[np.float64]:
-        """Return all settings that are not ``read_only`` as one record.
+        """Return all settings that are not ``read_only`` as one array of numbers.
 
-        Each setting is a flag, 1 if it is explicit, followed by its value.
+        For each setting, it has 1 if it is explicit or 0, then the value.
         """
         flat: list[float] = []
         for spec in live(type(self)):
@@ -572,7 +562,7 @@ class Settings:
         return np.array(flat, dtype=np.float64)
 
     def decode(self, record: NDArray[np.float64]) -> Self:
-        """Return a copy with the explicit settings of a record."""
+        """Return a copy with the explicit settings of an array from :meth:`encode`."""
         overrides: dict[str, Any] = {}
         flat, start = record.tolist(), 0
         for spec in live(type(self)):
@@ -591,7 +581,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def by_class(function: _F) -> _F:
-    """Cache results by class, with a type that mypy accepts for dataclasses as arguments."""
+    """Cache the results of a function of a class, in a form that mypy accepts for dataclasses."""
     return cast(_F, cache(function))
 
 

@@ -61,12 +61,8 @@ class Pose:
     def from_floats(cls, position: Sequence[float], xyzw: Sequence[float]) -> Pose:
         """Create a pose from plain floats, three times faster than :meth:`from_quaternion`.
 
-        Args:
-            position: Position, three numbers [m].
-            xyzw: Quaternion x, y, z, w.
-
         Raises:
-            TargetRejected: As :meth:`from_quaternion`.
+            TargetRejected: If :meth:`from_quaternion` would reject the pose.
         """
         x, y, z, w = xyzw
         norm = math.hypot(x, y, z, w)
@@ -80,18 +76,16 @@ class Pose:
             raise TargetRejected(f"position: got {[*position]}, allowed finite numbers")
         record = np.array((*position, *_rotation(x / norm, y / norm, z / norm, w / norm)))
         record.setflags(write=False)
-        # Skip the checks of the constructor: the rotation of a unit quaternion is valid.
+        # Skip the constructor and its checks: the rotation of a unit quaternion is valid.
         pose = object.__new__(cls)
         vars(pose).update(position=record[:3], rotation=record[3:].reshape(3, 3), record=record)
         return pose
 
     @classmethod
     def from_rpy(cls, position: ArrayLike, rpy: Sequence[float]) -> Pose:
-        """Create a pose from roll, pitch and yaw about fixed axes, as in URDF.
+        """Create a pose from a position [m], and roll, pitch and yaw about fixed axes [rad].
 
-        Args:
-            position: Position, (3,) [m].
-            rpy: Roll, pitch and yaw, (3,) [rad].
+        This is the convention of URDF.
         """
         roll, pitch, yaw = _finite("rpy", rpy, (3,))
         return cls(_finite("position", position, (3,)), pin.rpy.rpyToMatrix(roll, pitch, yaw))
@@ -124,7 +118,7 @@ class Pose:
 
     def with_position(self, position: ArrayLike) -> Pose:
         """Return a pose with the same orientation at another position, (3,) [m]."""
-        # Skip the checks of the constructor: this rotation has been checked already.
+        # Skip the constructor and its checks: this rotation is valid.
         pose = object.__new__(Pose)
         object.__setattr__(pose, "position", _finite("position", position, (3,)))
         object.__setattr__(pose, "rotation", self.rotation)
@@ -217,8 +211,8 @@ def _orthonormal(rotation: Matrix) -> Matrix:
 def are_finite(array: Vector) -> bool:
     """Return True if all numbers are finite.
 
-    A finite dot product proves it, and is three times faster to compute. Otherwise each number is
-    tested, because large numbers may overflow the product.
+    A finite dot product with itself proves it, and is three times faster than a test of each
+    number.
     """
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
@@ -250,11 +244,7 @@ def quaternion_from_rotation(rotation: Matrix) -> tuple[float, float, float, flo
 
     The cases with x, y or z instead of w are analogous (Shepperd, 1978).
 
-    ``pin.Quaternion(R)`` of eigenpy 3.13 leaks 80 bytes per call, which is more than a gigabyte a
-    day for two arms that are published at 100 Hz.
-
-    Args:
-        rotation: Rotation matrix, (3, 3).
+    It replaces ``pin.Quaternion(R)``, which leaks 80 bytes per call in eigenpy 3.13.
 
     Thread: any.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of plug-ins and built-in objects by name. Modules are imported at look-up.
+"""Registry of plug-ins and built-in objects by name, which imports modules at look-up.
 
-Only this module names modules of higher layers. A cell file names controllets, features, backends
-and actuators; a contract names built-in channels and the default robot. Other distributions add
+Only this module names modules of higher layers: controllets, features, backends and actuators for
+cell files, and the built-in channels and default robot for contracts. Other distributions add
 plug-ins by the entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and
 ``.actuators``. Robots are data, and are added by ``multipanda_py.robots``
 (:mod:`~multipanda_py.robots.models`).
@@ -50,7 +50,7 @@ _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfac
 
 
 def require(*modules: str) -> None:
-    """Raise :class:`.MissingExtra` if a module is not installed; for use while importing."""
+    """Raise :class:`.MissingExtra` if a module is not installed; for the top of a module."""
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
@@ -78,7 +78,7 @@ def pyplot() -> Any:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Convert import errors in a ``with`` block to :class:`.MissingExtra`, if an extra helps."""
+    """Convert import errors in a ``with`` block to :class:`.MissingExtra` if a pip extra helps."""
     try:
         yield
     except MissingExtra:
@@ -90,7 +90,7 @@ def extras_named() -> Iterator[None]:
 
 
 def missing(module: str) -> MissingExtra:
-    """Return the error for a missing module, which names the extra to install."""
+    """Return the error for a missing module, which names the pip extra to install, if any."""
     return MissingExtra(_sentence(module) or f"{module} is not installed", module)
 
 
@@ -205,8 +205,7 @@ _TUPLE_ATTRIBUTES = {
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of all objects of a kind, built-in ones first.
 
-    Args:
-        kind: Key of :data:`BUILTIN_OBJECTS`.
+    The kind is a key of :data:`BUILTIN_OBJECTS`.
     """
     return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
@@ -218,9 +217,7 @@ def built_in(kind: str) -> tuple[str, ...]:
 def load(kind: str, name: str) -> Any:
     """Import and return an object of this package or of another distribution.
 
-    Args:
-        kind: Key of :data:`BUILTIN_OBJECTS`.
-        name: One of :func:`names`.
+    The kind is a key of :data:`BUILTIN_OBJECTS`, the name one of :func:`names`.
     """
     built_ins = BUILTIN_OBJECTS[kind]
     return resolve_name(built_ins[name]) if name in built_ins else plug_ins(kind)[name].load()
@@ -237,8 +234,8 @@ def find(kind: str, name: str) -> type[Any]:
     Raises:
         UnknownName: If the name does not exist; the message lists the known names.
         ConfigurationError: If the module cannot be imported or has no such class, or if the class
-            declares a string where a tuple is required. The message names the file, or the
-            distribution of a plug-in. All other plug-ins stay usable.
+            declares a string where a tuple is required. The message names the file or
+            distribution.
     """
     description, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
     if target := BUILTIN_OBJECTS[kind].get(name):
@@ -269,7 +266,7 @@ def find(kind: str, name: str) -> type[Any]:
         )
     for path, several in _TUPLE_ATTRIBUTES[kind].items():
         declared = _declared(loaded, path)
-        if isinstance(declared, str):  # Iterating over a text would yield its letters as names.
+        if isinstance(declared, str):  # Iteration would yield letters as names.
             raise ConfigurationError(
                 f"{description} of {origin} cannot be loaded: {path}: got {declared!r}, allowed "
                 f"a tuple "
@@ -307,5 +304,5 @@ def class_name(name: str) -> str:
 
 @cache
 def plug_ins(kind: str) -> dict[str, EntryPoint]:
-    """Return the entry points of other distributions by name, for plug-ins of a kind or robots."""
+    """Return the entry points of other distributions, by name, for one kind or for robots."""
     return {point.name: point for point in entry_points(group=f"multipanda_py.{kind}")}

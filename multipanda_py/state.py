@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of an arm at one instant.
 
-Each cycle of the loop fills one cycle record (:mod:`multipanda_py.realtime.cycle_record`). It is a
-fixed-size row with the times of the cycle and the state of every arm. The arrays that controllets
-read are views of that row, so one copy records a cycle.
+Each cycle of the loop fills one cycle record (:mod:`multipanda_py.realtime.cycle_record`), an
+array element with the times of the cycle and the state of every arm. The arrays that controllets
+read are views of it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class ArmLimits:
         torque: Maximum torque [Nm].
         torque_rate: Maximum rate of a commanded torque [Nm/s].
         slides: Mask of the prismatic joints; by default all False.
-        whole_torque: Maximum total torque including gravity compensation [Nm], for arms on springs
-            that carry their own weight; by default inf, because the robot controller checks it.
+        whole_torque: Maximum total torque including gravity compensation [Nm], for arms with
+            compliant actuators. By default inf, because the robot itself checks it.
 
     Raises:
         ConfigurationError: If an array is not (n,), a number is not finite, lower and upper bounds
-            are reversed, or a prismatic joint has no bounds.
+            are reversed, or a prismatic joint has no position limits.
     """
 
     lower: NDArray[np.float64]
@@ -60,7 +60,6 @@ class ArmLimits:
     whole_torque: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        """Copy the arrays, check them and make them read-only."""
         joints = np.size(self.lower)
         for name in LIMIT_NAMES:
             array = np.array(getattr(self, name), dtype=np.float64)
@@ -97,16 +96,11 @@ class ArmLimits:
 
     @property
     def bears_weight(self) -> bool:
-        """True if gravity torques count in a torque limit, ``whole_torque``."""
+        """True if ``whole_torque`` limits the torque including gravity compensation."""
         return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
-        """Return a unit for one joint, with m instead of rad for a prismatic joint.
-
-        Args:
-            joint: Index of the joint, counted from 0.
-            of: Unit for a revolute joint, such as ``rad/s``.
-        """
+        """Return the unit ``of``, such as rad/s, with m instead of rad for a prismatic joint."""
         return of.replace("Nm", "N").replace("rad", "m") if self.slides[joint] else of
 
     @property
@@ -124,11 +118,13 @@ class ArmLimits:
         return lower, np.where(self.endless, np.pi, self.upper)
 
     def nearest(self, q: NDArray[np.float64], here: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the equivalent positions nearest to ``here``, (n,) [rad].
+        """Return equivalent positions, as near as possible to ``here``, (n,) [rad].
+
+        Only continuous joints may differ from ``q``, by whole rotations.
 
         Args:
             q: Joint positions, (n,) [rad].
-            here: Positions that continuous joints approach by whole rotations, (n,) [rad].
+            here: Positions near which the result should be, (n,) [rad].
         """
         rotations = np.round((here - q) / math.tau)
         return q + np.where(self.endless, math.tau * rotations, 0.0)
@@ -142,7 +138,7 @@ class ArmLimits:
 
 @dataclass(frozen=True)
 class GateLimits:
-    """Limits that the gate checks when a target arrives.
+    """Limits of the gate, which checks each target when it arrives.
 
     Attributes:
         position: Maximum distance of a pose from the measured one [m].
@@ -170,21 +166,21 @@ CONTROLLET_TORQUE_MODE = -1
 class ActuatorState:
     """Live state of the compliant actuators of an arm with n joints.
 
-    Every array is a view of the cycle record. In a cell without compliant actuators the record
-    does not store them, and n is 0. Joints without springs have zeros.
+    Every array is a view of the cycle record. In a cell without compliant actuators all are empty.
+    Joints without springs have zeros.
 
     Attributes:
-        command: Command of a controllet, (4, n). Rows: operation mode or
-            :data:`CONTROLLET_TORQUE_MODE`, first and second command of that mode (NaN keeps the
-            previous value), external torque on the joint [Nm].
+        command: Command of a controllet, (4, n). Its rows are operation mode (or
+            :data:`CONTROLLET_TORQUE_MODE`), first and second command of that mode, and external
+            torque on the joint [Nm]. NaN keeps the previous value of a command.
         mode: Index of the current operation mode, (n,).
         reference: Commanded positions of both motors, (2, n) [rad, or m for a linear motor].
         position: Measured positions of both motors, (2, n).
         velocity: Measured velocities of both motors, (2, n).
         torque: Torques of the motors, (2, n) [Nm].
         load: Spring torques on the motors, (2, n) [Nm].
-        carried: Torque that the robot adds to that of a controllet, mainly gravity compensation,
-            (n,) [Nm].
+        carried: Torque that the robot adds to that of a controllet, mainly for gravity
+            compensation, (n,) [Nm].
 
     Thread: control.
     """
@@ -194,12 +190,6 @@ class ActuatorState:
     )  # fmt: skip
 
     def __init__(self, record: NDArray[np.void], joints: int) -> None:
-        """Bind all views to a cycle record.
-
-        Args:
-            record: One element of ``row["arms"]``, shape ().
-            joints: Number of joints of the arm, n.
-        """
         self.command: NDArray[np.float64] = record["actuator_command"][:, :joints]
         self.mode: NDArray[np.int64] = record["actuator_mode"][:joints]
         self.reference: NDArray[np.float64] = record["motor_reference"][:, :joints]
@@ -247,7 +237,8 @@ class TaskSpaceDynamics(Protocol):
         minv_jt: :math:`M^{-1} J^T`, (n, 6).
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
         inertia: Damped inertia :math:`\Lambda_d`, (6, 6), symmetric.
-        damping: Squared damping :math:`\lambda^2`; zero away from singularities.
+        damping: Squared damping factor :math:`\lambda^2` of :math:`\Lambda_d`; zero far from
+            singularities.
     """
 
     minv_jt: Matrix
@@ -264,13 +255,13 @@ class TaskSpaceDynamics(Protocol):
         """
 
     def projection_inertia(self) -> Matrix:
-        """Return the inertia for projecting joint torques to the nullspace, (6, 6), symmetric."""
+        """Return the inertia that projects joint torques to the nullspace, (6, 6), symmetric."""
 
     def removed_inertia(self) -> Matrix:
         r"""Return the inertia that the damping removes, :math:`\Lambda - \Lambda_d`, (6, 6)."""
 
     def damped_inertia_with(self, slower: float) -> Matrix:
-        r"""Return the inertia for a damping of ``slower`` times :math:`\lambda^2`, (6, 6)."""
+        r"""Return the inertia with ``slower`` times the damping :math:`\lambda^2`, (6, 6)."""
 
     @property
     def manipulability(self) -> float:
@@ -294,9 +285,9 @@ class TaskSpaceDynamics(Protocol):
 class ArmState:
     """Live state of one arm with n joints, as controllets receive it.
 
-    Every array is a view that the loop refills each cycle. Read it, copy data that must outlive
-    the cycle, and never write to it. Poses, twists, wrenches and the Jacobian refer to the point
-    of the frame ``description.ee_frame``. They are expressed along the axes of the arm's base.
+    The loop refills every array each cycle. Copy data that must outlive the cycle, and do not
+    write to an array. The tool is the frame ``description.ee_frame``. Pose, twist, wrench and
+    Jacobian refer to its origin, along the axes of the arm's base.
 
     Attributes:
         name: Name of the arm in the cell.
@@ -312,9 +303,9 @@ class ArmState:
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
             compensates gravity itself.
-        tau_weight: Gravity compensation that counts in the torque limits of the joints, (n,) [Nm].
-            Equal to ``tau_gravity`` if the loop adds it. For an arm on springs it is the torque
-            that carries the arm. Otherwise zero.
+        tau_weight: Gravity compensation that counts in the torque limits, (n,) [Nm]. Equal to
+            ``tau_gravity`` if the loop compensates gravity. For an arm with compliant actuators,
+            the torque that carries it. Otherwise zero.
         joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
             [rad, rad/s, rad/s^2]. Undefined under torque control.
         position_ee_in_base: Position of the tool, (3,) [m].
@@ -323,9 +314,11 @@ class ArmState:
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the environment exerts on the tool, (6,) [N, Nm].
         finger_positions: Finger positions, (2,) [m].
-        gripper: Number of the last command, its outcome, and 1 if an object is grasped, (3,).
+        gripper: Number of the last gripper command, its outcome, and 1 if an object is grasped,
+            (3,).
         actuators: Commands and state of the compliant actuators; empty without such actuators.
-        attached_object: Index of the movable object in the gripper, from 1, (); 0 if it is empty.
+        attached_object: Number of the movable object in the gripper, from 1, (); 0 if the gripper
+            is empty.
         robot_time: Clock of the robot; 0 for a simulated arm, () [s].
         robot_mode: Operating mode of the robot, as numbered by libfranka; 0 for a simulated arm,
             ().
@@ -379,17 +372,13 @@ class ArmState:
     )
 
     def __init__(self, name: str, limits: ArmLimits, record: NDArray[np.void]) -> None:
-        """Bind all views to a cycle record.
+        """Bind all views to one element of ``row["arms"]``, shape ().
 
-        Args:
-            name: Name of the arm in the cell.
-            limits: Joint limits of its model.
-            record: One element of ``row["arms"]``, shape (). q and dq must be adjacent in it, as
-                must position and rotation of the tool.
+        In this record, q and dq must be adjacent, as must position and rotation of the tool.
         """
         self.name = name
         self.limits = limits
-        self.n_joints = joints = limits.n_joints  # The record has the size of the largest arm.
+        self.n_joints = joints = limits.n_joints  # The record is sized for the largest arm.
         self.q: Vector = record["q"][:joints]
         self.dq: Vector = record["dq"][:joints]
         self.q_dq: Vector = _together(record, "q", "dq")
@@ -418,17 +407,17 @@ class ArmState:
         self.jacobian_gram: Matrix = np.zeros((6, 6))
         self.mass_matrix: Matrix = np.eye(joints)
         self.coriolis: Vector = np.zeros(joints)
-        # Placeholder until ``attach`` sets the Hessian of a model.
+        # Default until ``attach`` sets the Hessian of a model.
         self.hessian: Callable[[], Matrix] = partial(np.zeros, (joints, joints, 6))
         self._space: TaskSpaceDynamics
         self._space_is_fresh = self._task_inertia_requested = False
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
-        """Return a read-only view of this state, after a model was attached.
+        """Return a read-only view of this state with the same arrays.
 
-        It shares the arrays. Only ``jacobian`` stays writable, because it is a new array in every
-        cycle.
+        Call it after :meth:`attach`. ``jacobian`` stays writable, because it is a new array in
+        every cycle.
 
         Thread: any, before the loop runs.
         """
@@ -450,7 +439,7 @@ class ArmState:
         hessian: Callable[[], Matrix],
         space: TaskSpaceDynamics,
     ) -> None:
-        """Set live views of the model terms, which the model fills every cycle.
+        """Set the arrays of the dynamics model, which the model refills every cycle.
 
         Args:
             mass: Inertia matrix, (n, n) [kg m^2].
@@ -463,13 +452,13 @@ class ArmState:
         self.mass_matrix, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def check_in_place(self, row: Vector) -> None:
-        """Check that a plug-in has not replaced arrays of the cycle record by its own.
+        """Check that a plug-in has not replaced an array of this state by its own array.
 
         Args:
             row: Memory of the cycle record.
 
         Raises:
-            TypeError: If an array is replaced; the loop would not read values written to it.
+            TypeError: If an array is replaced: the loop would not see values in it.
 
         Thread: any, before the loop runs.
         """
@@ -493,7 +482,7 @@ class ArmState:
     def invalidate(self) -> None:
         """Mark the cached operational-space terms as outdated.
 
-        Read-only views use the new Jacobian from here on.
+        Read-only views of this state then have the new Jacobian.
         """
         self._space_is_fresh = False
         reader = self._reader
@@ -509,7 +498,7 @@ class ArmState:
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute in advance the terms that the controllet used in earlier cycles.
+        """Compute terms in advance that the controllet used in earlier cycles.
 
         The loop calls this when it has spare time. Thread: control.
         """
@@ -518,7 +507,7 @@ class ArmState:
             reader.operational_space()
 
     def change_controllet(self) -> None:
-        """Forget which terms the controllet uses, because another one starts. Thread: control."""
+        """Forget which terms the previous controllet used. Thread: control."""
         if self._reader is not None:
             self._reader._task_inertia_requested = False
 
@@ -566,5 +555,5 @@ class ArmSnapshot:
 
     @property
     def is_commanded_to_move(self) -> bool:
-        """True if the arm receives position or velocity commands that move it."""
+        """True if position or velocity commands move the arm."""
         return self.interface != COMMAND_INTERFACES[0] and bool(self.joint_command[1].any())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targets: the commands that users send to an active controllet.
 
-A target arrives through *channels*: fixed-width vectors that carry one kind of request for one
-arm. A target type names its channels and gives them readable views. The loop refills the views in
-place, so a controllet simply reads ``target.position_ee_in_base[arm]``.
+A target arrives through *channels*. Each carries one kind of request, such as a pose, as a vector
+of fixed length. A target type names its channels and has attributes that the loop refills in
+place, so that a controllet reads ``target.position_ee_in_base[arm]``.
 """
 
 from __future__ import annotations
@@ -112,14 +112,13 @@ STREAM_TIMEOUT = 1.0
 class Stream:
     """Last target of one channel of an arm, to distinguish streams from jumps.
 
-    The gate rejects targets that are far from the measured state. An obstructed arm lags behind
-    its stream, however, and must follow it again once it is free. Therefore a target beyond the
-    gate is clipped to the gate if the previous accepted target is recent and near it. Only a jump
-    is rejected.
+    The gate rejects a jump, that is, a single target far from the measured state. An obstructed
+    arm, however, lags behind its stream and must follow it again later. Therefore a target beyond
+    the gate is only clipped if the previous accepted target is recent and near it.
 
     Args:
-        name: Name of arm and channel, for the counter.
-        clipped: Counter of clipped targets.
+        name: Name of arm and channel, the key in ``clipped``.
+        clipped: Counter of clipped targets, by name.
     """
 
     def __init__(self, name: str, clipped: Counter[str]) -> None:
@@ -129,14 +128,13 @@ class Stream:
         self._law: tuple[str, int] = ("", 0)
 
     def for_activation(self, controllet: str, activation: int, now: float) -> Stream:
-        """Return this stream, without a last target if that was for another controllet.
+        """Return this stream, without its last target if that was for another activation.
 
         Args:
             controllet: Name of the controllet.
-            activation: Number of its activation. A restarted controllet has no previous target
-                either.
-            now: Current time of the machine [s]. In a cell that is stepped by hand it is the time
-                of the world, so that results do not depend on the machine.
+            activation: Number of its activation.
+            now: Current time of the machine [s], or of the world in a cell that is stepped by
+                hand.
         """
         if (controllet, activation) != self._law:
             self._last, self._law = None, (controllet, activation)
@@ -144,23 +142,17 @@ class Stream:
         return self
 
     def continues(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return True if the last target is recent and near the new one.
-
-        The new target then counts as clipped.
+        """Return True if the last target is recent and near the new one, which counts as clipped.
 
         Args:
-            is_near: Function that compares the last target with the new one.
+            is_near: Function that returns True if the last target is near the new one.
         """
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
         return goes_on
 
     def accept(self, target: Any) -> None:
-        """Store the last accepted target, before it is clipped, and continue the stream.
-
-        Args:
-            target: Target as the client requested it.
-        """
+        """Store an accepted target as the client requested it, which continues the stream."""
         self._last, self._until = target, self._now + STREAM_TIMEOUT
 
 
@@ -185,11 +177,11 @@ _MESSAGE = re.compile(r"[a-z][a-z0-9_]*/(msg|action)/[A-Z][A-Za-z0-9]*")
 
 @dataclass(frozen=True, eq=False)
 class TargetRequest:
-    """Context of a target for the check of a channel.
+    """Data that a channel needs to check a target.
 
     Attributes:
         owner: Name of the arm, or of the controllet for a shared channel.
-        gate: Limits of targets.
+        gate: Limits of the gate.
         frame: Pose of the frame that the target names, in the arm's base, or in the world for a
             shared channel. It is :data:`IDENTITY_POSE` if the target names that base or world.
         reports: Function that returns the reports of the controllet.
@@ -203,23 +195,23 @@ class TargetRequest:
 
 @dataclass(frozen=True, eq=False)
 class ArmTargetRequest(TargetRequest):
-    """Context of a target for the check of a channel of one arm.
+    """Data that a channel of one arm needs to check a target.
 
     Attributes:
         state: Newest state of the arm.
-        limits: Limits of its joints.
-        ungated_channels: Channels whose targets may be far from the measured state: those of the
-            controllet, and those of features, such as a preferred configuration.
+        limits: Limits of the joints of the arm.
+        ungated_channels: Channels of the controllet and its features whose targets may be far from
+            the measured state, such as a preferred configuration.
         stream: Function that returns the stream of a channel.
         joint_fields: Parts of channel ``joint`` that the controllet uses: ``q``, ``dq`` or both.
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
-        spring_equilibrium: Function that returns the rest positions of the springs of m joints,
+        spring_equilibrium: Function that returns the equilibrium of the m joints with springs,
             (m,) [rad].
         parameters: Function that returns the parameters of the controllet.
-        last_record: Function that returns the last record of a channel since the controllet was
-            started or its parameters were changed; None without one.
+        last_record: Function that returns the last record of a channel; None without one since the
+            last start or parameter change of the controllet.
     """
 
     state: ArmSnapshot
@@ -241,31 +233,31 @@ TargetRejected."""
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Declaration of one kind of target.
+    """Declaration of one kind of target. A target is stored as a record, a vector of floats.
 
     Attributes:
         name: Name for controllets, users and messages, in lower case letters, digits and single
             underscores. The topic is derived from it.
-        width: Number of floats in a record, in addition to ``per_joint`` for each joint.
+        width: Number of floats in a record, without those of ``per_joint``.
         doc: Description in one line.
-        unit: Unit of the numbers.
+        unit: Unit of the floats.
         shared: True if the whole controllet has one target; otherwise each arm has its own.
-        low: Minimum of each number, if there is no check.
-        high: Maximum of each number, if there is no check.
+        low: Minimum of each number, used if ``check`` is None.
+        high: Maximum of each number, used if ``check`` is None.
         check: Function that converts a value to a record, or rejects it. By default a value is
             ``width`` finite numbers within the bounds.
-        modified_by_features: True if features may modify the value every cycle, starting from the
-            request.
-        message: ROS type of its topic or action.
-        read: Function that converts a message to a value; required for types that the ROS adapter
-            does not know. The adapter evaluates stamp and frame of a header.
+        modified_by_features: True if features may modify the value in every cycle, beginning with
+            the requested one.
+        message: ROS type of the topic or action of the channel.
+        read: Function that converts a ROS message to a value; required for types that this package
+            does not know. Stamp and frame of a header are evaluated without it.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
-        method: Python call that sets it, for the documentation.
-        per_joint: Number of floats in a record for each joint of the arm; ``width`` adds to them.
-        is_scheduled: True for scheduled targets. The second number of the record is the start
-            time [s], 0 for immediately, the third the number of arms that start together.
-        joint_topics: Further topics below each joint with a compliant actuator, with one number
-            each. The value is then a mapping of joint names to numbers.
+        method: Python call that sets a target, for the documentation.
+        per_joint: Number of further floats in a record for each joint of the arm.
+        is_scheduled: True if targets have a start time. The second number of the record is this
+            time [s], 0 for immediately; the third is the number of arms that start together.
+        joint_topics: Names of further topics of each joint with a compliant actuator, with one
+            number each. The value is a mapping of joint names to numbers.
 
     Raises:
         ConfigurationError: If a name, message, width or bound is invalid.
@@ -369,11 +361,7 @@ class Channel:
         return 1 if self.shared else n_arms
 
     def record(self, value: Any, request: TargetRequest) -> Vector:
-        """Return the checked record of a value for the loop, (size,).
-
-        Args:
-            value: Value from the user.
-            request: Context of the target, such as limits and the measured state.
+        """Check a value, and return it as a record for the loop, (size,).
 
         Raises:
             TargetRejected: If the value is not allowed.
@@ -392,7 +380,7 @@ class Channel:
             raise
         except Exception as error:  # The check of a plug-in may raise any error.
             raise TargetRejected(
-                f"{path}: its check raised {type(error).__name__}: {error}"
+                f"{path}: the check of the channel raised {type(error).__name__}: {error}"
             ) from error
         if result.shape != (size,) or not are_finite(result):
             raise TargetRejected(
@@ -412,12 +400,7 @@ class Channel:
 
 
 def finite_numbers(path: str, values: ArrayLike, width: int) -> Vector:
-    """Return a copy of finite numbers, (width,).
-
-    Args:
-        path: Name of the values, for error messages.
-        values: Numbers to check.
-        width: Required count.
+    """Return a copy of finite numbers, (width,). ``path`` is their place for error messages.
 
     Raises:
         TargetRejected: If the values are not finite numbers, or their count differs.
@@ -443,8 +426,7 @@ def built_in_channels() -> dict[str, Channel]:
 def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
     """Return the channels of a controllet and its features by name, in order.
 
-    Args:
-        declared: Names of built-in channels, and declarations of new ones.
+    A channel is declared by the name of a built-in one, or by a new declaration.
 
     Raises:
         ConfigurationError: If a name is unknown, or two channels have the same name or topic.
@@ -468,7 +450,7 @@ def refuse_twin(channel: Channel, other: Channel) -> None:
     """Check that two different channels have different names and topics.
 
     Raises:
-        ConfigurationError: If they do not.
+        ConfigurationError: If they have the same name or topic.
     """
     if channel is other:
         return
@@ -492,7 +474,7 @@ def _is_bound(bound: object) -> bool:
 
 
 def _real(values: ArrayLike) -> Vector:
-    """Return a float copy. ``numpy`` alone would accept digit strings and drop imaginary parts."""
+    """Return a float copy, without accepting digit strings or complex numbers as numpy does."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"got {array.dtype}, allowed real numbers")
@@ -508,7 +490,7 @@ Joints: TypeAlias = "int | Sequence[int]"
 
 
 class Target:
-    """Base of the target types: storage per channel and arm.
+    """Base class of the target types. It stores a record per channel and arm.
 
     Args:
         n_arms: Number of arms of the controllet.
@@ -563,11 +545,11 @@ class JointTarget(Target):
     Attributes:
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
-        max_reference_lead: Maximum distance of the reference from the measured positions, per
-            arm, (2, n) [rad]. Row 0: in motion, in addition to the distance at the start of the
-            motion. Row 1: at rest. The controllet sets it according to its stiffness.
-        moving: True while a governor moves the positions, per arm.
-        ddq: Accelerations of the governor, per arm, (n,) [rad/s^2].
+        max_reference_lead: Maximum distance of the moving reference from the measured positions,
+            per arm, (2, n) [rad], which the controllet sets. Row 0 holds in motion, in addition to
+            the distance at its start; row 1 holds at rest.
+        moving: True while a governor (motion limiter) moves ``q``, per arm.
+        ddq: Accelerations of this motion, per arm, (n,) [rad/s^2].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -602,12 +584,12 @@ class HeldConfiguration(JointTarget):
 
 
 class TrajectoryTarget(JointTarget):
-    """Joint configuration or joint trajectory; the newest one is active.
+    """Joint configuration or joint trajectory, of which the newest is active.
 
     Attributes:
         count: Number of valid rows of ``points``, per arm, (1,).
-        points: Trajectory points per arm, (128, 1 + 3 n): time since arrival [s], q, dq and ddq
-            [rad, s].
+        points: Trajectory points per arm, (128, 1 + 3 n): time since the arrival of the target
+            [s], then positions, velocities and accelerations [rad, rad/s, rad/s^2].
         tolerances: Tolerances per arm, (2 n + 1,): n numbers for the path and n for the goal
             [rad], and one for the time of arrival [s].
     """
@@ -659,7 +641,7 @@ class CartesianTarget(Target):
             self.nullspace_configuration[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Displace the target pose of an arm, after it was set at activation.
+        """Displace the target pose of an arm, which was set at activation.
 
         Args:
             arm: Index of the arm in the controllet.
@@ -680,7 +662,7 @@ class ReferenceMotion:
     """Velocity and acceleration of a moving reference pose.
 
     Attributes:
-        moving: True if the reference moves; the other values are valid only then.
+        moving: True if the reference moves; twist and acceleration are valid only then.
         twist: Linear and angular velocity, (6,) [m/s, rad/s].
         acceleration: Linear and angular acceleration, (6,) [m/s^2, rad/s^2].
     """
@@ -698,7 +680,7 @@ class CartesianImpedanceTarget(CartesianTarget):
     Attributes:
         twist_ee_in_base: Linear and angular velocity per arm, (6,) [m/s, rad/s].
         stiffness: Stiffness matrix per arm, (6, 6) [N/m, Nm/rad].
-        motion: Motion of the governed reference pose, per arm.
+        motion: Motion of the reference pose, per arm.
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ("pose", "joint", "twist", "stiffness")
@@ -718,11 +700,12 @@ class CartesianImpedanceTarget(CartesianTarget):
 
 
 class ForceTarget(CartesianTarget):
-    """Cartesian target with stiffness and with a wrench that the tool exerts on the world.
+    """Cartesian target with stiffness, and with a wrench that the tool has to exert.
 
     Attributes:
         stiffness: Stiffness matrix per arm, (6, 6) [N/m, Nm/rad].
-        wrench_in_base: Force and torque at the tool point, per arm, (6,) [N, Nm].
+        wrench_in_base: Force and torque on the environment at the tool point, per arm, (6,) [N,
+            Nm].
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = (

@@ -2,7 +2,7 @@
 """Contract checks for plug-in authors, and random arm states for tests.
 
 ``check_contract("my_controllet")`` and ``check_actuator("my_springs")`` run the tests of the
-built-in plug-ins on any registered one.
+built-in plug-ins on a plug-in.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
 
 
 def _check_presets(springs: Actuator[Any], rng: np.random.Generator) -> None:
-    """Check the map from presets to motors, and the sign and the saturation of the torque."""
+    """Check the map from presets to motor positions, and sign and saturation of the torque."""
     low, high, reach = springs.preset_low, springs.preset_high, springs.of["max_deflection"]
     for _ in range(SAMPLE_COUNT):
         preset = low + (high - low) * rng.uniform(0.02, 1.0, springs.n_joints)
@@ -204,7 +204,7 @@ def _close(description: str, got: Vector, desired: Vector, scale: float) -> None
 
 
 def require_kept(selected: bool, description: str) -> None:
-    """Raise :class:`.ContractViolation` with a message unless a condition holds."""
+    """Raise :class:`.ContractViolation` with a message if a condition is false."""
     if not selected:
         raise ContractViolation(description)
 
@@ -234,7 +234,7 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, placed 0.6 m apart.
-        model: Robot model of all arms, by name or as an object, or several that are assigned in
+        model: Robot model of all arms, by name or as an object; several models are assigned in
             turn.
 
     Attributes:
@@ -295,7 +295,7 @@ class StateMaker:
 
 
 def varied_cell(file: str | Path, seed: int, relative_error: float = 0.2) -> Cell:
-    """Return a cell to step by hand, with random masses and friction of objects and tools.
+    """Return a cell that is stepped by hand, with random masses and friction of objects and tools.
 
     Args:
         file: Path of the cell file.
@@ -326,11 +326,12 @@ def simple_cell(
     placement: str = "inline",
     **settings: Any,
 ) -> Cell:
-    """Return a cell for tests, by default with two holding arms and stepped by hand.
+    """Return a cell for tests, by default with two arms that hold, and stepped by hand.
 
     Args:
         arms: Section of the cell file; by default ``left`` and ``right``, 0.6 m apart.
-        controllets: Section of the cell file; by default both impedance controllets per arm.
+        controllets: Section of the cell file; by default joint and Cartesian impedance for each
+            arm.
         active: Section of the cell file.
         placement: Placement of the loop: inline, thread or process.
         settings: Further sections of the cell file, such as ``objects``, and keys of its section
@@ -365,7 +366,7 @@ def check_contract(
     - Activation at rest commands no motion.
     - Commands have the right shapes and are finite in every configuration.
     - Commands depend on states and target only, and states are not modified.
-    - 1000 cycles allocate no lasting memory.
+    - Memory does not grow during 1000 cycles.
     - The velocity loop stays slow enough for the latency, with the default gains and with each
       gain at its upper bound (:mod:`multipanda_py.control.delay_margin`).
 
@@ -373,7 +374,7 @@ def check_contract(
         name: Name as in ``type:`` of a cell file.
         n_arms: Number of arms; by default the minimum of the controllet.
         seed: Seed of the random states.
-        model: Robot model of all arms, by name or as an object, or several that are assigned in
+        model: Robot model of all arms, by name or as an object; several models are assigned in
             turn.
         configurations: Number of random configurations in which each set of gains is checked for
             latency.
@@ -423,8 +424,7 @@ def check_contract(
             ]
             require_kept(not wrong, f"the controllet wrote to a state: {', '.join(wrong)}")
         twin.on_activate(other.states_at(here), twin_target)
-        # Controllets may keep state. This one therefore gets the same updates as the first one,
-        # which was also updated at rest.
+        # Controllets may keep state, so give this one the same updates as the first one.
         twin.update(other.states_at(here), twin_target, PERIOD)
         twin.update(other.states_at(here, speeds), twin_target, PERIOD)
         same = all(np.allclose(a, b, rtol=0, atol=1e-9) for a, b in zip(first, twin.command))
@@ -476,13 +476,9 @@ def check_bandwidth(
 def corners(
     controllet_class: Any, robots: Robots | None = None
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return named sets of gains at their bounds, with which a controllet must be stable.
+    """Return the sets of gains, with names, for which a controllet class must be stable.
 
     The sets are the defaults, each gain at its upper bound, and all gains at their upper bounds.
-
-    Args:
-        controllet_class: Class of the controllet.
-        robots: Robots of its arms; None for the default robot.
     """
     specs = ParameterSet(controllet_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
@@ -500,13 +496,7 @@ def corners(
 
 
 def probe_of(controllet_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
-    """Return a controllet with its default features and their default parameters.
-
-    Args:
-        controllet_class: Class of the controllet.
-        maker: States of its arms.
-        values: Parameters of the controllet, by name.
-    """
+    """Return a controllet for stability checks, with its default features."""
     parameters = ParameterSet(controllet_class.Params, robots=maker.robots)
     context = replace(maker.context, leader_arms=controllet_class.leader_arms)
     law = controllet_class(context, parameters.decode(parameters.encode(values)))
@@ -535,8 +525,8 @@ def probe_of(controllet_class: Any, maker: StateMaker, values: Mapping[str, Any]
 def _check_memory(controllet: Any, states: list[ArmState], target: Any) -> None:
     controllet.on_activate(states, target)
     controllet.update(states, target, PERIOD)
-    # Other threads may allocate memory too, but hardly in each of three runs. One run without
-    # growth is therefore sufficient.
+    # One of three runs without growth is sufficient, because other threads may allocate memory,
+    # too.
     grown = next(
         (
             g

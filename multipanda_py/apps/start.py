@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry points of the programs; each handles signals before it imports large modules."""
+"""Entry points of the programs; signals are handled before large modules are imported."""
 
 from __future__ import annotations
 
@@ -37,11 +37,8 @@ def multimode_controller() -> int:
 
 
 def multipanda() -> int:
-    """Run a command; see :mod:`multipanda_py.apps.cli`.
-
-    Matrices of this program are small. Linear algebra on several threads takes up to ten times
-    the processor time for them and is no faster, so that one thread is the default.
-    """
+    """Run a command; see :mod:`multipanda_py.apps.cli`."""
+    # The matrices are small, so several threads would waste processor time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     end_at_once("multipanda")
     try:

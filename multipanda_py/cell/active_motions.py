@@ -32,7 +32,7 @@ START_DELAY = 0.05
 
 @dataclass
 class _StartedPlan:
-    """Motions commanded for one plan, by arm; ``is_done`` once all arms have reached the goal."""
+    """Commanded motions of a plan, by arm, and True once all arms have reached the goal."""
 
     motions: Mapping[str, CommandedMotion]
     is_done: bool = False
@@ -40,11 +40,6 @@ class _StartedPlan:
 
 class MotionExecution:
     """Start plans and monitor their execution.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        reader: State reader of the cell.
-        targets: Writer of the trajectories.
 
     Thread: any.
     """
@@ -54,13 +49,10 @@ class MotionExecution:
         self._started_plans: WeakKeyDictionary[MotionPlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
-        """Raise an error if any arm still has a motion to execute, from any client.
-
-        Joint speeds would not show such a motion, which starts slowly and after its command.
+        """Check that no arm executes a motion, or will start one that any client has commanded.
 
         Raises:
-            PlanRejected: If an arm executes or is about to execute a motion. The message names the
-                arm and its controllet.
+            PlanRejected: If an arm executes or will start a motion.
         """
         for arm in self._names.arms:
             spec = self._owner(arm)
@@ -75,7 +67,7 @@ class MotionExecution:
                 )
 
     def start(self, plan: MotionPlan) -> float:
-        """Start the motions of all moving arms in the same cycle.
+        """Start the motions of all moving arms of a plan in the same cycle.
 
         Returns:
             End of the motion in cell time (:attr:`.Cell.time`) [s].
@@ -98,7 +90,7 @@ class MotionExecution:
                 if (one := motions.newest(spec, spec.config.arms.index(arm))) is not None:
                     commanded[arm] = one
         except MultipandaError:
-            for arm in commanded:  # No arm may move without the others.
+            for arm in commanded:  # An arm must not move if another one cannot.
                 self._targets.follow_trajectory(arm, [])
             raise
         self._started_plans[plan] = _StartedPlan(commanded)
@@ -114,8 +106,8 @@ class MotionExecution:
         started = self._started_plans.get(plan) if isinstance(plan, MotionPlan) else None
         if started is None:
             raise PlanRejected(
-                f"plan: got {plan!r:.80}, allowed a plan that start_motion has "
-                "started on this cell"
+                f"plan: got {plan!r:.80}, allowed a plan that start_motion() of this cell has "
+                "started"
             )
         if not started.is_done:
             done = [self._has_arrived(arm, one) for arm, one in started.motions.items()]
@@ -134,7 +126,7 @@ class MotionExecution:
                 "reached"
             )
         if self._targets.motions.is_pending(motion):
-            return False  # The controllet still reports the previous motion.
+            return False  # Until the start, the controllet reports the state of an earlier motion.
         now = self._state_of(motion.spec)
         if now > MotionState.DONE:
             reason = now.name.lower().replace("_", " ")
@@ -149,15 +141,7 @@ class MotionExecution:
 
 
 class Moves:
-    """Plan motions of the arms and execute them.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        reader: State reader of the cell.
-        targets: Writer of the trajectories.
-        holding: Objects attached to grippers.
-        parameters: Function that returns the present parameters of a controllet.
-    """
+    """Plan motions of the arms and execute them."""
 
     def __init__(
         self,
@@ -185,23 +169,14 @@ class Moves:
         )
 
     def start(self, plan: MotionPlan) -> float:
-        """Start the motions of all moving arms of a plan in one cycle.
-
-        See :meth:`.Cell.start_motion`.
-
-        Returns:
-            End of the motion in cell time (:attr:`.Cell.time`) [s].
-        """
+        """Start a plan and return the end of the motion [s]. See :meth:`.Cell.start_motion`."""
         if not isinstance(plan, MotionPlan):
             raise PlanRejected(f"plan: got {plan!r:.40}, allowed a result of plan()")
-        with self._lock:  # Of two concurrent starts, only the first may pass the checks.
+        with self._lock:  # Two clients may start plans at the same time.
             self._execution.check_no_active_motion()
             self._finder.check(plan)
             return self._execution.start(plan)
 
     def is_finished(self, plan: MotionPlan) -> bool:
-        """Return True if all arms of a plan have reached its goal.
-
-        See :meth:`.Cell.is_finished`.
-        """
+        """Return True if all arms have reached their goals. See :meth:`.Cell.is_finished`."""
         return self._execution.is_finished(plan)

@@ -22,11 +22,11 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class ArmRequest:
-    """Handle of a request for one arm, which the loop answers with a record.
+    """Handle of a request to the loop for one arm.
 
     Attributes:
         arm: Name of the arm.
-        number: Sequence number of the request record.
+        number: Sequence number of the request.
         events: Number of loop events before the request.
     """
 
@@ -37,13 +37,14 @@ class ArmRequest:
 
 @dataclass(frozen=True)
 class RequestKind:
-    """Kind of request that the loop answers with a record per arm.
+    """Kind of request for one arm, such as a tare.
 
     Attributes:
         name: Name of the kind in messages and counters.
         refusal: Exception to raise when the loop refuses a request.
-        events: Event types with which the loop reports the reason.
-        slots: Function that returns the request and answer slots of a mailbox, each by arm.
+        events: Types of the events that report the reason of a refusal.
+        slots: Function that returns the places of requests and of answers in the shared memory,
+            each by arm.
     """
 
     name: str
@@ -53,17 +54,7 @@ class RequestKind:
 
 
 class ArmRequests:
-    """Send requests of one kind to the loop and read its answers, arm by arm.
-
-    An answer record contains the number of the request, whether it succeeded, and the values that
-    are in effect since then.
-
-    Args:
-        kind: Kind of the requests.
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        counts: Counters of rejected and cancelled requests.
-    """
+    """Send requests of one kind to the loop, and read its answers."""
 
     def __init__(
         self, kind: RequestKind, names: CellNames, connection: Connection, counts: Counts
@@ -72,13 +63,13 @@ class ArmRequests:
         self._connection, self._counts = connection, counts
 
     def newest(self, arm: str) -> Vector | None:
-        """Return the values in effect according to the newest answer, or None before the first."""
+        """Return the values in the newest answer of the loop; None before the first answer."""
         _, answers = self._kind.slots(self._connection.mailbox)
         answer = answers[self._names.arm_index(arm)].newest()
         return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
 
     def request(self, arm: str, record: Vector) -> ArmRequest:
-        """Send a request record to the loop without waiting for the answer."""
+        """Send a record, the numbers of a request, without waiting for the answer."""
         index = self._names.arm_index(arm)
         with self._connection.lock:
             box = self._connection.mailbox
@@ -87,11 +78,11 @@ class ArmRequests:
         return ArmRequest(arm, number, events)
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return the values that the loop has put into effect, or None before its answer.
+        """Return the values that the loop has put into effect; None before its answer.
 
         Raises:
-            MultipandaError: If the loop refused the request, or a newer request replaced it. Its
-                type is :attr:`RequestKind.refusal`, and the message contains the reason.
+            MultipandaError: If the loop refused the request, or a newer request replaced it. The
+                type is :attr:`RequestKind.refusal`.
         """
         arm, kind, box = request.arm, self._kind, self._connection.mailbox
         answer = kind.slots(box)[1][self._names.arm_index(arm)].newest()
@@ -109,7 +100,7 @@ class ArmRequests:
         )
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text on whether it may still be executed."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
         return describe_withdrawal(
@@ -117,16 +108,12 @@ class ArmRequests:
         )
 
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
-        """Wait for the answer to a request and return it. Withdraw the request after a timeout.
-
-        Args:
-            request: Request that :meth:`request` has sent.
-            timeout: Maximum waiting time [s].
+        """Wait for the answer to a request and return it; withdraw the request after a timeout.
 
         Raises:
             MultipandaError: If the loop refused the request. See :meth:`answer`.
-            LoopTimeout: If no answer came in time. The message states whether the request may
-                still be executed.
+            LoopTimeout: If no answer came in time. The message states whether the request was
+                withdrawn.
         """
         description = f"the answer of arm {request.arm} to its {self._kind.name} request"
         return wait_or_withdraw(
@@ -145,17 +132,17 @@ def wait_or_withdraw(
     timeout: float,
     description: str,
 ) -> _T:
-    """Wait for an answer of the loop and return it.
+    """Wait for an answer of the loop and return it; withdraw the request after a timeout.
 
     Args:
         connection: Connection to the control loop.
         answer: Function that returns the answer, or None while there is none.
-        withdraw: Function that withdraws the request and returns a text about the result.
+        withdraw: Function that withdraws the request, and returns a text on its state.
         timeout: Maximum time to wait [s].
-        description: Name of the answer in the error.
+        description: Name of the answer in the message.
 
     Raises:
-        LoopTimeout: If no answer came in time. The request is then withdrawn or still pending.
+        LoopTimeout: If no answer came in time. The message has the text of ``withdraw``.
     """
     result: list[_T] = []
 
@@ -176,10 +163,10 @@ def wait_or_withdraw(
 
 
 def describe_withdrawal(withdrawn: bool) -> str:
-    """Return a text stating whether a withdrawn request may still be executed.
+    """Return a text on the state of a request after an attempt to withdraw it.
 
     Args:
-        withdrawn: True if the loop had not received the request yet.
+        withdrawn: True if the request was withdrawn, because the loop had not received it yet.
     """
     if withdrawn:
         return "it is withdrawn and will not happen"

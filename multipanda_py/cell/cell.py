@@ -64,14 +64,13 @@ __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "Swi
 
 
 class Cell(Closeable):
-    """A cell: start and stop its control loop, send requests to it, and read its state.
+    """Cell: arms under one control loop, with methods to start, command and observe them.
 
-    Most methods delegate to a part of the cell. The linked documentation of the part describes
-    checks, errors and waiting. All methods except :meth:`start` and :meth:`close` may be called
-    from any thread.
+    The linked methods document checks, errors and waiting. All methods except :meth:`start` and
+    :meth:`close` may be called from any thread.
 
     Args:
-        config: The checked cell file.
+        config: Checked cell file.
 
     Example::
 
@@ -109,11 +108,11 @@ class Cell(Closeable):
 
     @classmethod
     def from_yaml(cls, path: str | Path, *, placement: str | None = None) -> Cell:
-        """Create a cell from a cell file. The whole file is checked.
+        """Create a cell from a cell file, after a check of the whole file.
 
         Args:
             path: Path of the cell file.
-            placement: ``process``, ``thread`` or ``inline``. It replaces ``cell.placement`` of the
+            placement: ``process``, ``thread`` or ``inline``, instead of ``cell.placement`` of the
                 file.
 
         Raises:
@@ -136,8 +135,8 @@ class Cell(Closeable):
         """Start the loop and activate the configured controllets.
 
         Raises:
-            CellBusy: If this cell is running already.
-            LoopError: If the loop cannot start.
+            CellBusy: If a cell of the same name is running already.
+            LoopError: If the loop cannot start, or this object is started already.
         """
         self._connection.open()
         self._grippers.connect()
@@ -148,13 +147,10 @@ class Cell(Closeable):
             self._viewer = start_viewer(self.config, self.realtime, self.shared_memory_fd)
 
     def close(self) -> None:
-        """Stop the loop and everything that belongs to it, even if a part raises an error.
-
-        It is safe to call this twice.
-        """
+        """Stop the loop, grippers, recordings and viewer. It is safe to call this twice."""
         reason = self._connection.end_reason()
         viewer, self._viewer = self._viewer, None
-        # The callbacks run in reverse order: the arms stop first, and wait for no disk or window.
+        # Callbacks run in reverse order: the arms stop before recordings and viewer are closed.
         with ExitStack() as ending:
             ending.callback(self._recorder.close, reason)
             if viewer is not None:
@@ -169,9 +165,9 @@ class Cell(Closeable):
 
     @property
     def warnings(self) -> list[str]:
-        """Notes on the cell file, and settings that the machine or a backend refused.
+        """Warnings on the cell file, and on settings that the machine or a backend refused.
 
-        The notes are those of ``multipanda check``. The first call takes some tenths of a second.
+        The first call takes some tenths of a second.
         """
         if self._notes is None:
             self._notes = [*self._unread, *notes_of(self.config)]
@@ -189,7 +185,7 @@ class Cell(Closeable):
 
     @property
     def shared_memory_fd(self) -> int:
-        """File descriptor of the memory shared with the loop, for other processes that read it.
+        """File descriptor of the memory shared with the loop, for processes that read it.
 
         Raises:
             LoopError: If the cell is not started.
@@ -198,7 +194,7 @@ class Cell(Closeable):
 
     @property
     def loop(self) -> ControlLoop:
-        """Loop object of an inline cell, between two cycles. For tests and benchmarks.
+        """Control loop of an inline cell, for tests and benchmarks between two cycles.
 
         Raises:
             LoopError: If the cell is not started, or is not inline.
@@ -207,14 +203,14 @@ class Cell(Closeable):
 
     @property
     def debug(self) -> Connection:
-        """Connection to the loop with its mailbox, ring and runner, for tests and debuggers."""
+        """Connection to the loop and its shared memory, for tests and debuggers."""
         return self._connection
 
     @property
     def records_path(self) -> str:
-        """Path at which a :class:`.RecordFollower` of another process can read cycle records.
+        """Path from which another process of the same user reads cycle records.
 
-        That process must belong to the same user.
+        That process uses a :class:`.RecordFollower`.
 
         Raises:
             LoopError: If the cell is not started.
@@ -226,15 +222,14 @@ class Cell(Closeable):
         self._connection.check()
 
     def manual_heartbeat(self) -> None:
-        """Stop the automatic heartbeat. The loop then expects calls of :meth:`send_heartbeat`.
+        """Disable the automatic heartbeat; the caller then calls :meth:`send_heartbeat` itself.
 
-        If this is called before :meth:`start`, the loop begins to check with the first
-        :meth:`send_heartbeat`.
+        After a call before :meth:`start`, the loop checks heartbeats from the first one on.
         """
         self._connection.set_manual_heartbeat()
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat of this process to the loop."""
+        """Tell the loop that this process is alive (heartbeat)."""
         self._connection.send_heartbeat()
 
     def cycle_age(self) -> float:
@@ -295,21 +290,21 @@ class Cell(Closeable):
 
     @property
     def rejected(self) -> Counter[str]:
-        """Number of rejected requests, by subject, such as ``left target`` or ``switch``."""
+        """Number of rejected requests, by subject such as ``left target`` or ``switch``."""
         return self._counts.rejected
 
     @property
     def clipped(self) -> Counter[str]:
-        """Number of streamed targets that were clipped to the gate, by arm and channel."""
+        """Number of targets that were clipped to the gate limits, such as ``left pose``."""
         return self._counts.clipped
 
     @property
     def cancelled(self) -> Counter[str]:
-        """Number of requests cancelled before the loop received them, by subject (``switch``)."""
+        """Number of requests cancelled before the loop received them, such as ``switch``."""
         return self._counts.cancelled
 
     def stall_reason(self) -> str:
-        """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
+        """Return why the loop does not run, and the state of its arms; empty if it runs."""
         return self._reader.stall_reason()
 
     @property
@@ -318,7 +313,7 @@ class Cell(Closeable):
         return self._reader.active
 
     def activation_count(self, arm: str) -> int:
-        """Return the number of controllet activations on an arm so far."""
+        """Return the number of controllet activations on an arm since the start of the cell."""
         return self._reader.activation_count(arm)
 
     @property
@@ -380,15 +375,18 @@ class Cell(Closeable):
         return self._switcher.abort_reason(name, since)
 
     def scene_change_done(self, request: SceneChangeRequest) -> bool:
-        """Return True once an object request is executed. See :meth:`.SceneEditor.answer`."""
+        """Return True once a requested scene change is done. See :meth:`.SceneEditor.answer`."""
         return self._entries.answer(request)
 
     def cancel_scene_change(self, request: SceneChangeRequest) -> str:
-        """Cancel a request for an object; return a text stating whether it may still happen."""
+        """Cancel a scene change; return a text on whether it may still happen."""
         return self._entries.cancel(request)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the first absent object that equals a given object except for its pose, or ''."""
+        """Return an object that is not in the scene and equals a given one except for its pose.
+
+        The result is empty if there is none.
+        """
         return self._entries.spawnable_like(object_name)
 
     def report(self, name: str) -> Reports:
@@ -410,16 +408,14 @@ class Cell(Closeable):
         return self._reader.snapshot_at(time)
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and the records without the first ``since``.
+        """Return the number of cycles so far, and the records after the first ``since`` cycles.
 
         See :meth:`.StateReader.records`.
         """
         return self._reader.records(since)
 
     def follow_records(self) -> RecordFollower:
-        """Return a reader of every cycle record from now on.
-
-        Other processes create their own :class:`.RecordFollower`.
+        """Return a reader of all cycle records from now on.
 
         Raises:
             LoopError: If the cell is not started.
@@ -432,9 +428,9 @@ class Cell(Closeable):
         return self._recorder
 
     def trace_torques(self, is_on: bool = True) -> None:
-        """Enable or disable torque terms in cycle records. See :meth:`.RecordFollower.terms`.
+        """Enable or disable the torques of each controllet and feature in cycle records.
 
-        The terms are the torques of the controllet and of each of its features.
+        See :meth:`.RecordFollower.terms`.
 
         Raises:
             LoopError: If the cell is not started.
@@ -442,7 +438,7 @@ class Cell(Closeable):
         self._connection.trace_torques(is_on)
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
-        """Return timing statistics of the last cycles."""
+        """Return timing statistics of the last ``cycles`` cycles."""
         return self._reader.statistics(cycles)
 
     def events(self) -> list[LoopEvent]:
@@ -450,9 +446,9 @@ class Cell(Closeable):
         return self._reader.events()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and those after the first ``count``.
+        """Return the number of events so far, and the events after the first ``count``.
 
-        It does not change which events :meth:`events` returns to other clients.
+        This call does not affect :meth:`events`.
         """
         return self._reader.events_since(count)
 
@@ -489,11 +485,9 @@ class Cell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a switch request without waiting for the loop.
+        """Create a switch request; the first ``poll`` of the result sends it.
 
         See :meth:`.Switcher.request_switch`.
-
-        Call ``poll`` of the result repeatedly. The first call sends the request.
         """
         return self._switcher.request_switch(activate, deactivate, strictness, timeout, by)
 
@@ -517,10 +511,7 @@ class Cell(Closeable):
         return self._switcher.hold(timeout, by)
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create the request of :meth:`hold` without waiting for the loop.
-
-        Call ``poll`` of the result repeatedly. The first call sends the request.
-        """
+        """Create a request for :meth:`hold`; the first ``poll`` of the result sends it."""
         return self._switcher.request_hold(timeout, by)
 
     def recover(
@@ -532,7 +523,7 @@ class Cell(Closeable):
     def request_recovery(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery without waiting. Poll its result with ``poll``."""
+        """Request a recovery without waiting; ``poll`` of the result returns the outcome."""
         return self._recovery.request(arms, timeout)
 
     # Targets and parameters; the methods delegate to ``TargetWriter`` and ``ParameterWriter``.
@@ -599,27 +590,23 @@ class Cell(Closeable):
         frame: str = "",
         **options: Any,
     ) -> MotionPlan:
-        """Plan a motion of the arms that avoids collisions with arms and objects.
+        """Plan a motion that avoids collisions with arms and objects, without executing it.
 
-        Nothing moves. Attached objects move with their grippers. Arms that are not named stay, or
-        move aside for the others. Needs scipy, from the extra ``identify``.
+        Arms without a goal stay, or move aside. Objects attached to grippers move with these.
+        Needs scipy, from the extra ``identify``.
 
         Args:
             goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
                 m].
             via: Waypoints in order, in the same format.
-            frame: Frame of the poses: ``world`` or the base of an arm. By default the base of each
-                arm.
-            options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``:
-                ``"upright"`` keeps the vertical direction of the tools, ``"orientation"`` keeps
-                their orientation. ``allowed_contacts`` names the objects that grippers may touch,
-                and on which attached objects may rest. ``clearance`` is the minimum distance [m].
-                ``velocity_scaling`` is a fraction of the joint speed limits. ``planning_time`` is
-                the maximum processor time of the search [s], and ``seed`` its random seed.
+            frame: Frame of the poses: ``world`` or the base of an arm; the base of each arm by
+                default.
+            options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``,
+                ``allowed_contacts``, ``clearance`` [m], ``velocity_scaling``, ``planning_time``
+                [s] and ``seed``.
 
         Raises:
-            PlanRejected: If no such motion exists, none was found in time, an arm moves, or goals
-                or options are invalid. The message contains the reason.
+            PlanRejected: If no motion was found, an arm moves, or goals or options are invalid.
             UnknownName: If there is no such arm.
             TargetRejected: If there is no such frame.
             MissingExtra: If scipy is not installed.
@@ -629,8 +616,7 @@ class Cell(Closeable):
     def start_motion(self, plan: MotionPlan) -> float:
         """Start a planned motion on all its arms in one cycle.
 
-        A controllet that accepts trajectories must own every arm that moves. The start invalidates
-        other plans until the motion ends, because they assume that these arms are at rest.
+        The active controllet of every arm that moves must accept trajectories.
 
         Returns:
             End of the motion in cell time [s].
@@ -645,11 +631,11 @@ class Cell(Closeable):
     def is_finished(self, plan: MotionPlan) -> bool:
         """Return True if all arms have reached the goal of a started motion.
 
-        Once True, the result stays True, whatever the arms do next.
+        The result stays True when the arms move again.
 
         Raises:
             MotionFailed: If a motion ended before its goal, because it was stopped or because
-                another target or controllet replaced it. The message contains the reason.
+                another target or controllet replaced it.
             PlanRejected: If the plan was not started on this cell.
         """
         return self._moves.is_finished(plan)
@@ -666,8 +652,9 @@ class Cell(Closeable):
         """Plan and execute a collision-free motion, and wait until the arms are at the goal.
 
         Args:
-            arm: Name of the arm, or goals by arm as for :meth:`plan`.
-            goal: Goal of the named arm: a tool pose in ``frame``, or a joint configuration.
+            arm: Name of the arm, or a mapping of goals by arm as for :meth:`plan`.
+            goal: Goal of the named arm: a tool pose in ``frame``, or a joint configuration (n,)
+                [rad, m].
             via: Waypoints of the named arm, or mappings by arm.
             frame: Frame of the poses, as for :meth:`plan`.
             options: Options of the planner, as for :meth:`plan`.
@@ -714,7 +701,7 @@ class Cell(Closeable):
 
         Args:
             arm: Name of the arm.
-            record: Cycle record of this cell. By default the newest one.
+            record: Cycle record of this cell; the newest one by default.
         """
         return self._actuators.snapshot(
             self._reader.latest_record() if record is None else record, arm
@@ -752,11 +739,11 @@ class Cell(Closeable):
         return self._settings.request(arm, **settings)
 
     def settings_done(self, request: ArmRequest) -> bool:
-        """Return True if the requested settings are applied. See :meth:`.RobotSettings.answer`."""
+        """Return True once requested settings are applied. See :meth:`.RobotSettings.answer`."""
         return self._settings.answer(request)
 
     def cancel_settings(self, request: ArmRequest) -> str:
-        """Cancel requested settings; return a text stating whether they may still change."""
+        """Cancel requested settings; return a text on whether they may still be applied."""
         return self._settings.cancel(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -767,7 +754,7 @@ class Cell(Closeable):
         return self._tare.tare(arm, timeout=timeout)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Stop subtracting the tare offset. The arm has to hold. See :meth:`.Tare.untare`."""
+        """Stop subtracting the tare offset of an arm on hold. See :meth:`.Tare.untare`."""
         self._tare.untare(arm, timeout=timeout)
 
     def tare_offset(self, arm: str) -> Vector:
@@ -775,29 +762,26 @@ class Cell(Closeable):
         return self._tare.offset(arm)
 
     def request_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare, or its end with ``undo``, without waiting. See :meth:`tare_result`."""
+        """Request a tare without waiting; with ``undo``, its removal. See :meth:`tare_result`."""
         return self._tare.request(arm, undo=undo)
 
     def tare_result(self, request: ArmRequest) -> Vector | None:
-        """Return the offset in effect, or None while it is being measured.
+        """Return the offset of a requested tare; None while it is measured.
 
         See :meth:`.Tare.answer`.
         """
         return self._tare.answer(request)
 
     def cancel_tare(self, request: ArmRequest) -> str:
-        """Cancel a requested tare; return a text stating whether it may still happen."""
+        """Cancel a requested tare; return a text on whether it may still happen."""
         return self._tare.cancel(request)
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Treat a movable object as a part of a gripper from now on.
-
-        See :meth:`.Attachments.attach`.
-        """
+        """Treat an object as a part of a gripper from now on. See :meth:`.Attachments.attach`."""
         return self._holding.attach(arm, object_name, pose_in_tool)
 
     def detach(self, arm: str) -> str:
-        """Make an attached object a part of the scene again. See :meth:`.Attachments.detach`."""
+        """Treat an attached object as separate again. See :meth:`.Attachments.detach`."""
         return self._holding.detach(arm)
 
     def request_attach(self, arm: str, object_name: str = "") -> AttachmentRequest:
@@ -813,7 +797,7 @@ class Cell(Closeable):
         return self._holding.answer(request)
 
     def cancel_attachment(self, request: AttachmentRequest) -> str:
-        """Cancel a request to attach or detach; return whether it may still happen, as text."""
+        """Cancel a request to attach or detach; return a text on whether it may still happen."""
         return self._holding.cancel(request)
 
     def attached_objects(self) -> dict[str, str]:

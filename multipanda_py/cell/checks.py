@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a cell file for settings that are valid and probably not intended."""
+"""Checks of a cell file for settings that are allowed, but probably not intended."""
 
 from __future__ import annotations
 
@@ -24,12 +24,9 @@ _AVOIDANCE = "collision_avoidance"
 
 
 def check_allowed_contacts(config: CellConfig) -> list[str]:
-    """List the controllets that do not keep whole arms away from fixed objects and the floor.
+    """Return notes on controllets that allow contact of arms with fixed objects or the floor.
 
-    Only the cell file and its defaults count. Live parameters may change the result.
-
-    Returns:
-        Sentences, empty if all controllets keep their arms away.
+    The check uses the parameters in the cell file.
     """
     hands: dict[str, None] = {}
     arms: dict[str, None] = {}
@@ -52,9 +49,10 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
 
 
 def _parts_of(spec: InstanceSpec) -> str:
-    """Return the parts of its arms that a controllet keeps away from fixed objects.
+    """Return the parts of the arms that a controllet keeps away from fixed objects.
 
-    The result is ``all``, ``without_gripper``, or ``ignore`` for none.
+    Returns:
+        ``all``, ``without_gripper``, or ``ignore`` for no part.
     """
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
@@ -65,20 +63,17 @@ def _parts_of(spec: InstanceSpec) -> str:
 
 
 def check_initial_contacts(config: CellConfig) -> list[str]:
-    """List the simulated arms that start inside the floor, an object or another arm.
+    """Return notes on simulated arms that start inside the floor, an object or another arm.
 
-    The simulation pushes such an arm out, mostly with a fault, before any client sends a command.
-    Real arms are not checked, because their configuration is unknown before the start.
-
-    Returns:
-        One sentence for each pair of an arm and what it penetrates, with the deepest link.
+    The simulation would push these arms out, mostly with a fault. Real arms are not checked,
+    because their configuration is unknown before the start.
     """
     simulated = [
         name for name, arm in config.arms.items() if find_backend(arm.backend).measures_objects
     ]
     if not simulated:
         return []
-    import mujoco  # Importing MuJoCo takes half a second, so only cells with simulated arms do.
+    import mujoco  # MuJoCo takes half a second to load; cells with real arms do not need it.
 
     from multipanda_py.simulation.scene_mjcf import build_scene
     from multipanda_py.simulation.world import start_contacts
@@ -102,12 +97,12 @@ WARNING_CHECKS = (
 
 
 def notes_of(config: CellConfig) -> list[str]:
-    """Return the notes on a checked cell file. This takes some tenths of a second."""
+    """Return the notes of all checks on a cell file, in some tenths of a second."""
     return [sentence for check in WARNING_CHECKS for sentence in check(config)]
 
 
 def unread_sections(path: str | Path) -> list[str]:
-    """Return a note for every section of a parameter file that no node of the cell reads."""
+    """Return a note on every section of a ROS parameter file that no node of the cell reads."""
     return [
         f"parameters of {name} have no effect, because the cell has no such node"
         for name in ParameterFile.read(path).unmatched_sections()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record of the newest motion commanded to each arm, and whether it is valid and has started."""
+"""Newest commanded motion of each arm, and whether it is still valid and has started."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class CommandedMotion(NamedTuple):
     Attributes:
         spec: Controllet that executes the motion.
         arm_index: Index of the arm in the controllet.
-        channel: Channel of the command.
-        activation: Number of the activation of the controllet. Only this activation executes it.
-        numbers: Sequence numbers of the newest joint and trajectory records at the command, by
-            channel.
+        channel: Channel of the command, ``joint`` or ``trajectory``.
+        activation: Number of activations of the controllet at the command. A later activation
+            does not execute the motion.
+        numbers: Sequence numbers of the newest targets at the command, by channel.
         starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """
@@ -44,7 +44,7 @@ class CommandedMotion(NamedTuple):
 
 
 class CommandedMotions:
-    """Store the newest motion of every arm of every controllet that executes joint motions.
+    """Newest joint motion that was commanded to each arm of each controllet.
 
     Args:
         connection: Connection to the control loop.
@@ -52,9 +52,9 @@ class CommandedMotions:
         rate: Rate of the control loop [Hz].
 
     Attributes:
-        lock: Lock to hold while commanding arms.
+        lock: Lock of the connection, to hold while commanding arms.
 
-    Thread: any. Callers of :meth:`note` hold the lock of the connection.
+    Thread: any. Callers of :meth:`note` hold ``lock``.
     """
 
     def __init__(self, connection: Connection, time: Callable[[], float], rate: float) -> None:
@@ -66,10 +66,10 @@ class CommandedMotions:
         """Store a joint target or a trajectory that was just sent.
 
         Args:
-            spec: Controllet instance that receives it.
+            spec: Controllet that receives the target.
             channel: Channel ``joint`` or ``trajectory``.
             arm_index: Index of the arm in the controllet.
-            record: Record of the target.
+            record: Numbers of the target, as sent to the loop.
         """
         now, slots = self._time(), self._slots(spec, arm_index)
         begins = float(record[START_INDEX]) if channel == TRAJECTORY.name else 0.0
@@ -79,11 +79,11 @@ class CommandedMotions:
         )  # fmt: skip
 
     def newest(self, spec: InstanceSpec, index: int) -> CommandedMotion | None:
-        """Return the newest command to an arm of a controllet, or None without any."""
+        """Return the newest motion commanded to an arm of a controllet; None if there is none."""
         return self._newest.get((spec.index, index))
 
     def is_valid(self, motion: CommandedMotion) -> bool:
-        """Return True if no newer target and no newer activation has replaced the motion."""
+        """Return True unless a newer target, or another activation, has replaced the motion."""
         spec = motion.spec
         if self._connection.mailbox.activation_counts[spec.index] != motion.activation:
             return False
@@ -91,9 +91,9 @@ class CommandedMotions:
         return all(slots[name].written == number for name, number in motion.numbers.items())
 
     def is_pending(self, motion: CommandedMotion) -> bool:
-        """Return True if a motion is valid and its controllet has not reported its start yet."""
+        """Return True if a motion is valid but has not started yet."""
         now = self._time()
-        # A reset sets the time back, which makes the motion invalid.
+        # A reset of the simulation sets the time back and discards the motion.
         if now < motion.command_time or not self.is_valid(motion):
             return False
         slot = self._slots(motion.spec, motion.arm_index)[motion.channel]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection of a cell to its control loop. It hides in which process the loop runs."""
+"""Connection of a cell to its control loop, which may run in another process."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ class Counts:
     """Counters of requests that were not executed as requested.
 
     Attributes:
-        rejected: Number of rejected requests, by subject, such as ``left target`` or ``switch``.
-        clipped: Number of streamed targets that were clipped to the gate, such as ``left pose``.
-        cancelled: Number of requests cancelled before the loop received them, such as ``switch``.
+        rejected: Number of rejected requests, by subject such as ``left target`` or ``switch``.
+        clipped: Number of targets that were clipped to the gate limits, by subject such as
+            ``left pose``.
+        cancelled: Number of requests cancelled before the loop received them, by subject.
     """
 
     def __init__(self) -> None:
@@ -39,17 +40,15 @@ class Counts:
 
 
 def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
-    """Check a timeout and return it [s]. Infinity is allowed and means no limit.
+    """Check a timeout and return it [s].
 
     Args:
-        timeout: Timeout to check.
+        timeout: Timeout to check [s]; infinity for no limit.
         refusal: Type of the error to raise.
 
     Raises:
-        MultipandaError: If the timeout is not a number, or is negative or NaN; its type is
+        MultipandaError: If the timeout is not a number, or is negative or NaN. The type is
             ``refusal``.
-
-    Thread: any.
     """
     if isinstance(timeout, (int, float, np.integer, np.floating)) and not (
         isinstance(timeout, bool) or math.isnan(timeout) or timeout < 0
@@ -61,12 +60,8 @@ def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
 class Connection:
     """Start the control loop, send it heartbeats and records, and stop it.
 
-    Args:
-        names: Names of arms and controllets of the cell.
-        counts: Counters of cancelled requests.
-
     Attributes:
-        lock: Lock to hold while writing to the mailbox, so that every record has one writer.
+        lock: Lock to hold while writing to the shared memory.
         realtime: Real-time settings, including the CPU core of the started loop.
         warnings: Sentences about settings that backends or the machine refused.
         started_ns: Time of the newest start of the loop [ns], CLOCK_MONOTONIC.
@@ -89,11 +84,11 @@ class Connection:
         """Start the loop.
 
         Raises:
-            CellBusy: If this cell is running already.
-            LoopError: If the loop cannot start.
+            CellBusy: If a cell of the same name is running already.
+            LoopError: If the loop cannot start, or is started already.
         """
         if self._runner is not None:
-            raise LoopError("the cell is started already")
+            raise LoopError("the cell is started already. Close it before you start it again")
         config = self._names.config
         has_own_time = config.cell.placement != "inline"
         inherited: list[int] = []
@@ -115,7 +110,7 @@ class Connection:
             raise
         self.started_ns = time.monotonic_ns()
         if has_own_time and not self._by_hand:
-            self._runner.beat()  # From the first heartbeat on, the loop checks that others follow.
+            self._runner.beat()  # The loop expects further heartbeats from now on.
             threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
 
     def close(self) -> None:
@@ -142,21 +137,17 @@ class Connection:
             runner.beat()
 
     def set_manual_heartbeat(self) -> None:
-        """Stop the automatic heartbeat. The loop then expects calls of :meth:`send_heartbeat`.
-
-        If this is called before the start, the loop begins to check with the first
-        :meth:`send_heartbeat`.
-        """
+        """Disable the automatic heartbeat. See :meth:`.Cell.manual_heartbeat`."""
         self._by_hand = True
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat of this process to the loop."""
+        """Tell the loop that this process is alive (heartbeat)."""
         if self._runner is not None:
             self._runner.beat()
 
     @property
     def is_open(self) -> bool:
-        """True if the memory shared with the loop exists, also after the loop has ended."""
+        """True from :meth:`open` to :meth:`close`, even if the loop has ended."""
         return self._mailbox is not None
 
     @property
@@ -167,12 +158,12 @@ class Connection:
             LoopError: If the cell is not started.
         """
         if self._mailbox is None:
-            raise LoopError("the cell is not started")
+            raise LoopError("the cell is not started. Call start() first")
         return self._mailbox
 
     @property
     def loop(self) -> ControlLoop:
-        """Loop object of an inline cell, for access between two cycles.
+        """Control loop of an inline cell, for access between two cycles.
 
         Raises:
             LoopError: If the cell is not started, or not inline.
@@ -189,7 +180,7 @@ class Connection:
         self._running().check()
 
     def end_reason(self) -> str:
-        """Return ``loop_gone`` if the loop ended without :meth:`close`, else an empty string."""
+        """Return ``loop_gone`` if the loop has ended without :meth:`close`; empty otherwise."""
         if self._runner is None:
             return ""
         try:
@@ -212,52 +203,54 @@ class Connection:
 
         Args:
             state: Saved state; None for the initial state.
-            seed: New seed of the random generators; None restores their saved state.
+            seed: New seed of the random generators; None to restore their saved state.
         """
         self._running().load(state, seed)
 
     def pause(self) -> None:
-        """Wait a moment for the loop to answer. See :meth:`.Runner.pause`."""
+        """Wait a moment between two polls of an answer. See :meth:`.Runner.pause`."""
         self._running().pause()
 
     def wait(
         self, condition: Callable[[], bool], timeout: float, description: str = "condition"
     ) -> None:
-        """Wait until a condition is true. An inline loop is stepped meanwhile.
+        """Wait until a condition is true. An inline cell is stepped meanwhile.
 
         Args:
-            condition: Function that is called every few milliseconds, or every cycle if inline.
-            timeout: Maximum time to wait [s]: simulated time for an inline cell, else wall time.
-            description: Name of the condition in the error.
+            condition: Function that returns True at the end of the wait. It is called every few
+                milliseconds, or every cycle of an inline cell.
+            timeout: Maximum time to wait [s]: simulated time for an inline cell, wall time for
+                others.
+            description: Name of the condition in the message.
 
         Raises:
             LoopTimeout: If the condition did not become true in time.
         """
         if self._runner is None and condition():
-            return  # The end of the cell also ends gripper motions, which meets such a condition.
+            return  # Gripper motions end with the cell, so waiting for them succeeds.
         if not self._running().wait(condition, timeout):
             raise LoopTimeout(f"waiting for {description} timed out after {timeout:g} s")
 
     def post(self, slot: SeqlockBuffer, record: Vector) -> int:
-        """Send a record to the loop and return its sequence number."""
+        """Write a record to the shared memory, and return its sequence number."""
         with self.lock:
             number = slot.write(record)
             self.mailbox.notify()
         return number
 
     def trace_torques(self, is_on: bool) -> None:
-        """Enable or disable the recording of torque terms of controllets and features."""
+        """Enable or disable the torques of each controllet and feature in cycle records."""
         with self.lock:
             self.mailbox.words[SharedFlag.TRACE] = int(is_on)
             self.mailbox.notify()
 
     def withdraw(self, slot: SeqlockBuffer, number: int, what: str) -> bool:
-        """Withdraw a record. Return True if the loop had not received it yet.
+        """Withdraw a record; return False if the loop has already received it.
 
         Args:
-            slot: Slot of the record.
+            slot: Place of the record in the shared memory.
             number: Sequence number of the record.
-            what: Name of the counter to increment if the record is withdrawn.
+            what: Subject in :attr:`Counts.cancelled` to count a withdrawn record.
         """
         with self.lock:
             is_void = slot.withdraw(number)
@@ -266,5 +259,5 @@ class Connection:
 
     def _running(self) -> Runner:
         if self._runner is None:
-            raise LoopError("the cell is not started")
+            raise LoopError("the cell is not started. Call start() first")
         return self._runner

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of targets, and conversion of motion goals (poses or joint configurations) by arm."""
+"""Frames of targets, and checks of motion goals (poses or joint configurations)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Frames:
     """Frames of targets, with their poses from the geometry in the cell file.
 
     The frames are ``world`` and the base of every arm, by the name of its first link
-    (``left_fr3_link0``). For clients of one arm, an empty name, ``base`` and the link name without
-    the prefix of the arm (``fr3_link0``) mean the base of this arm.
+    (``left_fr3_link0``). For targets of one arm, its base also has the names ``base``,
+    ``fr3_link0`` (without the prefix of the arm) and the empty name.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -51,7 +51,7 @@ class Frames:
             arm: Name of the arm.
 
         Raises:
-            TargetRejected: If the frame is unknown. The message lists the known ones.
+            TargetRejected: If the frame is unknown.
         """
         base = self._base_frame[arm]
         if frame in self._own[arm]:
@@ -62,10 +62,10 @@ class Frames:
         return self._pose_in_world[base].inverse() @ self._pose_in_world[frame]
 
     def world_from(self, frame: str) -> Pose:
-        """Return the pose of ``frame`` in the world. An empty name is the world.
+        """Return the pose of a frame in the world; the empty name means the world.
 
         Raises:
-            TargetRejected: If the frame is unknown. The message lists the known ones.
+            TargetRejected: If the frame is unknown.
         """
         if frame == "":
             return Pose.identity()
@@ -79,22 +79,18 @@ MotionGoal: TypeAlias = Pose | ArrayLike
 
 
 class GoalConverter:
-    """Check motion goals and convert their poses to the world frame.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-    """
+    """Check motion goals and convert their poses to the world frame."""
 
     def __init__(self, names: CellNames) -> None:
         self._names, self._frames = names, Frames(names.config)
 
     def waypoints(self, via: Any, goals: Any, frame: str) -> list[dict[str, Pose | Vector]]:
-        """Return waypoints and goals in order: poses in the world, or joint configurations.
+        """Return waypoints and final goals in order, with poses in the world.
 
         Args:
             via: List of waypoints, each a mapping by arm.
-            goals: Goals, by arm.
-            frame: Frame of the poses. By default the base of each arm.
+            goals: Final goals, by arm.
+            frame: Frame of the poses; the base of each arm by default.
 
         Raises:
             PlanRejected: If a goal has another type, or a configuration does not fit its arm.
@@ -130,7 +126,7 @@ def _configuration(path: ArrayLike, n: int, location: str) -> Vector:
     """Check a joint configuration and return a copy, (n,).
 
     Raises:
-        PlanRejected: If it is invalid. The message names the joint where possible.
+        PlanRejected: If the configuration is invalid.
     """
     try:
         configuration = np.asarray(path)
@@ -147,7 +143,7 @@ def _configuration(path: ArrayLike, n: int, location: str) -> Vector:
             raise PlanRejected(
                 f"{location}: joint {joint}: got {position}, allowed a finite number"
             )
-    # The result is a copy, because the caller may change the original.
+    # astype() makes a copy, because the caller may change the original.
     return configuration.astype(np.float64)
 
 
@@ -160,7 +156,7 @@ def goals_by_arm(
 
     Args:
         arm: Name of the arm, or goals by arm.
-        goal: Goal of the named arm. None if goals are given by arm.
+        goal: Goal of the named arm; None if goals are given by arm.
         via: Waypoints of the named arm, or mappings by arm.
 
     Raises:
@@ -168,8 +164,8 @@ def goals_by_arm(
     """
     if isinstance(arm, str) == (goal is None):
         raise PlanRejected(
-            "move_to: got an arm without a goal, or goals by arm and another goal. Pass an arm "
-            "and its goal, or only goals by arm"
+            "move_to: arguments do not fit together. Pass either the name of an arm and its goal, "
+            "or a mapping of goals by arm and no other goal"
         )
     if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
         raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")
@@ -178,8 +174,7 @@ def goals_by_arm(
     for location in via:
         if not isinstance(location, Mapping) and not isinstance(arm, str):
             raise PlanRejected(
-                "via: got a goal without an arm, allowed {arm: goal}, because the final goals are "
-                "given by arm as well"
+                "via: got a goal without an arm, allowed {arm: goal}, as for the final goals"
             )
         stops.append(location if isinstance(location, Mapping) else {str(arm): location})
     return goals, stops

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grippers of a cell, and the movable objects that are attached to them.
+"""Grippers of a cell, and objects attached to them.
 
-Each arm has one handle, for a simulated or a real gripper. Collision avoidance and planning treat
-an attached object as a part of the gripper.
+Collision avoidance and planning treat an attached object as a part of the gripper.
 """
 
 from __future__ import annotations
@@ -44,17 +43,9 @@ HOLDING_TIMEOUT = 2.0
 
 
 class LoopGripper(Gripper):
-    """Gripper that is moved by the backend in the loop, for example a simulated one.
+    """Gripper that the control loop moves, for example a simulated one.
 
-    If the loop does not run, commands that it has not received are withdrawn, and their motions
-    end. This includes stop commands.
-
-    Args:
-        arm: Name of the arm.
-        index: Index of the arm in the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-        description: Properties of the gripper.
+    If the loop is blocked, commands that it has not received, even stop commands, are withdrawn.
     """
 
     def __init__(
@@ -90,7 +81,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, reason: str) -> None:
-        """Abort the running motion, so that callers stop waiting for it."""
+        """Mark the running motion as aborted, so that callers stop waiting for it."""
         if self._motion is not None:
             text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -109,7 +100,7 @@ class LoopGripper(Gripper):
         return GripperResult(outcome, width, text)
 
     def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
-        """Withdraw a command that the stopped loop does not answer; return a failed result."""
+        """Withdraw a command that a blocked loop does not answer, and return a failed result."""
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = describe_withdrawal(connection.withdraw(slot, number, "gripper"))
@@ -119,13 +110,7 @@ class LoopGripper(Gripper):
 
 
 class Grippers:
-    """Handles of the grippers of a cell, one per gripper, created on demand.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-    """
+    """Handles of the grippers of a cell."""
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
@@ -143,7 +128,7 @@ class Grippers:
         description = self._names.descriptions[name].gripper
         if description is None:
             raise ConfigurationError(
-                f"arm {arm} has no gripper: the cell file has gripper: false (arms.{arm}.gripper)"
+                f"{arm}: has no gripper. Set arms.{arm}.gripper in the cell file, if there is one"
             )
         with self._connection.lock:
             if arm not in self._grippers:
@@ -166,19 +151,19 @@ class Grippers:
         return gripper
 
     def connect(self) -> None:
-        """Create the handles of all grippers. Their state shows if real grippers are connected."""
+        """Create the handles of all grippers, which starts the processes of real grippers."""
         for arm, config in self._names.config.arms.items():
             if config.gripper:
                 self.gripper(arm)
 
     def end_motions(self, reason: str) -> None:
-        """Abort the running motions of simulated grippers, so that no caller waits for them."""
+        """Mark running motions of simulated grippers as aborted, so that no caller waits."""
         for gripper in self._grippers.values():
             if isinstance(gripper, LoopGripper):
                 gripper.end_motion(reason)
 
     def close(self) -> None:
-        """Disconnect from all grippers, which keep their state; safe to call twice."""
+        """Disconnect from all grippers without moving them. It is safe to call this twice."""
         for gripper in self._grippers.values():
             gripper.close()
         self._grippers.clear()
@@ -190,9 +175,9 @@ class AttachmentRequest:
 
     Attributes:
         arm: Name of the arm.
-        object_name: Name of the object to attach or detach. Empty if there is none.
-        object_number: Number of the object that the arm is to hold, 0 for none.
-        number: Sequence number of the request record.
+        object_name: Name of the object; empty to detach from an arm without an object.
+        object_number: Number of the object to attach; 0 to detach.
+        number: Sequence number of the request.
     """
 
     arm: str
@@ -202,14 +187,7 @@ class AttachmentRequest:
 
 
 class Attachments:
-    """Attach movable objects to grippers, and detach them.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-        counts: Counters of rejected requests.
-    """
+    """Attach movable objects to grippers, and detach them."""
 
     def __init__(
         self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
@@ -228,27 +206,27 @@ class Attachments:
         }
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Treat a movable object as a part of a gripper from now on.
+        """Treat an object as a part of a gripper from now on.
 
-        The object moves with the gripper, and collision avoidance treats it like the gripper. It
-        is therefore no longer kept away from its own arm. Several grippers may hold the same
-        object. In simulation, a grasp attaches the object automatically. The attachment ends with
-        :meth:`detach`, with the end of the grasp, or when the fingers open by 5 mm.
+        Collision avoidance then ignores contact of the object with its own arm. Several grippers
+        may hold the same object. In simulation, a grasp attaches the object automatically. The
+        attachment ends with :meth:`detach`, with the end of the grasp, or when the fingers open by
+        5 mm.
 
         Args:
             arm: Name of the arm.
-            object_name: Name of an object with a mass in ``objects`` of the cell file. If empty,
-                the nearest object is used.
-            pose_in_tool: Pose of the object in the tool frame. By default its present pose.
-                Allowed only in cells without simulated arms, where object poses are not measured.
+            object_name: Name of an object with a mass in ``objects`` of the cell file; the nearest
+                object by default.
+            pose_in_tool: Pose of the object in the tool frame; its present pose by default.
+                Allowed only without simulated arms, because a simulation measures this pose.
 
         Returns:
             Name of the attached object.
 
         Raises:
-            AttachmentRejected: If there is no such object, a newer request has replaced this one,
-                or ``pose_in_tool`` was given although poses are measured. Also if the object is
-                too far from the tool, see :data:`MAX_ATTACH_DISTANCE`.
+            AttachmentRejected: If the object does not exist, or is too far from the tool (see
+                :data:`MAX_ATTACH_DISTANCE`). Also if ``pose_in_tool`` is not allowed, or a newer
+                request has replaced this one.
             LoopTimeout: If the loop did not answer in time.
         """
         request = self.request_attach(arm, object_name, pose_in_tool)
@@ -256,12 +234,10 @@ class Attachments:
         return request.object_name
 
     def detach(self, arm: str) -> str:
-        """Treat the attached object of an arm as an object of the scene again.
-
-        The object stays at its present pose.
+        """Treat the attached object of an arm as a separate object again, at its present pose.
 
         Returns:
-            Name of the detached object, empty if there was none.
+            Name of the detached object; empty if there was none.
 
         Raises:
             AttachmentRejected: If a newer request has replaced this one.
@@ -307,14 +283,14 @@ class Attachments:
         holds = int(self._reader.latest_record()["arms"]["attached_object"][arm])
         if slot.taken >= request.number and holds == request.object_number:
             return True
-        if slot.written > request.number:  # The loop will execute only the newer request.
+        if slot.written > request.number:  # The loop executes only the newest request.
             raise AttachmentRejected(
                 f"{request.arm}: a newer attach or detach request has replaced this one"
             )
         return False
 
     def cancel(self, request: AttachmentRequest) -> str:
-        """Cancel a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text on whether it may still be executed."""
         slot = self._slot(request.arm)
         return describe_withdrawal(self._connection.withdraw(slot, request.number, "attach"))
 
@@ -352,13 +328,12 @@ class Attachments:
         """Return the movable object whose centre is nearest to the tool of an arm.
 
         Raises:
-            AttachmentRejected: If it is farther than :data:`MAX_ATTACH_DISTANCE`, or there is no
-                such object.
+            AttachmentRejected: If there is no movable object within :data:`MAX_ATTACH_DISTANCE`.
         """
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
-            raise AttachmentRejected(f"{arm}: the cell file has no object with a mass (objects)")
+            raise AttachmentRejected(f"{arm}: there is no object with a mass in the scene")
         nearest = min(far, key=lambda name: far[name])
         if far[nearest] > MAX_ATTACH_DISTANCE:
             raise AttachmentRejected(
@@ -368,9 +343,9 @@ class Attachments:
         return nearest
 
     def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
-        """Refuse an object out of reach of an arm whose payload the loop compensates.
+        """Check that an object is near the tool, if the loop compensates the payload of the arm.
 
-        The compensated weight would lift the arm, because the gripper does not carry it.
+        Compensation of a weight that the gripper does not carry would lift the arm.
         """
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:
@@ -384,9 +359,9 @@ class Attachments:
         if far - size > MAX_ATTACH_DISTANCE:
             raise AttachmentRejected(
                 f"{arm}: {object_name} is {far:.2f} m from the tool, allowed "
-                f"{size + MAX_ATTACH_DISTANCE:.2f} m. The loop compensates the payload of {arm} "
-                "(compensates_gravity: false), and the weight of an object out of reach would "
-                "lift the arm"
+                f"{size + MAX_ATTACH_DISTANCE:.2f} m. Move the tool closer. The loop compensates "
+                f"the payload of {arm} (compensates_gravity: false), so a weight that the gripper "
+                "does not carry would lift the arm"
             )
 
     def _is_measured(self) -> bool:

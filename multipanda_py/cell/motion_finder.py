@@ -37,12 +37,14 @@ Timed motions keep ``TRACKING_MARGIN``, for tracking errors. Points of a path ke
 
 
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
-    """Return the controllets that will execute motions of the arms.
+    """Return the controllets that may execute planned motions of the arms.
+
+    For an arm whose active controllet does not accept trajectories, these are all its controllets
+    that accept them.
 
     Args:
         names: Names of arms and controllets of the cell.
-        owners: Name of the active controllet of each arm, by arm. If it does not accept
-            trajectories, all controllets of the arm that do are candidates.
+        owners: Name of the active controllet of each arm, by arm.
     """
     result: dict[int, InstanceSpec] = {}
     for arm in names.arms:
@@ -53,16 +55,16 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """Collision avoidance of the executing controllets, for use in the planner.
+    """Effect of the controllets' collision avoidance on a planned motion.
 
-    It uses the parameters and geometry of each controllet.
+    The planner uses it to find motions that the executing controllets do not stop.
 
     Args:
         names: Names of arms and controllets of the cell.
-        controllet_params: Present parameters of the executing controllets, by controllet.
+        controllet_params: Parameters of the executing controllets, by controllet.
         scene: Scene of the planner.
         held: Names of the attached objects, by arm.
-        object_poses: Poses in the world of the present objects, by object.
+        object_poses: Poses of the objects in the world, by object.
         touching: Names of objects that grippers may touch.
 
     Thread: any, one at a time.
@@ -110,7 +112,7 @@ class ExecutingAvoidance:
                 if issubclass(kind, CollisionAvoidance) and switch.enabled:
                     self._features.append((kind(context, params), spec.arms))
 
-        # Called to set the poses of attached objects.
+        # This call sets the poses of attached objects.
         self.close_pairs(scene.start[: self._n], 0.0)
         self._meant = {frozenset(pair) for pair in config.collisions.pairs()}
         self._needs: dict[tuple[frozenset[str], bool], float] = {}
@@ -126,7 +128,7 @@ class ExecutingAvoidance:
         Args:
             first: Name of the first body.
             second: Name of the second body.
-            gripper: True if a gripper is one of the bodies.
+            gripper: True if one of the bodies is a gripper.
         """
         return self._needs.get((frozenset((first, second)), gripper), 0.0)
 
@@ -141,26 +143,26 @@ class ExecutingAvoidance:
 
     @property
     def begins_at(self) -> float:
-        """Largest distance at which any controllet begins to push bodies apart [m]."""
+        """Distance below which collision avoidance pushes bodies apart [m]."""
         return max((one.params.distance for one, _ in self._features), default=0.0)
 
     @property
     def stops_at(self) -> float:
-        """Largest distance at which any controllet stops an approach [m]; 0 if none does."""
+        """Distance below which collision avoidance stops an approach [m]; 0 if it does not."""
         return max((one.stops_at for one, _ in self._features), default=0.0)
 
     @property
     def free_distance(self) -> float:
-        """Largest of the minimum distances of two bodies on a path [m]; 0 if none is required."""
+        """Distance above which no pair of bodies restricts a path [m]; 0 if none ever does."""
         return max(self._needs.values(), default=0.0)
 
     @property
     def _spare(self) -> float:
-        """Additional distance that motions keep for tracking errors [m]."""
+        """Distance that motions keep in addition, for tracking errors [m]."""
         return min(TRACKING_MARGIN, 0.2 * (self.begins_at - self.stops_at))
 
     def close_pairs(self, q: Vector, within: float) -> list[NearBodies]:
-        """Return the pairs of bodies closer than a distance in a configuration.
+        """Return the pairs of bodies that are closer than a distance.
 
         Args:
             q: Joint configuration of all arms, (n,) [rad].
@@ -184,7 +186,7 @@ class ExecutingAvoidance:
         return result
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the fraction of the velocities that all controllets allow, from 0 to 1.
+        """Return the fraction of the velocities, 0 to 1, that collision avoidance allows.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
@@ -200,7 +202,7 @@ class ExecutingAvoidance:
         return scale
 
     def blocked_by(self, q: Vector, dq: Vector) -> str:
-        """Describe the pairs of bodies that limit the velocities most, with their distances.
+        """Return a text on the pairs of bodies that limit the velocities most.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
@@ -215,7 +217,6 @@ class ExecutingAvoidance:
         return "; ".join(dict.fromkeys(filter(None, words)))
 
     def _set_states(self, q: Vector, dq: Vector) -> None:
-        """Set the states of the arms and the poses of attached objects."""
         for state, columns in zip(self._states, self._columns):
             state.q[:], state.dq[:] = q[columns], dq[columns]
         for arm, pose_values, grip in self._grips:
@@ -223,7 +224,6 @@ class ExecutingAvoidance:
             pose_values[:] = _numbers(Pose(tool.translation.copy(), tool.rotation.copy()) @ grip)
 
     def _order(self, own: Sequence[int]) -> list[int]:
-        """Return the indices of all arms, those of the controllet of a feature first."""
         return [*own, *(arm for arm in range(len(self._states)) if arm not in own)]
 
 
@@ -237,14 +237,14 @@ _DEPTH = 0.5  # Half height of the box that represents the floor [m].
 
 
 class MoveFinder:
-    """Planner of motions from the present state of a cell. It does not move arms.
+    """Planner of motions that start at the present state of a cell.
 
     Args:
         names: Names of arms and controllets of the cell.
         reader: State reader of the cell.
         holding: Objects attached to grippers.
-        parameters: Function that returns the present parameters of a controllet. By default its
-            initial ones.
+        parameters: Function that returns the present parameters of a controllet; by default the
+            parameters in the cell file are used.
     """
 
     def __init__(
@@ -273,7 +273,7 @@ class MoveFinder:
             via: Waypoints by arm, as for :meth:`.Cell.plan`.
             frame: Frame of the poses, as for :meth:`.Cell.plan`.
             options: Options by name, as for :meth:`.Cell.plan`.
-            ready: Function that raises an error if an arm executes a motion, however slowly.
+            ready: Function that raises an error if an arm executes a motion.
         """
         request = request_of(self._goals.waypoints(via, goals, frame), options or {})
         if ready is not None:
@@ -290,11 +290,11 @@ class MoveFinder:
         )
 
     def check(self, plan: MotionPlan) -> None:
-        """Refuse a plan that does not fit the present state of the cell.
+        """Check that a plan fits the present state of the cell.
 
         Raises:
-            PlanRejected: If an arm or an object has moved, attached objects have changed, or the
-                collision avoidance of an executing controllet now requires a slower motion.
+            PlanRejected: If an arm or an object has moved, attached objects have changed, or new
+                parameters of collision avoidance require a slower motion.
         """
         postures, objects, held = (
             self._postures(),
@@ -318,7 +318,7 @@ class MoveFinder:
                     or "it is too fast for the collision_avoidance of these controllets"
                 )
                 raise PlanRejected(
-                    f"plan: it does not fit the present parameters of {', '.join(laws)}: "
+                    f"plan: does not fit the present parameters of {', '.join(laws)}: "
                     f"{reason}. Plan again"
                 )
 
@@ -332,14 +332,14 @@ class MoveFinder:
         )
 
     def _laws(self) -> dict[str, Mapping[str, Any]]:
-        """Return the present parameters of the controllets that execute motions, by name."""
+        """Return the parameters of the controllets that may execute motions, by controllet."""
         owners = {arm: self._reader.state(arm).owner for arm in self._names.arms}
         return {
             spec.name: dict(self._parameters(spec.name)) for spec in executing(self._names, owners)
         }
 
     def _postures(self) -> dict[str, Vector]:
-        """Return the joint configurations of all arms, by name.
+        """Return the joint configurations of all arms at rest, by name.
 
         Raises:
             PlanRejected: If an arm moves.
@@ -355,7 +355,7 @@ class MoveFinder:
         return {arm: state.q for arm, state in states.items()}
 
     def _objects(self) -> dict[str, Pose]:
-        """Return the present poses of all objects in the world; fixed ones as in the cell file."""
+        """Return the present poses of movable and fixed objects in the world, by name."""
         fixed = {
             obj.name: Pose(obj.position, obj.rotation)
             for obj in describe_objects(self._names.config)
@@ -364,7 +364,7 @@ class MoveFinder:
         return {**fixed, **self._reader.objects()}
 
     def _solids(self, objects: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
-        """Return the present objects and a floor. Only attached objects are movable."""
+        """Return objects and floor for the planner, in which only attached objects can move."""
         solids = [] if FLOOR in objects else [self._floor()]
         for obj in describe_objects(self._names.config):
             if obj.name in objects:
@@ -379,14 +379,14 @@ class MoveFinder:
         return solids
 
     def _floor(self) -> SceneObject:
-        """Return the floor, at z = 0 or at the lowest arm base if that is below."""
+        """Return a box with its top at z = 0, or at the lowest arm base if this is below 0."""
         arms = self._names.descriptions.values()
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
 
 
 def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if the collision_avoidance parameters are those used for the plan."""
+    """Return True if the parameters of collision avoidance are those of the plan."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

@@ -16,11 +16,8 @@ from multipanda_py.state import ArmLimits
 class CellNames:
     """Lookup of arms and controllet instances by name.
 
-    Args:
-        config: The checked cell file.
-
     Attributes:
-        config: The checked cell file.
+        config: Checked cell file.
         specs: Specifications of all controllet instances, by index.
         arms: Names of the arms, by index.
         descriptions: Descriptions of the arms, by name.
@@ -65,7 +62,7 @@ class CellNames:
         return self.descriptions[self.arms[self.arm_index(arm)]].limits
 
     def specs_of(self, arm: str) -> Sequence[InstanceSpec]:
-        """Return the controllet instances that may own an arm, beginning with its ``hold``.
+        """Return the controllet instances that may control an arm, beginning with its ``hold``.
 
         Raises:
             UnknownName: If there is no such arm.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of controllets and settings of robots: reading and changing them."""
+"""Reading and changing of controllet parameters and robot settings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from multipanda_py.realtime.events import Event
 
 
 class ParameterWriter:
-    """Check controllet parameters, send them to the loop, and store those in effect.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-        counts: Counters of rejected requests.
-    """
+    """Check parameters of controllets and send them to the loop."""
 
     def __init__(
         self, names: CellNames, connection: Connection, reader: StateReader, counts: Counts
@@ -39,15 +32,14 @@ class ParameterWriter:
         return dict(self._values[self._names.spec(name).index])
 
     def change(self, name: str, values: Mapping[str, object]) -> None:
-        """Change parameters of a controllet, all of them between the same two cycles.
+        """Change parameters of a controllet, all of them in the same cycle.
 
         Args:
             name: Name of the controllet.
             values: New values by parameter name.
 
         Raises:
-            ParameterRejected: If a value is invalid. The message lists all errors, and no
-                parameter changes.
+            ParameterRejected: If a value is invalid. Then no parameter changes.
         """
         spec = self._names.spec(name)
         try:
@@ -76,13 +68,7 @@ _SETTINGS_KIND = RequestKind(
 
 
 class RobotSettings:
-    """Change the settings of robots and report those in effect.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        counts: Counters of rejected and cancelled requests.
-    """
+    """Change the settings of robots and report those in effect."""
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names, self._connection, self._counts = names, connection, counts
@@ -90,9 +76,7 @@ class RobotSettings:
         self._lock = threading.Lock()
 
     def current(self, arm: str) -> Settings:
-        """Return the settings in effect of the robot of an arm.
-
-        These are the settings of the cell file until they are changed.
+        """Return the settings in effect, which are initially those of the cell file.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -106,21 +90,21 @@ class RobotSettings:
     def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
         """Change settings of a robot, all or none, and wait for its answer.
 
-        While a real robot applies settings, it interrupts control: its torques go to zero and its
-        motion ends. After some tenths of a second the arm holds again where it is then. Other arms
-        continue. A simulated arm applies settings immediately.
+        A real robot interrupts control for some tenths of a second: its torques go to zero. The
+        arm then holds at its present position. Other arms continue. A simulated arm applies
+        settings immediately.
 
         Args:
-            arm: Name of the arm. Its ``hold`` must own it.
+            arm: Name of the arm, which must be on ``hold``.
             timeout: Maximum time to wait [s].
-            settings: Thresholds, impedances, load and stiffness frame by name, as in the cell file
-                (the ``Settings`` of the backend of the arm). Settings without a new value stay.
+            settings: New values of thresholds, impedances, load and stiffness frame, with names
+                and units of the cell file.
 
         Raises:
-            SettingsRejected: If a value is not allowed, a controllet other than ``hold`` owns the
-                arm, or the robot refuses. No setting changes then.
-            LoopTimeout: If no answer came in time. The message states if the request is withdrawn,
-                or pending because the loop has started to execute it.
+            SettingsRejected: If a value is not allowed, a controllet other than ``hold`` controls
+                the arm, or the robot refuses. Then no setting changes.
+            LoopTimeout: If no answer came in time. The message states whether the request was
+                withdrawn.
         """
         with self._lock:
             wait = checked_timeout(timeout, SettingsRejected)
@@ -144,11 +128,10 @@ class RobotSettings:
         """Return True if the settings are applied, and False while there is no answer.
 
         Raises:
-            SettingsRejected: If the loop or the robot refused them. The message contains the
-                reason.
+            SettingsRejected: If the loop or the robot refused the settings.
         """
         return self._requests.answer(request) is not None
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text on whether it may still be executed."""
         return self._requests.cancel(request)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switch requests of a cell. Only one of them is pending in the loop at a time."""
+"""Requests for switches of controllets, of which the loop executes one at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from multipanda_py.realtime.shared_memory import ANY_EPOCH, SharedFlag, SwitchSt
 from multipanda_py.state import ArmSnapshot
 
 OWNER_DESCRIPTION = "the program that owns the cell"
-_MAX_TRIES = 3  # Maximum number of requests of one switch.
+_MAX_TRIES = 3  # Maximum number of times that one switch is sent to the loop.
 _SETTLED_TIME = SETTLING_TIME + 0.1
 """Time without commanded motion after which an arm counts as settled for a switch [s]. The loop
 requires a shorter time, so it does not refuse the switch for lack of rest."""
@@ -37,27 +37,26 @@ ABANDON_TIME = 1.0
 
 
 class PendingSwitch:
-    """One switch request, from its creation to the answer of the loop. No method waits.
+    """Switch of controllets, from the request to the answer of the loop. No method waits.
 
-    Only one switch is pending in the loop at a time. Others queue in :meth:`poll`. A stop does not
-    queue: it withdraws the pending switch and the queued ones. It is never withdrawn, and is valid
-    whichever controllets are active.
+    The loop executes one switch at a time; further ones wait in a queue. A stop of all arms skips
+    the queue and withdraws all other switches.
 
-    With ``FORCE_AUTO``, arms that must be at rest before their command interface changes are
-    stopped first. The switch follows once they are at rest.
+    With the strictness ``FORCE_AUTO``, arms that must be at rest before the switch are stopped
+    first.
 
     Args:
         turn: Common state of the switches of the cell.
         activate: Controllets to activate.
         deactivate: Controllets to deactivate.
         rule: Treatment of requests that cannot be fulfilled.
-        timeout: Maximum time of the loop to answer [s].
+        timeout: Maximum time until the loop answers [s].
         is_stop: True to deactivate all controllets.
-        reason_text: Reason for the report. If empty, the report names the activated controllets.
-        by: Name of the requesting client. Empty for the program that owns the cell.
+        reason_text: Reason for events; by default it names the activated controllets.
+        by: Name of the requesting client; empty for the program that owns the cell.
 
     Attributes:
-        deadline: Time at which the switch is given up [s], CLOCK_MONOTONIC.
+        deadline: Time at which the timeout ends [s], CLOCK_MONOTONIC.
     """
 
     def __init__(
@@ -92,12 +91,13 @@ class PendingSwitch:
         self._stopped: list[str] = []
 
     def poll(self) -> SwitchResult | None:
-        """Send the request once no other switch is pending, and return the result.
+        """Return the result of the switch; None until the loop has answered.
 
-        The result is None before the loop has answered. Call this method repeatedly.
+        Call this method repeatedly. It sends the request once no other switch is pending.
 
         Raises:
-            SwitchRejected: If the request cannot be fulfilled. The active set does not change.
+            SwitchRejected: If the request cannot be fulfilled. Active controllets do not change,
+                except those that the message names.
             LoopTimeout: If the loop did not answer in time. The message states whether the switch
                 may still happen.
         """
@@ -118,8 +118,8 @@ class PendingSwitch:
     def is_over(self) -> bool:
         """Return True if another switch may be sent to the loop.
 
-        This is so if the loop has answered this request, or if no client has polled it for
-        ``ABANDON_TIME`` after its deadline. Such a request is withdrawn.
+        The loop has then answered this request, or the client has abandoned it. The method
+        withdraws a request that was not polled for ``ABANDON_TIME`` after its deadline.
         """
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
@@ -130,7 +130,7 @@ class PendingSwitch:
         return True
 
     def yield_to_stop(self) -> None:
-        """Withdraw this request in favour of a stop."""
+        """Withdraw this request, because a stop replaces it."""
         withdrawn = bool(self._number) and self._withdraw()
         if withdrawn or self._brakes:
             self._overtaken = True
@@ -139,7 +139,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Store the answer of the loop if there is one, before the next request overwrites it."""
+        """Store the answer of the loop, if any, because the next request overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
             self._answer = (
@@ -174,7 +174,7 @@ class PendingSwitch:
         if status is SwitchStatus.FAILED:
             reasons = self._reports(Event.SWITCH_FAILED)
             raise SwitchRejected("; ".join(reasons) or "activation failed")
-        # A fault has changed the active set meanwhile, so the plan is made again.
+        # A fault has changed the active controllets since the request. It is planned again.
         self._number = 0
         if self._tries == _MAX_TRIES:
             raise SwitchRejected(
@@ -188,8 +188,8 @@ class PendingSwitch:
         if self._stops != switch_lock.stops and not self._is_stop:
             self._refuse_after_stop()
         before = switch_lock.open
-        # This request will overwrite the answer to ``before``, which its client has not polled
-        # yet. The answer is therefore stored.
+        # This request overwrites the answer to the previous one, which its client may not have
+        # polled yet.
         if before is not None and before.is_over():
             before.keep_answer()
             before = switch_lock.open = None
@@ -204,7 +204,8 @@ class PendingSwitch:
             before.yield_to_stop()
         elif not self._is_stop and box.switch.taken < switch_lock.stop_number:
             raise SwitchRejected(
-                "a stop waits until the loop runs again; other switches are refused until then"
+                "switch: a requested stop comes first, and waits until the loop runs again. "
+                "Repeat the request then"
             )
         epoch = box.words[SharedFlag.EPOCH]
         flags = [bool(flag) for flag in box.active]
@@ -224,8 +225,8 @@ class PendingSwitch:
         )
         self._brakes = False
         if self._rule is Strictness.FORCE_AUTO:
-            # The loop compares the speed with MAX_REST_SPEED again later. An arm that braked must
-            # therefore be well below it.
+            # The loop checks the speed against MAX_REST_SPEED again, so an arm that has braked
+            # must be well below it.
             bound = 0.5 * MAX_REST_SPEED if self._rested else MAX_REST_SPEED
             if moving := moving_arms(
                 switch_lock.specs, plan, switch_lock.state, bound, self._has_settled
@@ -235,7 +236,7 @@ class PendingSwitch:
                 self._rested.update(dict.fromkeys(one.arm for one in moving))
                 self._brakes, switch_lock.open = True, self
                 plan = only_stops(plan, flags)
-                if not plan.deactivated:  # All these arms hold already and only have to settle.
+                if not plan.deactivated:  # All these arms hold already, but still move.
                     return None
         self._plan = plan
         is_certain = not self._is_stop or (before is None and not switch_lock.stall_reason())
@@ -264,7 +265,6 @@ class PendingSwitch:
         return now - self._still_since.setdefault(arm, now) >= _SETTLED_TIME
 
     def _reason(self) -> str:
-        """Return the reason of the switch and the client that requested it."""
         requested = ", ".join(self._activate)
         if self._is_stop:
             description = "a stop of all arms"
@@ -281,7 +281,7 @@ class PendingSwitch:
         raise SwitchRejected(f"a stop came first{changed}")
 
     def _reports(self, event: Event) -> list[str]:
-        """Return the texts of events of one type since the request, for the arms of the switch."""
+        """Return the texts of events of one type that concern this switch."""
         plan = self._plan
         arms = {
             arm
@@ -310,14 +310,14 @@ class PendingSwitch:
         )
 
     def _stop_reasons(self) -> str:
-        """Return a text on the controllets that were stopped although the switch was refused."""
+        """Return a text on controllets that were stopped before the switch was refused."""
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
             f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
         )
 
     def _give_up(self) -> None:
-        """Withdraw the request after its timeout. Return only if the loop has answered meanwhile.
+        """Withdraw the request after its timeout, unless the loop has just answered.
 
         Raises:
             LoopError: If the loop has ended.
@@ -347,20 +347,19 @@ class PendingSwitch:
 
 @dataclass
 class SwitchLock:
-    """State that all switches of a cell have in common.
+    """Common state of all switches of a cell.
 
     Attributes:
         specs: Specifications of all controllet instances.
-        connection: Connection to the loop. Its lock protects this state.
+        connection: Connection to the loop, whose lock protects this state.
         counts: Counters of rejected and cancelled requests.
-        lifecycle: Lifecycle state of every instance while it is not active, by name.
+        lifecycle: Lifecycle state of inactive controllets, by name.
         resting: Names of the arms that are restricted to ``hold``.
         state: Function that returns the newest state of an arm.
-        stall_reason: Function that returns a text if the loop does not run, else an empty
-            string.
-        open: Request that the loop has not answered yet.
+        stall_reason: Function that returns the reason why the loop does not run; empty if it runs.
+        open: Switch that the loop has not answered yet.
         stop_number: Sequence number of the newest stop sent to the loop.
-        stops: Number of requested stops. Requests made before the newest stop are refused.
+        stops: Number of requested stops. Switches requested before the newest stop are refused.
         ended: Time [s] (``time.monotonic``) and reason of the newest switch that deactivated a
             controllet, by controllet.
     """

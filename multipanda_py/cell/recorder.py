@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of a cell: on request, and of the seconds around every fault."""
+"""Recording of cycle records: on request, and in the seconds around every fault."""
 
 from __future__ import annotations
 
@@ -38,13 +38,7 @@ URDF_FILE = "robot_description.urdf"
 
 
 def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLayout) -> CellPlan:
-    """Return the description of a cell for a recorder.
-
-    Args:
-        config: The checked cell file.
-        specs: Specifications of all controllet instances.
-        layout: Layout of the cycle records in shared memory.
-    """
+    """Return the description of a cell for a recorder."""
     arms = describe_arms(config)
     about = {
         "multipanda_py": VERSION,
@@ -78,16 +72,12 @@ INLINE_STEPS = 1000
 
 
 class Recorder:
-    """Recorder of cycle records to MCAP files, in a separate process.
+    """Recorder of cycle records to MCAP files.
 
-    An inline cell is recorded by its own process while it is stepped.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
+    It runs in a separate process, except for an inline cell.
 
     Attributes:
-        recording: Running recording process. None if there is none or the cell is inline.
+        recording: Running recording process; None if there is none or the cell is inline.
 
     Thread: one at a time.
     """
@@ -108,7 +98,7 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True if the recording needs :meth:`record_pending` between steps of an inline cell."""
+        """True while an inline cell is recorded, which needs calls of :meth:`record_pending`."""
         return self._inline is not None
 
     @property
@@ -122,9 +112,9 @@ class Recorder:
         return sorted(fault_logs, key=lambda path: path.stat().st_mtime)
 
     def open(self) -> None:
-        """Start the recording of faults, unless the cell is inline.
+        """Start to record faults, unless the cell is inline or a package is missing.
 
-        If a package is missing, a warning of the cell names it.
+        A warning of the cell names missing packages.
         """
         if self._names.config.cell.placement == "inline":
             return
@@ -152,9 +142,7 @@ class Recorder:
         )
 
     def request_stop(self, reason: str = "") -> None:
-        """Request the end of all recordings without waiting. :meth:`close` waits for it.
-
-        The recording of an inline cell ends immediately, while its records are still available.
+        """Request the end of all recordings without waiting. :meth:`close` waits for the end.
 
         Args:
             reason: Reason, as for :meth:`close`.
@@ -170,7 +158,7 @@ class Recorder:
         """End all recordings. It is safe to call this twice.
 
         Args:
-            reason: Reason to keep the last seconds as a fault log. Empty to discard them.
+            reason: Reason to keep the last seconds as a fault log; empty to discard them.
         """
         self._end_or_report()
         faults, self._faults = self._faults, None
@@ -181,7 +169,7 @@ class Recorder:
             self._announced = None
 
     def _end_or_report(self) -> None:
-        """End a recording that was not stopped, and print its error."""
+        """End a recording that the client has not stopped, and print an error if it fails."""
         if self.is_recording and "error" in (answer := self._end()):
             log_line(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 
@@ -189,11 +177,10 @@ class Recorder:
         """Start to record every cycle.
 
         Args:
-            path: Path of the file, ``NAME.mcap``. It must not exist. Its folder is created.
-            split: File size at which a new file starts, ``NAME_001.mcap`` and so on [bytes]. 0 for
+            path: Path of the new file, ``NAME.mcap``. Its folder is created.
+            split: File size at which a new file starts, ``NAME_001.mcap`` and so on [bytes]; 0 for
                 one file.
-            torque_terms: True to record the torques of the controllet and of each feature. See
-                :meth:`.Cell.trace_torques`.
+            torque_terms: True to record the torques of each controllet and feature.
 
         Raises:
             LogError: If the file cannot be written, or a recording is running already.
@@ -238,13 +225,13 @@ class Recorder:
         self.recording = recording
 
     def _untrace(self) -> None:
-        """Disable the torque terms in the loop if the recording has enabled them."""
+        """Disable the recording of torque terms, if this object has enabled it."""
         if self._traced and self._connection.is_open:
             self._connection.trace_torques(False)
         self._traced = False
 
     def record_pending(self) -> None:
-        """Record the cycles of an inline cell since the last call."""
+        """Record the cycles that an inline cell has run since the last call."""
         if self._inline is None:
             return
         sink, reader = self._inline
@@ -263,10 +250,10 @@ class Recorder:
         """End the recording and return its summary.
 
         Raises:
-            LogError: If there is no recording, or it failed, for example because the disk is full.
+            LogError: If there is no recording, or it has failed, for example on a full disk.
         """
         if not self.is_recording:
-            raise LogError("the cell is not being recorded")
+            raise LogError("the cell is not being recorded. Start a recording first")
         return recorded(self._end())
 
     def _end(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recovery from faults, and tare of the external torques, for the arms of a cell."""
+"""Recovery of arms from faults, and tare of their external torques."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from multipanda_py.state import Vector
 
 
 class HoldReasons:
-    """Reason of the present hold of each arm, from the events of a loop.
+    """Reason why each arm holds, from the events of the loop.
 
     Args:
         arms: Names of the arms.
@@ -36,10 +36,7 @@ class HoldReasons:
         self._reasons = dict.fromkeys(arms, "")
 
     def note(self, event: LoopEvent) -> None:
-        """Store the text of an event that ends controllets, for its arm or for all arms.
-
-        Call this method with all events of the loop in their order.
-        """
+        """Process an event of the loop. Call this method with all events in order."""
         if not event.event.ends_laws:
             return
         text = f"{event.event.name.lower()}: {event.text}"
@@ -47,7 +44,7 @@ class HoldReasons:
             self._reasons[arm] = text
 
     def reason(self, arm: str) -> str:
-        """Return the reason why an arm holds; empty if it has held since the start."""
+        """Return the reason of the last hold of an arm; empty if no event has caused one."""
         return self._reasons[arm]
 
 
@@ -56,17 +53,17 @@ RECOVERY_TIMEOUT = 20.0
 
 
 class PendingRecovery:
-    """One recovery, from the request to its answer. No method waits for the loop.
+    """Requested recovery of arms. No method waits for the loop.
 
     Args:
         recovery: Recovery of the cell.
-        faults: Type of the latched fault of every arm to recover, by name.
-        number: Sequence number of the request record, 0 without arms.
+        faults: Type of the latched fault of every arm to recover, by arm.
+        number: Sequence number of the request; 0 without arms to recover.
         events: Number of events before the request.
         timeout: Maximum time until the answer [s].
 
     Attributes:
-        faults: Type of the fault that each arm had when its recovery was requested.
+        faults: Type of the fault before the recovery, by arm.
     """
 
     def __init__(
@@ -90,10 +87,9 @@ class PendingRecovery:
         """Return the names of the recovered arms, or None while there is no answer.
 
         Raises:
-            RecoveryFailed: If an arm keeps its fault. The message contains the arm and the reason.
-                The other arms hold.
-            LoopTimeout: If an arm did not answer in time, or the loop does not run. The request is
-                withdrawn. The message states whether it may still be executed.
+            RecoveryFailed: If an arm keeps its fault. All other arms hold.
+            LoopTimeout: If an arm did not answer in time, or the loop does not run. The message
+                states whether the request was withdrawn.
         """
         recovery = self._recovery
         left = recovery.faults(self.arms)
@@ -118,26 +114,20 @@ class PendingRecovery:
         return None
 
     def cancel(self) -> str:
-        """Cancel the request; return a text stating whether it may still be executed."""
+        """Cancel the request; return a text on whether it may still be executed."""
         return self._recovery.cancel(self._number)
 
 
 @dataclass
 class _Request:
-    """Arms of one request, as flags, and the number of the newest record that contains them."""
+    """Arms of one request, as flags, and the number of the record that was sent last for them."""
 
     flags: Vector
     carrier: int = 0
 
 
 class Recovery:
-    """Clear the faults of arms by requests to the loop.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-    """
+    """Clear the latched faults of arms."""
 
     def __init__(self, names: CellNames, connection: Connection, reader: StateReader) -> None:
         self._names, self._connection, self._reader = names, connection, reader
@@ -148,24 +138,23 @@ class Recovery:
     ) -> tuple[str, ...]:
         """Clear latched faults and wait until the arms hold at their present configuration.
 
-        No controllet is activated again. If one of several arms keeps its fault, the others
-        recover nevertheless.
+        No controllet is activated again.
 
         Args:
-            arms: Names of the arms. None for all.
+            arms: Names of the arms; all arms by default.
             timeout: Maximum time to wait [s].
 
         Returns:
-            Names of the recovered arms. Empty if no arm had a fault.
+            Names of the recovered arms; empty if no arm had a fault.
 
         Raises:
-            RecoveryFailed: If an arm keeps its fault. The message contains the arm and the reason.
+            RecoveryFailed: If an arm keeps its fault. All other arms recover nevertheless.
             LoopTimeout: If an arm did not answer in time, or the loop does not run.
             UnknownName: If there is no such arm.
         """
         wait = checked_timeout(timeout, RecoveryFailed)
         while self._reader.stall_reason() and not self.loop_stall_reason():
-            self._connection.pause()  # A late cycle is no reason to refuse the request.
+            self._connection.pause()  # A single late cycle must not reject the request.
         pending = self.request(arms, wait)
         try:
             while (recovered := pending.poll()) is None:
@@ -178,14 +167,14 @@ class Recovery:
     def request(
         self, arms: Sequence[str] | None = None, timeout: float = RECOVERY_TIMEOUT
     ) -> PendingRecovery:
-        """Request a recovery without waiting. Poll the result with its ``poll``.
+        """Request a recovery without waiting; ``poll`` of the result returns the outcome.
 
         Args:
-            arms: Names of the arms; None for all arms with a fault.
+            arms: Names of the arms; all arms by default.
             timeout: Maximum time until the arms hold [s].
 
         Raises:
-            LoopTimeout: If the loop does not run, because the present faults are unknown then.
+            LoopTimeout: If the loop does not run.
             UnknownName: If there is no such arm.
         """
         wait = checked_timeout(timeout, RecoveryFailed)
@@ -204,11 +193,7 @@ class Recovery:
             return PendingRecovery(self, faults, number, events, wait)
 
     def cancel(self, number: int) -> str:
-        """Cancel a request; return a text stating whether it may still be executed.
-
-        One record in shared memory contains the arms of all pending requests. A new record with
-        the arms of the remaining requests replaces it.
-        """
+        """Cancel a request; return a text on whether it may still be executed."""
         connection = self._connection
         with connection.lock:
             self._forget_taken()
@@ -217,12 +202,11 @@ class Recovery:
                 return describe_withdrawal(not number)
             slot = connection.mailbox.recover
             withdrawn = connection.withdraw(slot, request.carrier, "recovery")
-            if withdrawn and self._requests:
+            if withdrawn and self._requests:  # The record contained the arms of all requests.
                 self._post(list(self._requests.values()))
         return describe_withdrawal(withdrawn)
 
     def _post(self, requests: Sequence[_Request]) -> int:
-        """Send a record with the arms of all requests and return its number."""
         flags = np.max([request.flags for request in requests], axis=0)
         number = self._connection.post(self._connection.mailbox.recover, flags)
         for request in requests:
@@ -230,22 +214,21 @@ class Recovery:
         return number
 
     def _forget_taken(self) -> None:
-        """Remove the requests whose record the loop has received."""
         taken = self._connection.mailbox.recover.taken
         self._requests = {n: one for n, one in self._requests.items() if one.carrier > taken}
 
     def faults(self, arms: Sequence[str]) -> dict[str, str]:
-        """Return the types of the latched faults, by arm."""
+        """Return the types of the latched faults of those arms that have one, by arm."""
         faults = {arm: self._reader.state(arm).fault for arm in arms}
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def reasons(self, number: int, events: int) -> dict[str, str]:
-        """Return the text of the newest fault of every arm since a request, by arm.
+        """Return the reasons why arms are still faulted after a request, by arm.
 
         The result is empty until the loop has received the request.
 
         Args:
-            number: Sequence number of the request record.
+            number: Sequence number of the request.
             events: Number of events before the request.
         """
         box = self._connection.mailbox
@@ -260,7 +243,7 @@ class Recovery:
         return reasons
 
     def loop_stall_reason(self) -> str:
-        """Return why the loop does not answer; '' if it does."""
+        """Return the reason why the loop does not answer; empty if it does."""
         if self._connection.cycle_age() < LOOP_TIMEOUT and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.stall_reason()
@@ -280,13 +263,7 @@ _TARE_KIND = RequestKind(
 
 
 class Tare:
-    """Tare the external torques of arms by requests to the loop.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        counts: Counters of rejected and cancelled requests.
-    """
+    """Tare the external torques of arms: subtract an offset measured without contact."""
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names = names
@@ -294,8 +271,6 @@ class Tare:
 
     def offset(self, arm: str) -> Vector:
         """Return the offset subtracted from the external torques of an arm, (n,) [Nm].
-
-        It is zero for an arm without tare.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -308,13 +283,11 @@ class Tare:
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure the external torques of an arm for 0.5 s and subtract their mean from now on.
 
-        The arm must be on hold, at rest and without contact. A contact force within the sensor
-        error cannot be detected and becomes part of the offset. The joint torque offset stays
-        across switches and recoveries.
+        The arm must be on hold, at rest and without contact. The offset stays across switches and
+        recoveries, and ends with a change of a ``load_...`` setting.
 
-        The offset corrects sensor errors in every configuration. It corrects an unknown payload
-        only near the present configuration. Set the load of the robot instead, or tare again at
-        the work configuration. A change of a ``load_...`` setting ends the tare.
+        The offset corrects sensor errors in every configuration, but an unknown payload only near
+        the present configuration. Set the load of the robot instead.
 
         Args:
             arm: Name of the arm.
@@ -324,8 +297,8 @@ class Tare:
             Measured offset, (n,) [Nm].
 
         Raises:
-            TareRejected: If a controllet other than ``hold`` owns the arm, the arm moves, or its
-                external torques are too large. The tare does not change then.
+            TareRejected: If a controllet other than ``hold`` controls the arm, the arm moves, or
+                its external torques are too large. Then the offset does not change.
             LoopTimeout: If no answer came in time.
         """
         wait = checked_timeout(timeout, TareRejected)
@@ -339,19 +312,19 @@ class Tare:
             timeout: Maximum waiting time [s].
 
         Raises:
-            TareRejected: If a controllet other than ``hold`` owns the arm. The tare does not
-                change then.
+            TareRejected: If a controllet other than ``hold`` controls the arm. Then the offset
+                does not change.
             LoopTimeout: If no answer came in time.
         """
         wait = checked_timeout(timeout, TareRejected)
         self._requests.wait(self.request(arm, undo=True), wait)
 
     def request(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare, or its removal with ``undo``, without waiting. See :meth:`answer`."""
+        """Request a tare without waiting; with ``undo``, its removal. See :meth:`answer`."""
         return self._requests.request(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return the offset in effect, (n,) [Nm], or None while it is being measured.
+        """Return the offset in effect, (n,) [Nm]; None while it is measured.
 
         Raises:
             TareRejected: If the loop refused the request, or a newer request replaced it.
@@ -359,5 +332,5 @@ class Tare:
         return self._requests.answer(request)
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text on whether it may still be executed."""
         return self._requests.cancel(request)

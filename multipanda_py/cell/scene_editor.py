@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add, remove and move objects of the simulated scene while the arms are controlled."""
+"""Add, remove and move objects of a simulated scene while the control loop runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SceneChangeRequest:
     Attributes:
         object_name: Name of the object.
         change: Requested change.
-        number: Sequence number of the request record.
+        number: Sequence number of the request.
     """
 
     object_name: str
@@ -47,16 +47,10 @@ class SceneChangeRequest:
 
 
 class SceneEditor:
-    """Add and remove movable objects of the cell file between two cycles.
+    """Add, remove and move objects of the cell file between two cycles.
 
-    The simulated world contains all movable objects from the start. Absent objects have no weight
-    and no contacts, and are parked outside the scene. Adding an object therefore does not delay
-    the loop, and controllets can prepare for all objects at activation.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
+    The simulated world contains all objects from the start. Absent objects have no weight and no
+    contacts.
 
     Thread: owner of the cell.
     """
@@ -73,7 +67,7 @@ class SceneEditor:
         return tuple(name for name in self._movable if name not in there)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the first absent object that equals a given object except for its pose, or ''."""
+        """Return an absent object that equals a given one except for its pose; '' if none does."""
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[object_name].model_copy(update=same) if object_name in own else None
@@ -87,15 +81,14 @@ class SceneEditor:
 
         Args:
             object_name: Name of an object with a mass in ``objects`` of the cell file.
-            pose: Pose in the world. By default the one in the cell file.
+            pose: Pose in the world; the pose in the cell file by default.
             twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
                 object [rad/s], (6,).
 
         Raises:
             UnknownName: If there is no such movable object.
-            SimulationRejected: If the object is present already, or would overlap an arm, an
-                object or the floor by more than 1 mm. Also if an arm is not simulated, or pose or
-                twist are invalid.
+            SimulationRejected: If the object is present already, would overlap something by more
+                than 1 mm, an arm is not simulated, or pose or twist are invalid.
             LoopTimeout: If the loop did not answer in time.
         """
         self._change(object_name, self._entry(object_name, pose, twist))
@@ -151,11 +144,11 @@ class SceneEditor:
             )
         self._poll(request.object_name, request.change, answer[1:])
         is_there = request.object_name in self._reader.objects()
-        # A caller reads the newest cycle next, so it must show the change as well.
+        # The newest cycle, which the caller may read next, must show the change.
         return is_there == (request.change is not ObjectRequest.REMOVE)
 
     def cancel(self, request: SceneChangeRequest) -> str:
-        """Cancel a request; return a text stating whether it may still be executed."""
+        """Cancel a request; return a text on whether it may still be executed."""
         slot = self._connection.mailbox.entries[self._movable.index(request.object_name)]
         change_name = request.change.name.lower()
         return describe_withdrawal(self._connection.withdraw(slot, request.number, change_name))
@@ -243,7 +236,7 @@ def checked_twist(object_name: str, twist: ArrayLike) -> Vector:
         twist: Twist to check.
 
     Raises:
-        SimulationRejected: If it does not consist of 6 finite numbers.
+        SimulationRejected: If the twist does not consist of 6 finite numbers.
     """
     try:
         motion = np.array(twist, dtype=np.float64)

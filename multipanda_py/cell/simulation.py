@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access to the simulated world of a cell: pause and step it, push, modify, save and reset."""
+"""Access to the simulated world of a cell: pause, step, move and push objects, and reset."""
 
 from __future__ import annotations
 
@@ -37,16 +37,10 @@ already."""
 
 
 class PacedSimulation:
-    """Pause and resume a cell in which all arms are simulated.
+    """Pause and step a cell with its own loop, if all arms are simulated.
 
-    While the loop is paused, it executes only requests about objects. It refuses targets, and
-    other requests are withdrawn with the reason. After a pause, targets are stale for controllets
-    with a ``target_timeout``, because it counts wall time.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
+    A paused loop executes only requests about objects. Targets time out during a pause, because
+    ``target_timeout`` counts wall time.
 
     Thread: owner of the cell.
     """
@@ -95,7 +89,7 @@ class PacedSimulation:
         self._connection.mailbox.words[SharedFlag.LAST_ROW] = 0
 
     def request_steps(self, cycles: int) -> int:
-        """Run cycles of a paused simulation and return the number of the last one.
+        """Request cycles of a paused simulation, and return the number of the last cycle.
 
         Raises:
             SimulationRejected: If the simulation is not paused, or the number is out of range.
@@ -112,8 +106,7 @@ class PacedSimulation:
         """Move an object in the next cycle and return the number of the request.
 
         Args:
-            object_name: Name of an object with a mass. Objects without mass are fixed, and
-                collision avoidance uses their pose in the cell file.
+            object_name: Name of an object with a mass; objects without a mass are fixed.
             pose: Pose in the world.
             twist: Linear velocity in the world [m/s], and angular velocity in the axes of the
                 object [rad/s], (6,).
@@ -135,12 +128,7 @@ class PacedSimulation:
         return self._connection.post(self._slot(object_name), np.array([index, *values]))
 
     def is_placed(self, object_name: str, number: int) -> bool:
-        """Return True if the loop has received a request of :meth:`request_pose`.
-
-        Args:
-            object_name: Name of the object.
-            number: Number of the request.
-        """
+        """Return True if the loop has received a request of :meth:`request_pose`."""
         return self._slot(object_name).taken >= number
 
     def _slot(self, object_name: str) -> SeqlockBuffer:
@@ -149,12 +137,12 @@ class PacedSimulation:
 
 @dataclass(frozen=True)
 class SimulationState:
-    """Saved state for :meth:`InlineSimulation.reset` of the same cell, valid until it is closed.
+    """Saved state for :meth:`InlineSimulation.reset`, valid until the cell is closed.
 
     Attributes:
         loop: State of the loop and the simulated world.
         time: Simulated time [s].
-        started: Identifier of the start of the cell to which the state belongs.
+        started: Number that identifies the start of the cell.
     """
 
     loop: LoopState
@@ -163,15 +151,10 @@ class SimulationState:
 
 
 class InlineSimulation:
-    """Simulated world of an inline cell.
+    """Simulated world of an inline cell whose arms all have the backend ``mujoco``.
 
-    Body names are those of :class:`.World`. Values are exact: the noise, delay and tare of
-    :meth:`.Cell.state` do not apply. The backend of all arms must be ``mujoco``.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        grippers: Grippers of the cell.
+    Body names are those of :class:`.World`. Values are exact, without the noise, delay and tare of
+    :meth:`.Cell.state`.
 
     Thread: the one that steps the cell.
     """
@@ -181,7 +164,7 @@ class InlineSimulation:
         self._renderers: dict[tuple[int, int, bool], Renderer] = {}
 
     def check(self) -> None:
-        """Raise an error if this cell provides no access to its simulated world.
+        """Check that this cell provides access to its simulated world.
 
         Raises:
             SimulationRejected: If the cell is not inline, or the backend of an arm is not
@@ -209,12 +192,12 @@ class InlineSimulation:
 
     @property
     def model(self) -> mujoco.MjModel:
-        """MuJoCo model, for access beyond the methods of this class."""
+        """MuJoCo model of the world."""
         return self._backend.model
 
     @property
     def data(self) -> mujoco.MjData:
-        """MuJoCo data, for access beyond the methods of this class."""
+        """MuJoCo data of the world."""
         return self._backend.data
 
     @property
@@ -224,7 +207,7 @@ class InlineSimulation:
 
     @property
     def is_random(self) -> bool:
-        """True if the seed affects the simulation. Otherwise equal requests give equal runs."""
+        """True if the simulation has noise, which depends on the seed."""
         return any(drive.is_random for drive in self._backend.drives)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
@@ -232,7 +215,7 @@ class InlineSimulation:
 
         Args:
             body: Name of the body.
-            other: Name of the body that exerts the force. By default all bodies.
+            other: Name of the body that exerts the force; all bodies by default.
         """
         return self._world.contact_force(body, other)
 
@@ -251,7 +234,7 @@ class InlineSimulation:
         torque: ArrayLike = (0.0, 0.0, 0.0),
         point: ArrayLike | None = None,
     ) -> None:
-        """Apply a wrench to a body until it is replaced. See :meth:`.World.apply_wrench`."""
+        """Apply a wrench to a body until the next call. See :meth:`.World.apply_wrench`."""
         self._world.apply_wrench(body, force, torque, point)
 
     def set_friction(self, body: str, sliding: float) -> None:
@@ -270,18 +253,18 @@ class InlineSimulation:
     def reset(self, state: SimulationState | None = None, *, seed: int | None = None) -> None:
         """Restore a saved state or the initial one, in less than a millisecond.
 
-        Time, motion, contacts, applied wrenches, object poses and noise are restored. Equal
-        requests then give bitwise equal runs. Controllets active in that state restart there, with
-        the measured state as target. Friction, inertia, parameters, robot settings and tares keep
-        their present values. Running gripper motions are aborted.
+        Time, motion, contacts, applied wrenches, object poses and noise are restored, so that
+        equal requests give bitwise equal runs. Controllets that were active restart with the
+        measured state as target. Friction, inertia, parameters, robot settings and tares do not
+        change. Running gripper motions are aborted.
 
         Args:
-            state: State from :meth:`save`. None for the initial state.
-            seed: Seed of new noise. None to repeat the noise that followed the saved state.
+            state: State from :meth:`save`; None for the initial state.
+            seed: Seed of new noise; None to repeat the noise that followed the saved state.
 
         Raises:
-            SimulationRejected: If the state is invalid, of another cell, or of an earlier start.
-                Also if the seed is not a non-negative integer.
+            SimulationRejected: If the state does not belong to this start of the cell, or the seed
+                is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
             raise SimulationRejected(
@@ -289,7 +272,8 @@ class InlineSimulation:
             )
         if state is not None and state.started != self._connection.started_ns:
             raise SimulationRejected(
-                "reset: the state belongs to another cell or another start of this cell"
+                "reset: the state belongs to another cell, or was saved before this cell was "
+                "started. Save a new state"
             )
         if seed is not None and not _is_whole(seed, 0):
             raise SimulationRejected(f"reset: seed: got {seed!r:.60}, allowed an integer >= 0")
@@ -302,11 +286,11 @@ class InlineSimulation:
         """Return an image of the world, (height, width, 3). See :meth:`.Renderer.frame`.
 
         Args:
-            camera: Name or index of a camera of the scene, a free camera, or None for the default
+            camera: Name or index of a camera of the scene, or a free camera; None for the default
                 view.
             width: Width [pixels].
             height: Height [pixels].
-            plain: True to render without shadows and smooth edges, much faster without a GPU.
+            plain: True to render without shadows and anti-aliasing, much faster without a GPU.
 
         Raises:
             UnknownName: If the scene has no such camera.

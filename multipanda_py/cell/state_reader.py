@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States of a running cell: arms, records, controllet reports, timing and events."""
+"""Readers of the state of a running cell: arms, objects, reports, timing and events."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class HistorySnapshot:
             return Pose(state.position_ee_in_base, state.rotation_ee_in_base)
         except TargetRejected:
             raise LoopError(
-                f"{arm} has no pose: its measured joint positions {state.q.tolist()} are not "
-                "finite"
+                f"{arm}: no tool pose, because its measured joint positions {state.q.tolist()} "
+                "are not finite"
             ) from None
 
     def objects(self) -> dict[str, Pose]:
@@ -110,12 +110,7 @@ class ActuatorSnapshot:
 
 
 class ActuatorReader:
-    """Reader of actuator states in cycle records.
-
-    It also computes stiffness and equilibrium of the springs from the motor positions.
-
-    Args:
-        names: Names of arms and controllets of the cell.
+    """Reader of compliant actuators in cycle records, with computed stiffness and equilibrium.
 
     Thread: any.
     """
@@ -155,9 +150,8 @@ class ActuatorReader:
         )  # fmt: skip
 
     def _springs_of(self, arm: str) -> JointSprings:
-        """Return the springs of an arm, created at the first call."""
         if arm not in self._springs:
-            # The import needs mujoco, which only cells with compliant actuators require.
+            # This import needs mujoco, which cells without compliant actuators do not.
             from multipanda_py.simulation.actuators.arm import CompliantGroups
 
             groups = CompliantGroups([self._names.arm_config(arm)])
@@ -169,17 +163,16 @@ _SHOWN = {field.name for field in fields(ArmSnapshot)}
 
 
 class SnapshotReader:
-    """Read the state of one arm from cycle records in the form of flat arrays of numbers.
+    """Fast reader of the state of one arm from a cycle record.
 
-    Every target is checked against a snapshot, so reading must be fast. Access by index is five
-    times as fast as access to the fields by name.
+    It reads flat arrays of numbers by index, five times as fast as fields by name.
 
     Args:
         arm: Name of the arm.
         index: Index of the arm in the cell.
         joints: Number of joints of the arm.
         instances: Names of the controllet instances of the cell, by index.
-        row: Data type of the cycle record.
+        row: NumPy data type of the cycle record.
 
     Thread: any.
     """
@@ -214,10 +207,14 @@ class SnapshotReader:
                 self._matrices.append((field.name, columns_of_field, int(field.shape[0])))
 
     def snapshot(self, row: Vector) -> ArmSnapshot:
-        """Return the state of the arm. Its arrays are views of the record."""
+        """Return the state of the arm, whose arrays are views of the record.
+
+        Args:
+            row: Cycle record as a flat array of numbers.
+        """
         words = row.view(np.int64)
         fault = int(words[self._fault])
-        # The constructor of a frozen dataclass would be slower.
+        # This is faster than the constructor of a frozen dataclass.
         snapshot = object.__new__(ArmSnapshot)
         fields = snapshot.__dict__
         fields["name"], fields["time"] = self._arm, float(row[self._time])
@@ -236,12 +233,7 @@ STALE_CYCLE_TIME = 0.05
 
 
 class StateReader:
-    """Read the shared memory of a cell, without changing anything.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-    """
+    """Reader of the state of a cell from the memory shared with the loop."""
 
     def __init__(self, names: CellNames, connection: Connection) -> None:
         self._names, self._connection = names, connection
@@ -251,7 +243,7 @@ class StateReader:
         self._time_at = columns(record_dtype(0, 0, 0), "time").start
 
     def stall_reason(self) -> str:
-        """Return why the loop does not run, and what its arms do meanwhile; '' if it runs."""
+        """Return why the loop does not run, and the state of its arms; empty if it runs."""
         age = self._connection.cycle_age()
         if age < STALE_CYCLE_TIME:
             return ""
@@ -272,7 +264,7 @@ class StateReader:
         return tuple(spec.name for spec in self._names.specs if flags[spec.index])
 
     def activation_count(self, arm: str) -> int:
-        """Return the number of controllet activations on an arm so far."""
+        """Return the number of controllet activations on an arm since the start of the cell."""
         counts = self._connection.mailbox.activation_counts
         specs = self._names.specs
         return sum(counts[spec.index] for spec in specs if arm in spec.config.arms)
@@ -311,23 +303,23 @@ class StateReader:
         return self._moment(self._newest_flat()).pose(arm)
 
     def snapshot_at(self, time: float) -> HistorySnapshot:
-        """Return the state at a past cell time [s], from the newest cycle that is not later.
+        """Return the state at a past cell time [s].
 
-        The loop keeps about four seconds. For an earlier time, the oldest cycle is returned.
+        The loop keeps about four seconds; for an earlier time, the oldest state is returned.
 
         Raises:
             LoopError: If the loop has not run yet.
         """
-        self._newest_flat()  # This waits for the first cycle.
+        self._newest_flat()  # Waits for the first cycle.
         half = 0.5 / self._names.config.cell.rate
         return self._moment(self._connection.mailbox.ring.newest_until(self._time_at, time + half))
 
     def gripper_answer(self, arm: str) -> tuple[int, Outcome, bool, float]:
-        """Return the newest gripper state from the loop.
+        """Return the state of a gripper in the newest cycle.
 
         Returns:
-            Number of the newest command that was started, its outcome, True if an object is held,
-            and the width [m].
+            Number of the last started command, its outcome, True if an object is held, and the
+            width [m].
         """
         index = self._names.arm_index(arm)
         record = self._newest()["arms"][index]
@@ -346,7 +338,7 @@ class StateReader:
     def report(self, name: str) -> Reports:
         """Return the values that a controllet reported in the newest cycle, by ``name [unit]``.
 
-        To read one value in code, pass its declared :class:`.Report` to :meth:`.Reports.value`.
+        :meth:`.Reports.value` returns a single value.
         """
         spec = self._names.spec(name)
         values = self._newest()["reports"][spec.index].tolist()
@@ -357,15 +349,15 @@ class StateReader:
         return self._newest()
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and copies of records without the first ``since``.
+        """Return the number of cycles so far, and the records after the first ``since`` cycles.
 
-        The loop keeps the last few thousand records. Older ones are missing from the result.
+        Only the last few thousand records are kept.
         """
         first, rows = self._connection.mailbox.ring.read(since)
         return first + len(rows), rows
 
     def statistics(self, cycles: int = 1000) -> LoopStatistics:
-        """Return timing statistics of the last cycles."""
+        """Return timing statistics of the last ``cycles`` cycles."""
         total = self._connection.mailbox.ring.count
         return summarise(self.records(max(0, total - cycles))[1])
 
@@ -375,7 +367,7 @@ class StateReader:
         return events
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self._connection.mailbox.events_since(count)
 
     def _moment(self, flat: Vector) -> HistorySnapshot:
@@ -385,17 +377,17 @@ class StateReader:
         )
 
     def _newest(self) -> NDArray[np.void]:
-        """Return a copy of the newest cycle record. Wait for the first cycle if necessary."""
+        """Return a copy of the newest cycle record, after waiting for the first cycle."""
         rows = self._newest_flat().view(self._connection.mailbox.ring.rows.dtype)
         row: NDArray[np.void] = rows[0]
         return row
 
     def _newest_flat(self) -> Vector:
-        """Return a copy of the newest cycle record as a flat array. Wait for the first cycle."""
+        """Return a copy of the newest cycle record as a flat array of numbers."""
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")
         row = ring.newest()
         if row is None:
-            raise LoopError("the loop has not run yet")
+            raise LoopError("the loop has not run yet. Wait for its first cycle")
         return row

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning of a switch: the resulting active set, and the arms that must be at rest first."""
+"""Planning of a switch: controllets active after it, and arms that must be at rest before it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Strictness(IntEnum):
 
 @dataclass
 class SwitchPlan:
-    """Active set that results from a switch request.
+    """Controllets that are active after a switch.
 
     Attributes:
         flags: State of each controllet: 0 inactive, 1 active, 2 active and restarted.
         activated: Names of controllets that become active or restart.
         deactivated: Names of controllets that are deactivated.
-        skipped: Skipped parts of the request, with reasons.
-        missing: Names of requested controllets that do not become active.
+        skipped: Texts on parts of the request that are not executed.
+        missing: Names of requested controllets that are not active after the switch.
     """
 
     flags: list[int]
@@ -59,10 +59,10 @@ def plan_switch(
     strictness: Strictness,
     unavailable: Mapping[str, str] | None = None,
 ) -> SwitchPlan:
-    """Compute the active set that results from a switch request.
+    """Compute which controllets are active after a switch request.
 
-    ``hold`` controllets need not be named. They yield to every activation and take every arm
-    without another controllet. A name in both lists restarts the controllet.
+    ``hold`` becomes active on every arm without another controllet. A name in both lists restarts
+    the controllet.
 
     Args:
         specs: Specifications of all controllet instances.
@@ -73,7 +73,7 @@ def plan_switch(
         unavailable: Reasons why controllets cannot be activated, by name.
 
     Raises:
-        SwitchRejected: If the request cannot be fulfilled. The message has one reason per line.
+        SwitchRejected: If the request cannot be fulfilled.
     """
     index = {spec.name: spec.index for spec in specs}
     result = SwitchPlan([int(flag and not spec.is_hold) for flag, spec in zip(active, specs)])
@@ -154,12 +154,12 @@ class SwitchResult:
     Attributes:
         activated: Names of controllets that became active.
         deactivated: Names of controllets that were deactivated.
-        skipped: Parts that a best-effort switch skipped, with reasons.
+        skipped: Texts on parts of a best-effort switch that were not executed.
         missing: Names of requested controllets that are not active.
         delay: Time from the request to the first cycle of the new controllets [s].
         handed_over: Texts on contact forces that the new controllets continue or release.
         notices: Notices of the new controllets in their first cycle.
-        rested: Names of arms that were brought to rest before the switch.
+        rested: Names of arms that were stopped before the switch.
     """
 
     activated: tuple[str, ...]
@@ -190,10 +190,10 @@ class SwitchResult:
 
 @dataclass(frozen=True)
 class MovingArm:
-    """Arm that must be at rest before the switch.
+    """Arm that moves, but must be at rest before a switch.
 
     Attributes:
-        law: Name of the controllet for which the command interface changes.
+        law: Name of the controllet to activate, which has another command interface.
         arm: Name of the arm.
         joint: Number of the fastest joint, from 1.
         speed: Speed of that joint, in ``unit``.
@@ -214,18 +214,17 @@ def moving_arms(
     bound: float,
     has_settled: Callable[[str, bool], bool] = lambda *_: False,
 ) -> list[MovingArm]:
-    """Return the arms that are too fast for a change of their command interface.
+    """Return the arms that move too fast for a change of their command interface.
 
-    The result is empty if one of the arms has a fault, because the loop refuses such a switch at
-    any speed.
+    The result is empty if one of these arms has a fault, because the loop then rejects the switch.
 
     Args:
         specs: Specifications of all controllet instances.
         plan: Requested switch.
         state: Function that returns the newest state of an arm.
         bound: Joint speed above which an arm counts as moving [rad/s].
-        has_settled: Function that returns True if an arm has had time to come to rest. It receives
-            the name of the arm and True if no motion is commanded now.
+        has_settled: Function that returns True if an arm has had time to come to rest. Its
+            arguments are the name of the arm, and True if no motion is commanded at present.
     """
     moving_arms = []
     for spec in (spec for spec in specs if spec.name in plan.activated):
@@ -244,12 +243,7 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return the part of a plan that deactivates controllets. Their arms then hold.
-
-    Args:
-        plan: Plan of a switch.
-        active: True for each active controllet instance.
-    """
+    """Return the part of a plan that deactivates controllets, so that their arms hold."""
     flags = [int(was and flag == KEEP_FLAG) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=flags, activated=[])
 

@@ -20,12 +20,12 @@ class ControlletInfo:
 
     Attributes:
         name: Name in the cell, such as ``left/cartesian_impedance_controller``.
-        short_name: Name in its own namespace.
+        short_name: Name without the arm, such as ``cartesian_impedance_controller``.
         type: Type of the controllet.
-        arms: Names of the arms it owns while active.
+        arms: Names of the arms that it controls while it is active.
         state: ``unloaded``, ``unconfigured``, ``inactive`` or ``active``.
-        per_arm: True if its namespace is that of its arm.
-        channels: Names of the channels it accepts.
+        per_arm: True if the name begins with the name of its arm.
+        channels: Names of the channels (kinds of targets) that it accepts.
     """
 
     name: str
@@ -38,16 +38,10 @@ class ControlletInfo:
 
 
 class Switcher:
-    """Change the set of active controllets. A refused request changes nothing.
+    """Activate and deactivate controllets.
 
     The methods may be called from any thread. Only :meth:`switch` and :meth:`hold` wait for the
-    loop, without holding a lock.
-
-    Args:
-        names: Names of arms and controllets of the cell.
-        connection: Connection to the control loop.
-        reader: State reader of the cell.
-        counts: Counters of rejected and cancelled requests.
+    loop.
     """
 
     def __init__(
@@ -83,11 +77,12 @@ class Switcher:
         ]
 
     def set_lifecycle(self, name: str, state: str) -> None:
-        """Load, configure or unload a controllet. Only an ``inactive`` one can be activated.
+        """Set the lifecycle state of a controllet that is not active.
 
         Args:
             name: Name of the controllet.
-            state: ``unloaded``, ``unconfigured`` or ``inactive``.
+            state: ``unloaded``, ``unconfigured`` or ``inactive``. Only an ``inactive`` controllet
+                can be activated.
 
         Raises:
             SwitchRejected: If the controllet is active, or is a ``hold``.
@@ -106,11 +101,8 @@ class Switcher:
     def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
         """Deactivate the controllets of arms, and restrict the arms to ``hold``.
 
-        The restriction ends with :meth:`activate_arm`.
-
-        Poll the result with its ``poll`` until the arms hold. Other arms of the deactivated
-        controllets hold, too. If this switch is refused or times out, the restriction applies
-        nevertheless: no controllet can be activated on the arms, but the active ones stay active.
+        Call ``poll`` of the result until the arms hold. No controllet can be activated on these
+        arms until :meth:`activate_arm`, even if the request is rejected or times out.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -149,17 +141,17 @@ class Switcher:
         Args:
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
-            strictness: Treatment of requests that cannot be fulfilled, or its name in lower case.
+            strictness: Treatment of requests that cannot be fulfilled: a :class:`.Strictness`, or
+                its name in lower case.
             timeout: Maximum time for the answer of the loop [s]. With ``FORCE_AUTO`` it includes
                 the time for arms to come to rest.
-            by: Name of the requesting client, for the report of the switch.
+            by: Name of the requesting client, for events.
 
         Raises:
-            SwitchRejected: If the request cannot be fulfilled. The active set does not change,
-                except for controllets that were stopped to bring arms to rest. The message names
-                them.
-            LoopTimeout: If the loop did not answer in time. The request is withdrawn, unless the
-                loop has already started it. The message then states that it is pending.
+            SwitchRejected: If the request cannot be fulfilled. Active controllets do not change,
+                except those that the message names, which were stopped to bring arms to rest.
+            LoopTimeout: If the loop did not answer in time. The message states whether the request
+                was withdrawn.
         """
         pending = self.request_switch(activate, deactivate, strictness, timeout, by)
         return self._await_switch(pending)
@@ -172,9 +164,9 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a switch request without waiting for the loop. See :meth:`switch`.
+        """Create a switch request; the first ``poll`` of the result sends it.
 
-        Poll the result with its ``poll``. The first call sends the request.
+        See :meth:`switch` for the arguments.
 
         Raises:
             SwitchRejected: If there is no such strictness, or ``timeout`` is not a valid time.
@@ -189,13 +181,12 @@ class Switcher:
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate all controllets: every arm brakes and holds.
 
-        This withdraws a switch that the loop has not answered yet. A stop itself is never
-        withdrawn: a blocked loop executes it when it runs again, and accepts no other switch
-        before.
+        This stop withdraws all pending switches, and is never withdrawn itself: a blocked loop
+        executes it as soon as it runs again.
 
         Args:
             timeout: Maximum time for the answer of the loop [s].
-            by: Name of the requesting client, for the report of the stop.
+            by: Name of the requesting client, for events.
 
         Raises:
             LoopTimeout: If the loop did not answer in time.
@@ -204,10 +195,7 @@ class Switcher:
         return self._await_switch(self.request_hold(timeout, by))
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create the request of :meth:`hold` without waiting for the loop.
-
-        Poll the result with its ``poll``. The first call sends the request.
-        """
+        """Create a request for :meth:`hold`; the first ``poll`` of the result sends it."""
         try:
             return self._stop(checked_timeout(timeout, SwitchRejected), by)
         except SwitchRejected:
@@ -222,9 +210,8 @@ class Switcher:
             since: Time at which it was active, from ``time.monotonic`` [s].
 
         Returns:
-            Reason of the switch that was requested since then. Empty if there was none, because
-            the loop itself deactivated the controllet. The events of the loop then contain the
-            reason.
+            Reason of the last switch that deactivated it since then. Empty if the loop has
+            deactivated it without a switch; events of the loop then contain the reason.
         """
         time, reason = self._switch_lock.ended.get(name, (since, ""))
         return reason if time > since else ""

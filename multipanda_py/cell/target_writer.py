@@ -30,15 +30,15 @@ from multipanda_py.targets import ArmTargetRequest, Stream, TargetRequest
 def refuse_unused(
     spec: InstanceSpec, channel: str, parameters: Callable[[str], Mapping[str, Any]]
 ) -> None:
-    """Reject a target that only features use, if all of these features are disabled.
+    """Check that the controllet, or one of its enabled features, uses a target.
 
     Args:
         spec: Specification of the active controllet.
-        channel: Name of one of its channels.
+        channel: Channel of the target.
         parameters: Function that returns the parameters of a controllet, by name.
 
     Raises:
-        TargetRejected: If no enabled feature reads the channel.
+        TargetRejected: If neither the controllet nor an enabled feature uses the channel.
     """
     if channel in spec.controllet_channels:
         return
@@ -63,7 +63,7 @@ class _Record(NamedTuple):
 
 
 class TargetWriter:
-    """Check targets and send them to the loop. A rejected target changes nothing.
+    """Check targets and send them to the loop.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -114,16 +114,16 @@ class TargetWriter:
         Args:
             arm: Name of the arm.
             pose: Tool pose in ``frame``.
-            frame: ``world`` or the base of an arm. By default the base of this arm. Pose, twist
-                and wrench are expressed along its axes.
+            frame: Frame of pose, twist and wrench: ``world`` or the base of an arm; the base of
+                this arm by default.
             q: Joint positions, (n,) [rad]: the target of a joint-space controllet, or the
                 preferred configuration of a Cartesian one.
-            dq: Joint velocities, (n,) [rad/s]. A velocity controllet accepts only these. A
+            dq: Joint velocities, (n,) [rad/s]. A velocity controllet accepts no other target. A
                 controllet that plans its own motion to ``q`` accepts only zero.
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
             wrench: Force and torque that the tool exerts on the environment, (6,) [N, Nm].
-            stiffness: Six diagonal elements, or a positive semidefinite (6, 6) matrix [N/m,
-                Nm/rad].
+            stiffness: Cartesian stiffness: diagonal elements, (6,), or a positive semidefinite
+                matrix, (6, 6) [N/m, Nm/rad].
 
         Raises:
             TargetRejected: If a target is invalid. The arm keeps its present targets.
@@ -148,18 +148,16 @@ class TargetWriter:
             arm: Name of the arm.
             points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`. Each line
                 has the time from the start [s], positions [rad], velocities [rad/s] and
-                accelerations [rad/s^2] of the n joints. A first point at time 0 should be near the
+                accelerations [rad/s^2] of the n joints. A first point at time 0 must be near the
                 measured configuration, and the last point at rest. An empty list (``[]``) requests
                 a smooth stop.
-            path_tolerance: Maximum error along the path, (n,) or one number [rad]. By default, and
-                for 0, the parameter of the controllet. A negative value disables the check.
-            goal_tolerance: Maximum error at the goal, with the same conventions.
-            goal_time: Maximum time after the end to reach the goal tolerance [s], with the same
-                conventions.
-            start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]. Arms with
-                equal start times start in the same cycle. Before that time, a newer target
-                replaces the motion. By default, and for a time in the past, the motion starts
-                immediately.
+            path_tolerance: Maximum error along the path, (n,) or one number [rad]. None or 0
+                selects the parameter of the controllet; a negative value disables the check.
+            goal_tolerance: Maximum error at the goal, as for ``path_tolerance`` [rad].
+            goal_time: Maximum time after the end to reach the goal tolerance [s]; None, 0 and
+                negative values as for ``path_tolerance``.
+            start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]; immediately by
+                default. Arms with equal start times start in the same cycle.
 
         Raises:
             TargetRejected: If the trajectory is invalid. The arm keeps its present targets.
@@ -168,7 +166,7 @@ class TargetWriter:
         self._give_arm(arm, {"trajectory": trajectory})
 
     def follow_trajectories(self, name: str, trajectories: Mapping[str, Trajectory]) -> None:
-        """Send a trajectory to every arm of a controllet. All of them start in one cycle, or none.
+        """Send a trajectory to every arm of a controllet, so that all arms start in one cycle.
 
         Args:
             name: Name of an active controllet.
@@ -176,7 +174,7 @@ class TargetWriter:
                 request a stop.
 
         Raises:
-            TargetRejected: If a trajectory is invalid. Every arm keeps its present targets.
+            TargetRejected: If a trajectory is invalid. All arms keep their present targets.
         """
         try:
             spec = self._names.spec(name)
@@ -210,13 +208,13 @@ class TargetWriter:
         internal_force: float | None = None,
         frame: str = "",
     ) -> None:
-        """Set the target of a coupled controllet for the object that its arms hold.
+        """Set the target of a coupled controllet, which moves an object that several arms hold.
 
         Args:
             name: Name of the controllet.
             pose: Pose of the object in ``frame``.
             internal_force: Force with which the arms press the object from both sides [N].
-            frame: ``world`` (default), or the base of an arm.
+            frame: Frame of the pose: ``world`` (default), or the base of an arm.
 
         Raises:
             TargetRejected: If a target is invalid. The controllet keeps its present targets.
@@ -230,9 +228,9 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            commands: Values by name. Names are those of :data:`.COMMAND_CHANNELS`, their aliases,
-                and ``external_torque``. A value is one number for all joints with compliant
-                actuators, one number for each, or a mapping by joint name [rad, m, Nm].
+            commands: Values by name of a command: see :data:`.COMMAND_CHANNELS`, or
+                ``external_torque``. A value is one number for all joints with compliant actuators,
+                one number for each, or a mapping by joint name [rad, m, Nm].
 
         Raises:
             TargetRejected: If there is no command, a value is invalid, or the operation mode of a
@@ -246,14 +244,13 @@ class TargetWriter:
         )
 
     def set_channel(self, name: str, channel: str, value: Any, *, frame: str = "") -> None:
-        """Set a target of any channel, including channels of plug-ins.
+        """Set a target by the name of its channel (kind of target), which a plug-in may define.
 
         Args:
-            name: Name of the arm. For a channel that concerns all arms of a controllet, the name
-                of the controllet.
+            name: Name of the arm, or of the controllet for a channel of all its arms.
             channel: Name of the channel.
-            value: Value in the format of the channel. If the channel defines none, its numbers.
-            frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
+            value: Value in the format of the channel; numbers by default.
+            frame: Frame of the value, as for :meth:`set_target`; ignored by channels without one.
 
         Raises:
             TargetRejected: If the target is invalid. The controllet keeps its present targets.
@@ -262,7 +259,7 @@ class TargetWriter:
         give(name, {channel: value}, frame)
 
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values for channels of one arm and send them together."""
+        """Check values by channel for one arm, and send them together."""
         try:
             self._names.arm_index(arm)
             self._refuse_if_silent(arm)
@@ -303,27 +300,23 @@ class TargetWriter:
         )
 
     def forget(self, name: str) -> None:
-        """Discard accumulated joint commands after a parameter change of a controllet.
+        """Forget the last joint commands to a controllet, after its parameters have changed.
 
-        While a controllet is active, a command for some joints of an arm keeps the last commands
-        of its other joints.
-
-        Args:
-            name: Name of the controllet.
+        They would complete a command that names only some joints.
         """
         index = self._names.spec(name).index
         for key in [key for key in self._last_records if key[0] == index]:
             del self._last_records[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
-        """Return the channels that at present accept targets far from the measured state."""
+        """Return the channels that accept targets beyond the gate limits at present."""
         soft_channels = spec.controllet_class.Target.ungated_if_governed
         if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
             return spec.ungated_channels
         return (*spec.ungated_channels, *soft_channels)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values for channels of a whole controllet and send them together."""
+        """Check values by channel for all arms of a controllet, and send them together."""
         try:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
@@ -353,12 +346,12 @@ class TargetWriter:
         )
 
     def _refuse_if_silent(self, name: str) -> None:
-        """Reject a target while the loop is blocked, because it would be executed seconds late."""
+        """Check that the loop is not blocked; it would execute the target too late."""
         if reason := self._reader.stall_reason():
             raise TargetRejected(f"{name}: {reason}")
 
     def _tool(self, arm: str) -> ToolJacobian:
-        """Return the tool Jacobian of an arm, created at the first call in 20 ms."""
+        """Return the function for the tool Jacobian of an arm; the first call takes 20 ms."""
         if arm not in self._tools:
             self._tools[arm] = ToolJacobian(describe_arm(arm, self._names.arm_config(arm)))
         return self._tools[arm]
@@ -368,7 +361,7 @@ class TargetWriter:
         for spec in specs:
             if flags[spec.index]:
                 return spec
-        return specs[0]  # hold owns an arm without another controllet.
+        return specs[0]  # The first one is hold.
 
     def _records(
         self,
@@ -377,13 +370,13 @@ class TargetWriter:
         values: Mapping[str, Any],
         context: TargetRequest,
     ) -> list[_Record]:
-        """Check all values and return their records, for one arm or for all.
+        """Check values and return them as numbers (records) for the loop.
 
         Args:
             spec: Specification of the controllet.
-            arm_index: Index of the arm in the controllet. None for channels of all arms.
+            arm_index: Index of the arm in the controllet; None for channels of all arms.
             values: Values by channel.
-            context: Context of the checks.
+            context: State and limits for the checks.
         """
         records = []
         for name, value in values.items():
@@ -397,7 +390,7 @@ class TargetWriter:
             if channel.shared != (arm_index is None):
                 owner = f"the controllet {spec.name}" if channel.shared else "one of its arms"
                 raise TargetRejected(
-                    f"{context.owner}: {name} is a target of {owner}. Send it there"
+                    f"{context.owner}: {name} is a target of {owner}. Send it under that name"
                 )
             records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records
@@ -408,13 +401,13 @@ class TargetWriter:
         records: Sequence[_Record],
         far: tuple[str, ...] | None = None,
     ) -> None:
-        """Send records together, unless the channels that accept far targets have changed.
+        """Send records together.
 
         Args:
             spec: Specification of the controllet.
             records: Records to send.
-            far: Channels that accepted far targets when the values were checked. None to skip the
-                comparison.
+            far: Result of :meth:`_far_channels` when the records were checked. Records are
+                rejected if it has changed since; None to skip this check.
         """
         with self._connection.lock:
             if far is not None and far != self._far_channels(spec):
@@ -433,8 +426,8 @@ class TargetWriter:
                     )
                 if TRAJECTORY.name in slots and name in REPLACED_BY:
                     self.motions.note(spec, name, index, record)
-                    # The loop may receive both channels in one cycle. The older target is
-                    # withdrawn, so that only the newer one counts.
+                    # A joint target replaces a trajectory, and vice versa, even if the loop
+                    # receives both in one cycle. The older one is therefore withdrawn.
                     older = slots[REPLACED_BY[name]][index]
                     if older.taken < older.written:
                         older.withdraw(older.written)

@@ -45,10 +45,10 @@ MIN_OSCILLATION_RATE = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Probe:
-    """Controllet, with or without features, that can be evaluated at any configuration.
+    """Controllet, with or without features, whose torques can be evaluated at any arm state.
 
     Attributes:
-        states: Live states of the arms.
+        states: States of the arms, which ``activate`` and ``update`` read.
         models: Dynamic models of the arms.
         tau: Torques written by ``update``, one (n,) per arm [Nm].
         activate: Function that activates the controllet at the current states.
@@ -98,13 +98,14 @@ class Linearised:
 
         delta_tau = -K delta_q - D delta_dq
 
+    - delta_tau, delta_q, delta_dq: Changes of torques, joint positions and velocities, (N,).
     - K: Joint stiffness, (N, N) [Nm/rad].
     - D: Joint damping, (N, N) [Nm s/rad].
 
     Attributes:
         mass: Inertia matrix M of all arms, (N, N) [kg m^2].
-        pieces: Pairs of K and D. A controllet with terms that act in one direction only, such as
-            braking in front of an obstacle, has more than one pair.
+        pieces: Pairs of K and D. There are several pairs if a term of the controllet acts in one
+            direction only, such as braking in front of an obstacle.
     """
 
     mass: Matrix
@@ -112,25 +113,24 @@ class Linearised:
 
     @property
     def bandwidth(self) -> float:
-        """Bandwidth of the velocity loop [1/s].
-
-        It is the largest real part of the eigenvalues of M^-1 D of all ``pieces``.
-        """
+        """Bandwidth of the velocity loop: maximum real part of the eigenvalues of M^-1 D [1/s]."""
         return _bandwidth(self.mass, (d for _, d in self.pieces))
 
     def radius(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         """Return the spectral radius of the discrete closed loop of controllet and arm.
 
-        Equations, with the controllet's torque tau = -K q - D dq and the torque u that acts on the
-        arm::
+        Equations::
 
+            tau[k]  = -K q[k] - D dq[k]
             u[k+1]  = u[k] + (1 - exp(-T / T_l)) (tau[k-d] - u[k])
             dq[k+1] = dq[k] + T (s M)^-1 u[k+1]
             q[k+1]  = q[k] + T dq[k+1]
 
+        - tau, u: Torques of the controllet and torques that act on the arm, (N,) [Nm].
         - q, dq: Deviations of the joint positions [rad] and velocities [rad/s], (N,).
         - M: Inertia matrix of the model, (N, N).
         - K, D: A pair of ``pieces``. The result is the maximum over all pairs.
+        - d, T_l, s, T: Arguments ``delay``, ``lag``, ``inertia_scale`` and ``period``.
 
         Args:
             delay: Delay d from a state to the torque computed for it [cycles].
@@ -143,9 +143,8 @@ class Linearised:
     def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         """Return the spectral radius of the closed loop for modes of 30 rad/s or more.
 
-        Above 1, such a mode oscillates with growing amplitude; 0 means that there is none. Latency
-        drives these modes. Slow instabilities are excluded, because they grow with and without
-        latency. An example is two round bodies that push each other aside. See ``radius`` for the
+        A value above 1 means a growing oscillation, and 0 means that no mode is this fast. Slower
+        modes are left out, because they can be unstable without latency. See ``radius`` for the
         arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
@@ -198,9 +197,8 @@ class Linearised:
 def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linearised:
     """Activate a controllet at a configuration, let it settle, and differentiate its torques.
 
-    A controllet whose damping depends on the direction of motion is only piecewise linear. Steps
-    of single joints from rest could belong to different pieces, and D would mix their columns.
-    Such a controllet is linearised around several slow motions, with one pair of K and D for each.
+    A controllet whose damping depends on the direction of motion is linearised around several slow
+    motions. The result then has one pair of K and D for each motion.
 
     Args:
         probe: Controllet to linearise.
@@ -242,26 +240,19 @@ def _mass(probe: Probe, q: Vector) -> Matrix:
 
 
 def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | None, Matrix]]:
-    """Activate the controllet, and yield pairs of a motion and the damping D around it.
-
-    If the torques are smooth at rest, the only pair is None and the damping at rest. Otherwise
-    there is a pair for each of several slow motions.
-
-    Args:
-        probe: Controllet to linearise.
-        q: Joint positions, (n,) [rad].
-        settle: Minimum number of cycles at rest before the measurement.
+    """Activate the controllet, and yield its damping D for several slow motions.
 
     Yields:
-        Joint velocities, (n,) [rad/s], or None; and damping, (n, n) [Nm s/rad].
+        Joint velocities of the motion, (n,) [rad/s], and damping, (n, n) [Nm s/rad]. If the
+            torques are smooth at rest, the only pair is None and the damping at rest.
     """
     n, rest = len(q), np.zeros(len(q))
     probe.set_state(q, rest)
     probe.activate()
     for _ in range(settle):
         here = probe.torque(q, rest)
-    # The torques must be constant before they are differentiated. If a joint starts inside a
-    # barrier, the barrier reaches its full torque only after many cycles.
+    # Wait until the torques are constant. The barrier torque of a joint that starts near its
+    # limit rises over many cycles.
     for _ in range(MAX_SETTLE_CYCLES):
         before, here = here, probe.torque(q, rest)
         if np.abs(here - before).max() < SETTLED_TORQUE_CHANGE:
@@ -294,14 +285,14 @@ def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
 
 
 def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
-    """Return half the difference of the torques at two states, (N,) [Nm].
+    """Return half of the torques at state ``back`` minus those at state ``ahead``, (N,) [Nm].
 
     Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.
 
     Args:
         probe: Controllet to evaluate.
-        ahead: Joint positions and velocities of the state whose torques are subtracted, (N,) each.
-        back: Joint positions and velocities of the other state, (N,) each.
+        ahead: Joint positions [rad] and velocities [rad/s] of the first state, (N,) each.
+        back: Joint positions [rad] and velocities [rad/s] of the second state, (N,) each.
     """
     first = probe.torque(*ahead)
     torques = probe.torque(*back)

@@ -17,7 +17,10 @@ _three, _six = Struct("3d").pack_into, Struct("6d").pack_into
 
 
 class GraspMap:
-    """Distribution of an object wrench, and separation of object motion from grasp errors.
+    """Map between a grasped object and the end effectors that hold it.
+
+    It distributes an object wrench to the end effectors, and separates the motion of the object
+    from errors of the grasps.
 
     Equations::
 
@@ -32,19 +35,16 @@ class GraspMap:
     - Lambda_o: Inertia of all end effectors at the object origin, (6, 6).
     - n: Unit forces of the end effectors towards the object without their mean: A^T n = 0, (6 N,).
     - B, B_n: Generalised inverses of the grasp map: A^T B = A^T B_n = I, (6 N, 6).
+    - c: Internal force that B exerts per object wrench, (6,).
     - W, R_1, R_2, F_s: Wrenches and internal force, see ``distribute``.
 
-    With both inverses, the end-effector wrenches add up to exactly the desired object wrench. B is
-    inertia-weighted and dynamically consistent: free end effectors accelerate like the rigid
-    object. B exerts a moment on the object mainly by forces of the end effectors. Their torques
-    remain small because the inertia of the wrists is small. However, end effectors of unequal
-    inertia would exert an internal force. B_n has no internal force (n^T B_n = 0) and therefore
-    distributes static wrenches.
+    B and B_n distribute an object wrench to wrenches of the end effectors that add up to it. B is
+    dynamically consistent: free end effectors accelerate like a rigid object. If their inertias
+    differ, B also exerts an internal force on the object. B_n exerts none (n^T B_n = 0).
 
     The transposes project measured motion. B^T dx is the object velocity and (I - A B^T) dx the
     slip, with dx the end-effector twists. Springs and dampers act on these projections and are
-    distributed by the same map, so they are passive. The inverse inertia that the object spring
-    acts on is::
+    distributed by the same map, so they are passive. The inverse inertia at the object spring is::
 
         B_n^T Lambda^-1 B_n = Lambda_o^-1 + c c^T (n^T Lambda^-1 n)
 
@@ -52,8 +52,7 @@ class GraspMap:
     Research 1991, and Erhart and Hirche, IEEE Trans. Robotics 2015 (load distributions and
     internal force).
 
-    All maps are stored in one matrix, so that a projection takes two products and a distribution
-    one. ``refresh`` recomputes it and need not be called in every cycle. ``GraspedObject`` writes
+    ``refresh`` recomputes the maps and need not be called in every cycle. ``GraspedObject`` writes
     ``grasp_errors``. The controllet writes ``error``, ``springs``, ``wrench``, ``brake``,
     ``dampers`` and ``internal_force``.
 
@@ -64,7 +63,7 @@ class GraspMap:
         grasp_errors: Displacements e from the end effectors to their grasp poses, and negative
             end-effector twists, (2, 6 N) [m, rad; m/s, rad/s].
         inward: Force part of n, (N, 3).
-        presses: Force part of n, as tuples of floats.
+        presses: Force part of n, one tuple of floats per end effector.
         size: Squared norm n^T n.
         errors: Grasp errors (I - A B_n^T) e, (6 N,) [m, rad].
         shift: Object displacement B_n^T e, (6,) [m, rad].
@@ -73,11 +72,11 @@ class GraspMap:
         rate: Negative object velocity -B_n^T dx, (6,) [m/s, rad/s].
         rates: Negative slip -(I - A B^T) dx, (6 N,) [m/s, rad/s].
         stacked_rates: View of ``rate`` and ``rates``, (6 + 6 N,).
-        springs: Spring wrenches R_1 against ``errors``, (6 N,) [N, Nm].
+        springs: Spring wrenches R_1 that reduce ``errors``, (6 N,) [N, Nm].
         wrench: Spring wrench of the object, part of W, (6,) [N, Nm].
         stacked_springs: View of ``springs`` and ``wrench``, (6 N + 6,).
         brake: Damper wrench of the object, part of W, (6,) [N, Nm].
-        dampers: Damper wrenches R_2 against ``rates``, (6 N,) [N, Nm].
+        dampers: Damper wrenches R_2 that reduce ``rates``, (6 N,) [N, Nm].
         stacked_dampers: View of ``brake`` and ``dampers``, (6 + 6 N,).
         internal_force: Internal force F_s, (1,) [N].
 
@@ -143,8 +142,8 @@ class GraspMap:
         for (x, y, z), own, inertia, views in zip(
             levers.tolist(), self._levers, inertias, self._views
         ):
-            # Twist of end effector i: v_i = v_o + w x r. The entries below are the block -[r]_x of
-            # A, written by their byte offsets.
+            # Write the block -[r]_x of A, with r = (x, y, z), row by row at its byte offsets. The
+            # twist of the end effector contains the velocity v_o + omega x r.
             _three(own, 24, 0.0, z, -y)
             _three(own, 72, -z, 0.0, x)
             _three(own, 120, y, -x, 0.0)
@@ -165,12 +164,10 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set the unit internal forces n: given forces without their mean.
-
-        A mean would move the object.
+        """Set the internal forces n to given forces without their mean.
 
         Args:
-            presses: Force of each end effector on the object, in the direction of n.
+            presses: Unit force of each end effector towards the object.
             total: Sum of these forces.
         """
         n = len(presses)
@@ -182,7 +179,7 @@ class GraspMap:
             _three(wrench, 0, x / size, y / size, z / size)
 
     def measure(self) -> None:
-        """Separate ``grasp_errors`` into motion of the object, errors and slip of the grasps."""
+        """Compute ``shift``, ``errors``, ``rate`` and ``rates`` from ``grasp_errors``."""
         self._error_map.dot(self._error, self._estimate)
         self._rate_map.dot(self._error_rate, self.stacked_rates)
 
@@ -193,6 +190,7 @@ class GraspMap:
 
             F = B_n W + (I - B_n A^T) R_1 + (I - B A^T) R_2 + n F_s
 
+        - F: Wrenches of all end effectors, (6 N,) [N, Nm].
         - W: Object wrench ``wrench`` + ``brake``, (6,).
         - R_1, R_2: Spring and damper wrenches of the grasps, (6 N,).
         - F_s: Internal force [N].
@@ -202,7 +200,7 @@ class GraspMap:
         return self._on_hands
 
     def add_up(self, wrenches: Vector) -> Vector:
-        """Return the sum of end-effector wrenches as a wrench on the object, (6,) [N, Nm].
+        """Return the wrench that all end effectors together exert on the object, (6,) [N, Nm].
 
         Args:
             wrenches: Wrenches of all end effectors, stacked, (6 N,) [N, Nm].
@@ -211,9 +209,7 @@ class GraspMap:
         return total
 
     def load_wrenches(self, wrench: Vector) -> Vector:
-        """Return wrenches of all end effectors that exert a wrench on the object together.
-
-        They cause no internal force.
+        """Return end-effector wrenches that add up to an object wrench, without internal force.
 
         Args:
             wrench: Wrench on the object, (6,) [N, Nm].
@@ -225,9 +221,7 @@ class GraspMap:
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return the inverse of the inertia that the object spring acts on, (6, 6).
-
-        ``GraspMap`` has its equation.
+        """Return the inverse inertia at the object spring, (6, 6); equation in ``GraspMap``.
 
         Args:
             inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).

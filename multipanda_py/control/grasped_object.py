@@ -30,8 +30,6 @@ move."""
 class BaseFrame:
     """Transformation of quantities of one arm from its base frame to the world, and back.
 
-    An arm whose base is not rotated needs no matrix product.
-
     Args:
         position: Position of the base in the world, (3,) [m].
         rotation: Rotation of the base in the world, (3, 3).
@@ -44,7 +42,7 @@ class BaseFrame:
         self._product = np.zeros((6, 6))
 
     def rotation_to_world(self, rotation: Matrix, out: Matrix) -> Matrix:
-        """Return a rotation in the world, (3, 3).
+        """Return the world rotation for a rotation in the base, (3, 3).
 
         Args:
             rotation: Rotation in the base, (3, 3).
@@ -54,11 +52,11 @@ class BaseFrame:
         return rotation if self._aligned else self._rotation.dot(rotation, out)
 
     def point_to_world(self, position: Vector, out: memoryview) -> None:
-        """Write a point in the world into a buffer.
+        """Transform a point from the base to the world, and write it into a buffer.
 
         Args:
             position: Point in the base, (3,) [m].
-            out: Buffer of three numbers.
+            out: Buffer for the point in the world, of three numbers.
         """
         x, y, z = (position if self._aligned else self._rotation.dot(position)).tolist()
         bx, by, bz = self._position
@@ -76,7 +74,7 @@ class BaseFrame:
         """Return an inertia or inverse inertia along the axes of the world, (6, 6).
 
         Args:
-            matrix: Matrix along the axes of the base, (6, 6).
+            matrix: Inertia or inverse inertia along the axes of the base, (6, 6).
             out: Buffer for the result, (6, 6). If base and world are aligned, it remains unused
                 and ``matrix`` itself is returned.
         """
@@ -88,8 +86,8 @@ class BaseFrame:
 class GraspedObject:
     """Estimator of pose and velocity of an object from the end effectors that hold it.
 
-    The origin is the mean of the origins implied by the end effectors. The rotation is the mean of
-    the implied rotations, by the exponential of the mean logarithm about the first::
+    Each end effector and its grasp pose yield an estimate of the object pose. The result is the
+    mean of these estimates::
 
         p_o = 1/N sum_i (p_i - R_o r_i)
         R_i' = R_i G_i^T
@@ -100,15 +98,14 @@ class GraspedObject:
     - r_i, G_i: Position [m] and rotation of end effector i in the object frame at the grasp.
     - N: Number of end effectors.
 
-    The grasp positions r_i have zero mean, so one product yields the origin and all position
-    errors. If the end effectors disagree, heavy ones count more: ``sharing`` computes the
-    resulting correction of the pose and the velocity of the object. All quantities are in the
-    world frame.
+    If the estimates differ, ``sharing`` corrects pose and velocity of the object so that end
+    effectors of higher inertia have a higher weight. All quantities are in the world frame.
 
     Attributes:
         position: Position of the object, (3,) [m].
         rotation: Rotation of the object, (3, 3).
-        levers: Vectors from the origin to the end effectors at the last refresh, (N, 3) [m].
+        levers: Vectors from the object origin to the end effectors, (N, 3) [m]. They change only
+            in an ``update`` with ``refresh``.
         inward: Directions from the end effectors to the origin, of approximately unit length, with
             zero sum, (N, 3).
         sharing: Grasp map of the object.
@@ -152,7 +149,7 @@ class GraspedObject:
         )
 
     def grasp(self, states: Sequence[ArmState]) -> None:
-        """Define the grasp by the current end-effector poses, with the object at their centre."""
+        """Set the grasp poses to the current end-effector poses, with the object in the centre."""
         self._sense(states)
         self.position[:] = self.end_effector_positions.mean(axis=0)
         self.rotation[:] = np.eye(3)
@@ -178,7 +175,7 @@ class GraspedObject:
         self.sharing.measure()
 
     def inertia_inv(self, hand: int) -> Matrix:
-        """Return the inverse inertia of an end effector, bounded near singularities, (6, 6)."""
+        """Return the inverse inertia of one end effector, bounded near singularities, (6, 6)."""
         space = self._states[hand].operational_space()
         inverse = space.inertia_inv
         if space.damping > 0.0:
@@ -204,16 +201,13 @@ class GraspedObject:
             negative(base.six_to_world(state.twist_ee_in_base), self._rate_views[i])
 
     def _average_rotation(self) -> None:
-        """Average the object rotations implied by the end effectors.
-
-        Writes the rotation of the object, and the rotation error of each end effector.
-        """
+        """Write the mean rotation of the object, and the rotation error of each end effector."""
         implied = self._implied_rotations
         for rotation, back, rotation_of_object in zip(self._rotations, self._grasp_backs, implied):
             rotation.dot(back, rotation_of_object)
         first, second, *others = implied
         x, y, z = _log3(second.dot(first.T, self._product)).tolist()
-        # With two end effectors, the mean lies midway: each error is half of the difference.
+        # With two end effectors, each rotation error is half of the difference of their rotations.
         if not others:
             x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
             mean, other = self._rotation_error_views
@@ -240,7 +234,7 @@ class InternalForceEstimator:
     - n: Forces from the end effectors to the object origin, (6 N,).
     - F_ext: Estimated external wrenches of the end effectors, (6 N,) [N, Nm].
 
-    Wrenches that carry the object do not contribute, because they are orthogonal to n.
+    Wrenches that only carry the object do not contribute, because they are orthogonal to n.
 
     Args:
         held: Grasped object.
@@ -278,10 +272,10 @@ class InternalForceLimiter:
         self._wrench = np.zeros(6)
 
     def limit(self, internal_force: float, states: Sequence[ArmState]) -> float:
-        """Return an internal force, reduced to the torque limits of the current states [N].
+        """Return the internal force, reduced if the torque limits require it [N].
 
         Args:
-            internal_force: Internal force [N].
+            internal_force: Desired internal force [N].
             states: States of the arms.
         """
         return (
@@ -291,10 +285,10 @@ class InternalForceLimiter:
         )
 
     def overload(self, internal_force: float, states: Sequence[ArmState]) -> str:
-        """Return a warning if the torque limits reduce an internal force; otherwise an empty text.
+        """Return a warning if the torque limits reduce an internal force; "" if they do not.
 
         Args:
-            internal_force: Internal force [N].
+            internal_force: Desired internal force [N].
             states: States of the arms.
         """
         scale, name = self._min(internal_force, states)
@@ -318,15 +312,15 @@ class InternalForceLimiter:
 def buckling_warning(
     internal_force: float, dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
 ) -> str:
-    """Return a warning if the lateral stiffness is too low for an internal force, otherwise "".
+    """Return a warning if the lateral stiffness is too low for an internal force; "" if not.
 
-    Two end effectors at distance L that press with a force F need a lateral stiffness above ``k =
-    2 F / L`` each. A rotation of the object by theta moves each end effector by theta L / 2 and
-    adds a lateral force of F theta.
+    Two end effectors at distance L that press with a force F each need a lateral stiffness above
+    2 F / L. A rotation of the object by theta moves each of them by theta L / 2 and adds a lateral
+    force of F theta.
 
     Args:
         internal_force: Desired internal force [N].
-        dampers: Modal dampers of the end effectors, with their remaining stiffness.
+        dampers: Modal dampers of the end effectors, whose bandwidth limits may reduce stiffness.
         stiffness: Stiffness of the end effectors, (6,) [N/m, Nm/rad].
         held: Grasped object.
     """
@@ -350,8 +344,8 @@ def min_stiffness_scale_across(
     """Return the minimum end-effector stiffness perpendicular to the internal force [N/m].
 
     Args:
-        dampers: Designed dampers of the end effectors, which may have reduced the stiffness.
-        stiffness: Stiffness of each end effector before a reduction, (6,) [N/m, Nm/rad].
+        dampers: Modal dampers of the end effectors, whose bandwidth limits may reduce stiffness.
+        stiffness: Desired stiffness of each end effector, (6,) [N/m, Nm/rad].
         held: Object with the directions of the internal force.
     """
     min_value = math.inf

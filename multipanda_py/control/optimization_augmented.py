@@ -27,7 +27,7 @@ at high latency [N/m, Nm/rad]."""
 
 @dataclass(frozen=True, eq=False)
 class AugmentedParams:
-    """Mode, plan integral, force gains and pose impedance of the controllet."""
+    """Parameters of the modes, the integral of the plan error, force control and impedance."""
 
     mode: str = choice(
         "optimization", options=MODES,
@@ -47,7 +47,7 @@ class AugmentedParams:
         doc="maximum torque of the integral as a fraction of the torque limits",
     )  # fmt: skip
     # The bounds of these gains keep force control stable on contacts of 1e3 to 1e5 N/m at high
-    # latency, as in the other controllets.
+    # latency.
     force_kp: float = number(0.2, low=0, high=0.5, doc="proportional gain on the force error")
     force_ki: float = number(10.0, unit="1/s", low=0, high=15, doc="integral gain of the force")
     force_filter_time: float = number(
@@ -158,7 +158,9 @@ SATURATION_FRACTION = 0.95
 
 
 class IntegralAction:
-    """Integral of the joint error to a plan, without windup along controlled forces.
+    """Integral torque that moves an arm to its planned joint positions.
+
+    It does not grow along a controlled force.
 
     Equations::
 
@@ -167,7 +169,9 @@ class IntegralAction:
 
     - I: Integral torque, (n,) [Nm].
     - k_i: Integral rate [1/s].
-    - K, zeta: Joint stiffness [Nm/rad] and damping ratio of the plan, (n,).
+    - K, zeta: Joint stiffness [Nm/rad] and damping ratios of the spring to the plan, (n,).
+    - K_0: Default stiffness, (n,) [Nm/rad].
+    - beta: Reduction for soft springs and low damping ratios, which avoids oscillation, (n,).
     - e: Joint error from the measured positions to the plan, (n,) [rad].
     - s: Fraction of the direction u that force control owns, 0 to 1.
     - I_max: Bounds of the integral torque, (n,) [Nm].
@@ -175,10 +179,9 @@ class IntegralAction:
     - J_u: Jacobian along u, u^T J, (n,).
     - Lambda_u: Effective mass along u, 1 / (J_u M^-1 J_u^T).
 
-    Along a controlled force, contact permanently keeps the tool from the plan. Without the
-    projection, the integral would grow without bound and oppose the integral of the force. Softer
-    springs than the default K_0, or lower damping ratios, need a slower integral to avoid
-    oscillation (beta). A saturated joint integrates only towards lower torque.
+    Along a controlled force, contact keeps the tool from the plan. Without the projection, the
+    integral would grow there and oppose the force. A saturated joint integrates only towards lower
+    torque.
 
     Args:
         limits: Joint limits of the arm.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion mapping, force reflection, passivity and wrench tare for teleoperation."""
+"""Motion mapping, force reflection, passivity and tare of the wrench for teleoperation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 
 
 class MotionMapping:
-    """Mapping of the leader's motion since coupling to a reference for the follower.
+    """Mapping of the leader's motion to a reference for the follower, relative to their coupling.
 
     Equations::
 
@@ -28,7 +28,7 @@ class MotionMapping:
     - R_wL, R_wF: Rotations of the bases in the world.
     - alpha: Scale of the translation.
 
-    Motion is therefore the same along the world axes, whatever the orientation of the bases.
+    Leader and follower therefore move in the same direction of the world.
 
     Args:
         rotation_leader_in_world: Rotation of the leader's base, (3, 3).
@@ -62,14 +62,14 @@ class MotionMapping:
         rotation_follower: Matrix,
         scale: float,
     ) -> None:
-        """Start the mapping at the current poses, each in the base of its arm.
+        """Couple leader and follower at their current poses, each in the base of its arm.
 
         Args:
             position_leader: Position of the leader's tool, (3,) [m].
             rotation_leader: Rotation of the leader's tool, (3, 3).
             position_follower: Position of the follower's tool, (3,) [m].
             rotation_follower: Rotation of the follower's tool, (3, 3).
-            scale: Translation of the follower per translation of the leader.
+            scale: Ratio alpha of the follower's translation to the leader's.
         """
         self._scale = scale
         multiply(self.axes_rotation, scale, self._scaled)
@@ -102,14 +102,14 @@ class ForceReflection:
 
     - F_ext: External wrench on the follower's tool [N, Nm].
     - C: Rotation from the leader's base to the follower's.
+    - y, z: Filtered wrench, and its part above the deadband.
     - T_f: Filter time constant [s].
     - F_0, F_max: Deadband and bound of force [N] or torque [Nm].
     - g: Gain.
     - F_fb: Wrench reflected to the leader.
 
-    The smooth deadband removes estimation errors: the output is zero below 0.5 F_0 and reduced by
-    F_0 above 1.5 F_0. It has no corner and a maximum slope of 1 (``remaining``), so it adds no
-    gain to the loop.
+    The deadband ``dead`` removes estimation errors: its output is zero below 0.5 F_0 and reduced
+    by F_0 above 1.5 F_0. It is smooth and has a maximum slope of 1 (``remaining``).
 
     Attributes:
         wrench: Reflected wrench F_fb along the axes of the leader's base, (6,) [N, Nm].
@@ -179,38 +179,32 @@ class ForceReflection:
 
 
 class PassivityObserver:
-    """Passivity observer that scales the reflected wrench after it has released too much energy.
+    """Passivity observer that reduces a reflected wrench which has released too much energy.
 
     Equations::
 
-        dE/dt = -F^T v + beta dq^T D dq [E < 0],   E <= c E_F
+        dE/dt = -F^T v                       if E >= 0
+        dE/dt = -F^T v + beta dq^T D dq      if E < 0
+        E    <= c E_F
         E_F   = |f|^2 / (2 kappa_f) + |m|^2 / (2 kappa_m)
         s     = clip(1 + E / E_F, 0, 1)
 
-    - E: Energy balance of the leader; negative after a net release of energy [J]. The damping term
-      of dE/dt applies only while E < 0.
+    - E: Energy balance of the leader; negative after a net release of energy [J].
     - F: Reflected wrench with force f [N] and moment m [Nm].
     - v: Twist of the leader's tool, (6,).
     - beta, c: ``DAMPING_CREDIT`` and ``MAX_CREDIT``.
-    - D: Joint damping of the leader.
-    - kappa_f, kappa_m: Stiffness of a wall behind the follower as rendered to the leader [N/m,
-      Nm/rad].
+    - D: Joint damping of the leader; dq: its joint velocities.
+    - kappa_f, kappa_m: Maximum stiffness that the leader feels [N/m, Nm/rad].
     - E_F: Energy that a spring of this stiffness stores at the wrench F [J].
     - s: Scale of the wrench that the leader receives.
 
-    An operator who presses against the reflected wrench stores energy and gets it back. A wrench
-    without preceding work moves a compliant leader no farther than a spring of stiffness kappa
-    would. Both a constant estimation error and a delayed contact eventually release more energy
-    than they have stored. E then becomes negative and the wrench fades, independent of any contact
-    model.
+    An operator who presses against the reflected wrench stores energy and gets it back. An
+    estimation error or a delayed contact releases more energy than was stored. E then becomes
+    negative and the wrench fades. It returns when the leader moves back.
 
-    At a constant norm of F, the scale depends only on E. A wrench that fades while the leader
-    yields therefore returns when the leader moves back. The leader never receives more than E_F
-    above the energy it has supplied, apart from the fraction beta < 1 of its damping. The bound c
-    limits credit from energy that a lossy contact has absorbed earlier. In free space the balance
-    is zero. A leader that presses receives 50 % or more of the wrench, whereas a yielding one may
-    receive zero. This asymmetry prevents an energy gain from a force whose norm changes between
-    pressing and yielding.
+    The leader never receives more than E_F above the energy that it has supplied, apart from the
+    fraction beta < 1 of its damping. The bound c limits the balance after a contact that absorbs
+    energy. A leader that presses against the wrench receives 50 % of it or more.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
     Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in
@@ -242,7 +236,7 @@ class PassivityObserver:
         self._force = self._torque = 0.0
 
     def set_stiffness(self, force: float, torque: float) -> None:
-        """Set the maximum stiffnesses rendered to the leader.
+        """Set the maximum stiffness that the leader feels.
 
         Args:
             force: Translational stiffness [N/m].
@@ -260,8 +254,8 @@ class PassivityObserver:
         """Update the energy balance for one cycle, and return the scale of the reflected wrench.
 
         Args:
-            force: Norm of the force [N].
-            torque: Norm of the torque [Nm].
+            force: Norm of the reflected force [N].
+            torque: Norm of the reflected torque [Nm].
             wrench: Reflected wrench, (6,) [N, Nm].
             twist: Twist of the leader's tool, (6,) [m/s, rad/s].
             taken: Power dissipated by the leader's dampers [W].
@@ -292,7 +286,7 @@ MIN_JOINT_SPEED = 0.05
 
 
 class WrenchTare:
-    """Offset of a wrench, averaged while the arms are at rest without contact.
+    """Tare of a wrench estimate: its mean at rest becomes an offset that is subtracted.
 
     Equations::
 
@@ -303,10 +297,8 @@ class WrenchTare:
     - b: Offset, (6,). ``bound`` limits the norms of force and torque.
     - F': Wrench without the offset.
 
-    The wrench is averaged and not the joint torques, because the largest error is an unmodelled
-    payload. Its force along the base axes is constant in every configuration. The part of the
-    mean above the bound counts as contact. Motion restarts the average. The output is zero until
-    the average is complete.
+    The largest error is an unmodelled payload, whose force along the base axes is constant. Motion
+    restarts the average. The output is zero until the average is complete.
 
     Args:
         period: Cycle time [s].
@@ -327,7 +319,7 @@ class WrenchTare:
         self.done = True
 
     def start(self, time: float, max_force: float, max_torque: float) -> None:
-        """Start to average the wrench, to use the mean as its offset.
+        """Start to average the wrench for a new offset.
 
         Args:
             time: Averaging time [s].

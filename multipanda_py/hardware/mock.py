@@ -21,7 +21,7 @@ class Mock(Backend[FrankaSettings]):
     .. math:: M(q) \ddot q + C(q, \dot q) \dot q = \tau.
 
     Here M is the mass matrix, C the Coriolis matrix and :math:`\tau` the commanded torque without
-    gravity. The integration uses semi-implicit Euler steps. The backend serves tests, and machines
+    gravity, integrated by semi-implicit Euler steps. Use this backend for tests, and on machines
     without MuJoCo. Arms carry the load of their settings.
 
     Attributes:
@@ -55,13 +55,7 @@ class Mock(Backend[FrankaSettings]):
         self.time = 0.0
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Execute a gripper command immediately; a grasp finds an object of the requested width.
-
-        Args:
-            arm: Index of the arm in the cell.
-            number: Number of the command, for the answer.
-            record: Command as :attr:`.GripperCommand.record`.
-        """
+        """Execute a gripper command at once; a grasp finds an object of the requested width."""
         at, action = self.arms.index(arm), Action(int(record[0]))
         state, gripper = self.states[at], self.descriptions[at].gripper
         if action is not Action.STOP and gripper is not None:
@@ -77,7 +71,7 @@ class Mock(Backend[FrankaSettings]):
     def read(self, fresh: Collection[int]) -> None:
         """Copy integrated positions and velocities to the states of all arms.
 
-        All arms advance with the first one; nothing is copied if ``fresh`` does not contain it.
+        Nothing is copied unless ``fresh`` contains the first arm.
         """
         if self.arms[0] not in fresh:
             return

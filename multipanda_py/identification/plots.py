@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_POINTS = 4000  # Longer curves are thinned to about this number of points.
+_POINTS = 4000  # Approximate maximum number of plotted points of a curve.
 
 
 def draw_shadow(
     parts: Sequence[MonitoredLog], output: Path, band: ArmBand | None = None,
     alarms: Sequence[Alarm] = (),
 ) -> None:  # fmt: skip
-    """Plot positions and torques of arm and twin, and every residual with its band.
+    """Plot positions and torques of arm and twin, and every residual with its range in good runs.
 
     Args:
         parts: Consecutive chunks of the log of one arm with its twin.
         output: Path of the image. Its suffix is one of :data:`.SUFFIXES`.
-        band: Band of good runs.
+        band: Residual ranges in good runs, or None to omit them.
         alarms: Alarms of this arm.
     """
     plots = pyplot()
@@ -120,7 +120,7 @@ SHOWN_ESTIMATES = ("datasheet", "consistent")
 
 
 def draw_residuals(result: Identified, path: Path) -> None:
-    """Plot measured torques and model residuals of every joint over the held-out motion.
+    """Plot measured torques and model errors of every joint in the test part of the logs.
 
     Args:
         result: Result of the identification.
@@ -156,7 +156,7 @@ def draw_residuals(result: Identified, path: Path) -> None:
     _legend(axes[0, 0])
     for one in axes[-1]:
         one.set_xlabel("time [s]", fontsize=8)
-    # Time goes backwards where the next log starts, as each log has its own time.
+    # If several logs are plotted one after the other, the time of each starts anew.
     if np.any(np.diff(result.time) < 0.0):
         for one in axes[-1]:
             one.set_xlabel("time in its log [s]", fontsize=8)
@@ -179,7 +179,7 @@ MAX_COLOURED_PRESETS = 6
 def draw_springs(
     matches: Sequence[SpringEstimate], columns: Mapping[str, Mapping[str, ArrayLike]], path: Path
 ) -> None:
-    """Plot torque over deflection for every joint, with the identified springs and their residual.
+    """Plot measured torque, identified springs and their residual over deflection for every joint.
 
     Args:
         matches: Springs of each joint.
@@ -226,7 +226,7 @@ def draw_springs(
 def _by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Group samples by similar preset, and return the sample indices and the label of each group.
+    """Return sample indices and label of each group of samples with similar stiffness presets.
 
     Without presets, all samples are one group.
     """

@@ -49,8 +49,8 @@ _RESPONSE_ADAPTERS = [
 def joint_limits(groups: Groups) -> dict[str, Any]:
     """Return ``joint_limits.yaml`` with velocity, acceleration and jerk limits of every joint.
 
-    The values are the limits of the robots, which also apply to trajectory goals [rad/s, rad/s^2,
-    rad/s^3; m instead of rad for a prismatic joint]. Position limits are in the URDF.
+    Units are rad/s, rad/s^2 and rad/s^3, with m instead of rad for prismatic joints. Position
+    limits are in the URDF.
     """
     limits: dict[str, Any] = {}
     for arm in groups.arms.values():
@@ -70,7 +70,7 @@ def joint_limits(groups: Groups) -> dict[str, Any]:
 
 
 def kinematics(groups: Groups) -> dict[str, Any]:
-    """Return ``kinematics.yaml`` with one solver per arm. Groups of several arms use these."""
+    """Return ``kinematics.yaml`` with one solver per arm. Groups of several arms use them too."""
     solver = {
         "kinematics_solver": "kdl_kinematics_plugin/KDLKinematicsPlugin",
         "kinematics_solver_search_resolution": 0.005,
@@ -107,7 +107,7 @@ def pilz() -> dict[str, Any]:
         "request_adapters": list(_REQUEST_ADAPTERS),
         "response_adapters": list(
             _RESPONSE_ADAPTERS[1:]
-        ),  # The first adapter adds times, which plans of this pipeline already have.
+        ),  # Without AddTimeOptimalParameterization, because Pilz plans have times already.
         "default_planner_config": "PTP",
         "capabilities": f"{PILZ}/MoveGroupSequenceAction {PILZ}/MoveGroupSequenceService",
     }
@@ -124,21 +124,17 @@ HEADER = "(noname)+"
 """First line of a scene file without a name. Some readers require it."""
 FLOOR = "floor"
 FLOOR_SIZE, FLOOR_TOP = (20.0, 20.0, 0.1), -0.005
-"""Edges of the floor, and height of its top above the floor of the cell [m]. It is lower, so that
-arm bases on the floor do not touch it permanently."""
+"""Edges of the floor object, and height of its top relative to the real floor [m]. It is lower, so
+that arm bases do not touch it permanently."""
 _NO_COLOR = (0.0, 0.0, 0.0, 0.0)
 _IDENTITY_POSE = "0 0 0\n0 0 0 1"
 
 
 def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
-    """Return the ``.scene`` file of objects and the floor, in the frame ``world``.
+    """Return the text of a MoveIt ``.scene`` file with objects and the floor, in ``world``.
 
-    Sizes have the format of MoveIt: edges of a box, radius of a sphere, radius and length of a
-    cylinder. A capsule becomes one object of a cylinder and a sphere at each end.
-
-    Args:
-        objects: Objects of the cell.
-        floor: Height of the floor [m].
+    A capsule becomes one object of a cylinder and a sphere at each end. ``floor`` is the height of
+    the floor [m].
     """
     center = floor + FLOOR_TOP - FLOOR_SIZE[2] / 2.0
     parts = [HEADER]
@@ -163,7 +159,6 @@ def _shapes(
 
 
 def _solids(obj: SceneObject) -> list[tuple[str, Sequence[float], str]]:
-    """Return type, size and pose in the object of each solid of the object."""
     if obj.shape == "box":
         return [("box", [2.0 * half for half in obj.size], _IDENTITY_POSE)]
     radius = obj.size[0]
@@ -192,8 +187,8 @@ Compliant arms lag behind, are slowed down by contacts, and start with a small p
 def simple_controllers(groups: Groups) -> dict[str, Any]:
     """Return ``moveit_controllers.yaml``, for ``moveit_simple_controller_manager``.
 
-    With it, MoveIt switches no controllets, so the right one must be active. Names are relative,
-    because MoveIt runs in the namespace of the cell.
+    This plug-in switches no controllets, so the right one must already be active. Names are
+    relative, because MoveIt runs in the namespace of the cell.
     """
     entries: dict[str, Any] = {
         follower.name: {
@@ -223,12 +218,8 @@ def simple_controllers(groups: Groups) -> dict[str, Any]:
 def switching_controllers(namespace: str = "/") -> dict[str, Any]:
     """Return ``ros_control_controllers.yaml``, for ``moveit_ros_control_interface``.
 
-    With it, MoveIt queries the controller manager of the cell and activates the controllets that a
-    plan needs. It uses the manager of the cell, not those of the arms, because that one switches
-    the controllets of several arms at once.
-
-    Args:
-        namespace: Namespace of the cell.
+    This plug-in activates the controllets that a plan needs. It uses the controller manager of the
+    cell, which can switch controllets of several arms at once.
     """
     return {
         "trajectory_execution": dict(EXECUTION),
@@ -252,8 +243,8 @@ def moveit_files(config: CellConfig) -> dict[str, str]:
     """Return the contents of all files for MoveIt, by file name.
 
     Raises:
-        ConfigurationError: If no controllet of an arm follows trajectories, or a name of the cell
-            conflicts with a planning group.
+        ConfigurationError: If an arm has no controllet that follows trajectories, or an arm has
+            the name of a group of several arms.
     """
     groups, name = Groups(config), config.cell.name
     tables = {
@@ -300,11 +291,11 @@ def read_files(folder: Path) -> dict[str, str]:
 def move_group_parameters(
     files: Mapping[str, str], controllers_by: str, namespace: str = ""
 ) -> dict[str, Any]:
-    """Return the parameters of ``move_group`` and of RViz.
+    """Return the ROS parameters of ``move_group`` and of RViz.
 
     Args:
         files: Contents of the files, by name.
-        controllers_by: Key of :data:`CONTROLLERS`.
+        controllers_by: Controller manager plug-in, a key of :data:`CONTROLLERS`.
         namespace: Namespace of the cell.
     """
     tables = {name: yaml.safe_load(text) for name, text in files.items() if name.endswith("yaml")}
@@ -319,8 +310,8 @@ def move_group_parameters(
         **{pipeline: tables[file] for pipeline, file in PLANNERS.items()},
         **tables[CONTROLLERS[controllers_by]],
     }
-    # ``move_group`` reads capabilities from its own parameters, not from those of a pipeline. They
-    # are therefore copied there from the Pilz pipeline, which provides them.
+    # ``move_group`` reads capabilities only from its own parameters, so they are copied from those
+    # of the Pilz pipeline.
     parameters["capabilities"] = parameters[PILZ]["capabilities"]
     if "ros_control_namespace" in parameters:
         parameters["ros_control_namespace"] = f"/{namespace.strip('/')}"

@@ -25,7 +25,7 @@ from multipanda_py.targets import TRAJECTORY_CONTROLLETS
 RANDOM_CONFIGURATIONS = 3000
 """Number of random configurations in the search for link pairs that never touch."""
 TOUCH_DISTANCE = 0.01
-"""Distance below which links count as touching [m], because samples miss the worst case."""
+"""Distance below which links count as touching [m], because samples may miss the closest pose."""
 _SEED = 1  # Random seed of the configurations that are checked for collisions.
 
 
@@ -46,9 +46,9 @@ class DisabledPair(NamedTuple):
 def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
     """Return the disabled link pairs of one arm with its gripper and tool.
 
-    Links with fewer than :data:`.SELF_JOINTS` joints between them count as adjacent, as in the
-    collision avoidance of the controllets. Other pairs are tested in random configurations with a
-    margin. Pairs that touch in none (``Never``) or all of them (``Always``) are disabled.
+    Pairs with fewer than :data:`.SELF_JOINTS` joints between them are disabled. Other pairs are
+    tested in random configurations with a margin. They are disabled if they touch in no
+    configuration (``Never``) or in all (``Always``).
     """
     model = Geometry(arm)
     undecided, pairs = [], []
@@ -66,13 +66,9 @@ def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
 
 
 def pairs_between(one: ArmDescription, other: ArmDescription) -> Iterator[DisabledPair]:
-    """Yield the link pairs of two arms that never touch: both are fixed, or they are out of reach.
+    """Yield the link pairs of two arms that never touch.
 
-    This is decided by reach instead of samples, because samples miss rare contacts.
-
-    Args:
-        one: First arm, with its base pose.
-        other: Second arm, with its base pose.
+    These are two fixed links, or links too far apart to reach each other.
     """
     here, there = Geometry(one), Geometry(other)
     gap = float(np.linalg.norm(one.position_base_in_world - other.position_base_in_world))
@@ -87,7 +83,7 @@ class Geometry:
 
     Attributes:
         links: Names of the links with geometry.
-        joint_of: Number of arm joints before each link. Fingers count like the hand.
+        joint_of: Number of arm joints between the base and each link. Finger joints do not count.
         reach: Maximum distance of any point of a link from the origin of the base, by link [m].
     """
 
@@ -105,7 +101,7 @@ class Geometry:
         self.reach = {link: self._reach(link) for link in self.links}
 
     def overlap(self, first: str, second: str) -> bool:
-        """Return True if the robot description lists the shapes of two links as overlapping."""
+        """Return True if the robot description lists two links as overlapping."""
         names = [part.name for part in self._arm.robot.links]
         link_names = [link.removeprefix(self._arm.prefix) for link in (first, second)]
         if not all(name in names for name in link_names):
@@ -114,14 +110,14 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return bounds of random configurations, limited to one revolution per joint."""
+        """Return lower and upper bounds of random configurations, at most a turn per joint."""
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
         rotations = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
         return np.where(rotations, -np.pi, lower), np.where(rotations, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return 0 for pairs that touch in no sampled configuration, 0.5 in some, 1 in all."""
+        """Return 0 for link pairs that touch in no random configuration, 1 in all, else 0.5."""
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         fraction: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()
@@ -147,10 +143,6 @@ class Geometry:
         pairs: dict[tuple[str, str], list[tuple[int, ...]]],
         checked: dict[tuple[str, str], list[int]],
     ) -> Any:
-        """Restrict collision checks to ``pairs``, and return the data of pinocchio for them.
-
-        ``checked`` receives the indices of the results of each pair of links.
-        """
         self._solids.removeAllCollisionPairs()
         for pair, solids in pairs.items():
             checked[pair] = []
@@ -211,23 +203,23 @@ class Follower:
 
 
 class Groups:
-    """Planning groups of a cell: one per arm, per gripper, and for sets of arms.
+    """MoveIt planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
-    The group of an arm has its name, and that of its gripper is ``left_hand``. The group of all
-    arms is ``both`` for two arms, ``all`` for more. Other sets of arms with a controllet that
-    follows trajectories also become groups, such as ``left_right``.
+    For example, the arm ``left`` has the groups ``left`` and ``left_hand``. The group of all arms
+    is ``both`` for two arms, ``all`` for more. If a controllet moves other sets of arms along
+    trajectories, they are groups too, such as ``left_right``.
 
     Args:
         config: The checked cell file.
 
     Attributes:
         arms: Descriptions of the arms, by name.
-        sets: Names of the arms of each group of several arms, by group.
+        sets: Names of the arms in each group of several arms, by name of the group.
         followers: Controllets that follow trajectories.
 
     Raises:
-        ConfigurationError: If a group of several arms has the name of an arm, or no controllet of
-            an arm follows trajectories.
+        ConfigurationError: If a group of several arms has the name of an arm, or an arm has no
+            controllet that follows trajectories.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -273,8 +265,7 @@ def cell_srdf(groups: Groups, name: str) -> str:
     """Return the SRDF that belongs to the URDF of a cell.
 
     The group of an arm is the chain from its base to its flange. Each gripper and tool is a group
-    and an end effector. Named states are ``ready``, ``open`` and ``closed``. A fixed virtual joint
-    places the root of the URDF at the origin of the world.
+    and an end effector. Named states are ``ready``, ``open`` and ``closed``.
 
     Args:
         groups: Planning groups of the cell.
@@ -290,7 +281,7 @@ def cell_srdf(groups: Groups, name: str) -> str:
             _add(group, "group", name=member)
     for arm in groups.arms.values():
         _add_ends(robot, arm)
-    # Sets of arms come first, because pinocchio uses the first of several states of one name.
+    # Sets of arms come first: of several states with the same name, pinocchio uses the first.
     for name_of, arms in {**groups.sets, **{arm: (arm,) for arm in groups.arms}}.items():
         members = [groups.arms[arm] for arm in arms]
         ready = {name: q for arm in members for name, q in zip(arm.joint_names, arm.robot.ready)}
@@ -304,10 +295,7 @@ def cell_srdf(groups: Groups, name: str) -> str:
 
 
 def disabled_pairs(arms: list[ArmDescription]) -> list[DisabledPair]:
-    """Return the link pairs of a cell that need no collision checks, sorted by name.
-
-    Arms of the same type with the same gripper and tool are analysed only once.
-    """
+    """Return the link pairs of a cell that need no collision checks, sorted by name."""
     known: dict[tuple[object, ...], tuple[str, list[DisabledPair]]] = {}
     pairs = []
     for arm in arms:
@@ -324,7 +312,6 @@ def disabled_pairs(arms: list[ArmDescription]) -> list[DisabledPair]:
 
 
 def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
-    """Add gripper and tool of an arm, each as a group and an end effector."""
     ends = []
     if arm.gripper is not None:
         name = Groups.hand_group(arm)
@@ -351,7 +338,6 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
 def _add_state(
     robot: ElementTree.Element, group: str, name: str, values: dict[str, float]
 ) -> None:
-    """Add a named configuration of a group, by joint [rad, m]."""
     state = _add(robot, "group_state", name=name, group=group)
     for joint, value in values.items():
         _add(state, "joint", name=joint, value=f"{value:.9g}")

@@ -29,18 +29,17 @@ WARNING_DELAY = 0.1
 """Time for which desired torques must exceed the limits of the springs before a warning [s]."""
 WARNING_RESET_TIME = 1.0
 """Time within the spring limits after which a new excess is reported again [s]."""
-_BEYOND = 1e-9  # Torques that exceed spring limits by less are rounding errors [Nm].
+_BEYOND = 1e-9  # Excess over the spring limits that may still be a rounding error [Nm].
 
 
 class SeaTorqueLimit:
-    r"""Limiter of commanded torques to those that the springs in the joints of an arm can exert.
+    r"""Torque limit of an arm with series elastic actuators (SEA), whose springs carry its weight.
 
     .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
 
     Here :math:`\tau` is the commanded torque without gravity, :math:`\tau_{max}` is the maximum
-    torque of the springs and :math:`g(q)` is the gravity torque. Controllets read back the limited
-    torque as their last command, so that their integrators do not wind up. If gravity alone
-    exceeds the maximum, the springs exert the maximum and the arm sinks.
+    torque of the springs and :math:`g(q)` is the gravity torque. If gravity alone exceeds the
+    maximum, the springs exert the maximum and the arm sinks.
 
     Args:
         arm: Description of the arm, which compensates gravity through its springs.
@@ -80,9 +79,9 @@ class SeaTorqueLimit:
             self._is_reported &= self._within < self._reset_cycles
 
     def new_warning(self) -> str:
-        """Return a warning if springs cannot exert the desired torques, else an empty string.
+        """Return a warning if the springs cannot exert the desired torques, or an empty string.
 
-        Each excess is reported once, after it has lasted for :data:`WARNING_DELAY`.
+        The warning is returned once, :data:`WARNING_DELAY` after the excess began.
         """
         if self._is_reported or self._beyond < self._delay_cycles:
             return ""
@@ -119,10 +118,6 @@ class Arm:
         estimator: Estimator that replaces the robot's estimate of the external torques, or None.
 
     Attributes:
-        index: Index of the arm in the cell.
-        state: Live state of the arm.
-        model: Model of its kinematics and dynamics.
-        record: Part of the cycle record that belongs to the arm, shape ().
         owner: Controllet instance whose torque or command the arm executes.
         fault: Latched fault, or ``Event.NONE``.
         first_interface: Command interface until a controllet needs another one.
@@ -130,11 +125,9 @@ class Arm:
         released: True if not even hold can compute a valid torque; the torque then decays to zero.
         state_lost: True if the arm was released because its measured state was not finite. Hold
             restarts when the state is finite again.
-        interrupted: True if the arm may not have executed its commands at some time since the
-            fault.
+        interrupted: True if the arm may have stopped executing its commands since the fault.
         busy: Reason why no other controllet may take over the arm now, or an empty string.
         tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
-        up_in_base: Unit vector against gravity in the base frame, (3,).
         gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
         springs: Torque limiter of an arm whose springs also carry its weight; None for others.
         external_torque_estimator: Estimator of the external torques that replaces the robot's
@@ -251,9 +244,8 @@ class Arm:
     def recover(self, handover: BumplessTransfer | None = None) -> Event:
         """Clear the latched fault and hold; return the cleared fault.
 
-        A hold that has owned the arm since the fault continues without a restart. A restart would
-        let an unknown load sink. It would also turn the force of a person who pushes the arm into
-        a permanent contact force.
+        Hold restarts only if the arm was released or its torque interrupted. A needless restart
+        would let an unknown load sink, or turn the push of a person into a lasting contact force.
 
         Args:
             handover: Contact force and torque with which a restarted hold begins.
@@ -274,16 +266,15 @@ class Arm:
 
         Args:
             fault: Latched fault.
-            released: True if the arm was released because even hold could not control it. Then,
-                hold restarts only after new finite states.
+            released: True if the arm was released. Hold then restarts only after finite states.
         """
         self.interrupted = self.released = self.state_lost = released
         self.fault, self._sound = fault, 0
 
     def resume_hold(self) -> None:
-        """Restart hold, if non-finite states have released the arm and the state is finite again.
+        """Restart hold of an arm that non-finite states have released; call it once per cycle.
 
-        This waits for :data:`SOUND_CYCLES` finite states. Hold then brakes the arm, which could
+        Hold restarts after :data:`SOUND_CYCLES` finite states. It brakes the arm, which could
         otherwise accelerate to its joint limits. The fault stays latched.
         """
         if self.state_lost:
@@ -312,10 +303,9 @@ class Arm:
             self.springs.apply(self.state.tau)
 
     def add_gravity(self) -> None:
-        """Add gravity to the last commanded and to the desired torque, before torque limits apply.
+        """Add the gravity torque to the desired torque and to the last commanded torque.
 
-        The limits apply to torques with gravity. All other parts of the loop use torques without
-        it.
+        Torque limits apply to torques with gravity. The rest of the loop uses torques without it.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -343,8 +333,8 @@ class Arm:
     def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        The torque of a released arm decays. Under position or velocity control, this advances the
-        commanded motion instead, and the result is ``state.tau`` unchanged.
+        The torque of a released arm decays. Under position or velocity control, this method
+        advances the commanded motion, and returns ``state.tau`` unchanged.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)

@@ -29,12 +29,12 @@ below [Nm]."""
 
 
 class TareMeasurement:
-    """Averaged external torques of one arm, and the check that they are a constant offset.
+    """Measurement for a tare: mean of the external torques of an arm, if they are constant.
 
     Args:
         number: Number of the request.
         arm: Arm under hold.
-        cycles: Length of the window [cycles].
+        cycles: Number of averaged cycles.
 
     Thread: control.
     """
@@ -107,15 +107,16 @@ class ArmTare:
     .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0.
 
     Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. The external wrench
-    is computed from the result. The offset removes a bias of torque sensors in every
-    configuration. The torque of an unknown load depends on the configuration q instead, and the
-    remaining error is
+    is computed from the result. Measured torques (``tau_J``) and the monitoring inside the robot
+    are not changed.
 
-    .. math:: (J_c(q) - J_c(q_0))^T m g.
+    The offset removes a sensor bias in every configuration, but the torque of an unknown load only
+    in the configuration :math:`q_0` of the tare. In a configuration q, the load leaves the error
 
-    Here :math:`J_c` is the Jacobian of the centre of mass of the load, :math:`m g` its weight, and
-    :math:`q_0` the configuration of the tare. Set the load of the robot in that case, or tare
-    again. Measured torques (``tau_J``) and the monitoring inside the robot are not changed.
+    .. math:: (J_c(q) - J_c(q_0))^T m g,
+
+    with the Jacobian :math:`J_c` of its centre of mass and its weight :math:`m g`. Set the load of
+    the robot in that case, or tare again.
 
     Attributes:
         offset: :math:`\tau_0`, (n,) [Nm].
@@ -130,10 +131,9 @@ class ArmTare:
         self.active = False
 
     def undo(self) -> None:
-        """Restore the external torques that the backend has estimated, without the offset.
+        """Restore the external torques without the offset, before the backend reads a new state.
 
-        A backend writes an estimate only with a new state. Without this step, a cycle without a
-        new state would subtract the offset again.
+        A cycle without a new state would otherwise subtract the offset twice.
         """
         self.arm.state.tau_ext[:] = self.raw
 
@@ -144,11 +144,7 @@ class ArmTare:
         tau_ext -= self.offset
 
     def set(self, offset: Vector) -> None:
-        """Set the offset that :meth:`apply` subtracts from the next cycle on; zero ends the tare.
-
-        The external wrench is computed from the external torques after :meth:`apply`, so both
-        change in the same cycle.
-        """
+        """Set the offset to subtract from the next cycle on; zero ends the tare."""
         if not self.active:
             self.raw[:] = self.arm.state.tau_ext
         self.offset[:] = offset
@@ -158,11 +154,11 @@ class ArmTare:
 
 
 class Tares:
-    """Handler of tare requests of arms that hold.
+    """Handler of tare requests, which zero the estimated external torques of arms under hold.
 
-    A tare is a step of the external wrench, which a force controllet would react to. The arm
-    therefore has to be under its hold. A switch or a fault cancels the measurement. An arm stays
-    tared over switches and recoveries, until it is untared, its load changes or the loop ends.
+    A tare changes the external wrench in a step, to which a force controllet would react. Only an
+    arm under hold can therefore be tared. A switch or a fault cancels the measurement. An arm
+    stays tared until a request ends the tare, its load changes or the loop ends.
 
     Args:
         arms: Arms in the order of the cell.
@@ -282,10 +278,10 @@ _BUSY_MESSAGE = "has a pending change of its robot settings; try again when it i
 
 
 class ArmSettings:
-    """Handler of requests to change robot settings, only under hold.
+    """Handler of requests to change the settings of robots whose arms are under hold.
 
-    A pending request blocks switches of its arm. A backend may stop executing torques while it
-    changes settings. Hold then restarts from the measured state.
+    A pending request blocks controllet switches of its arm. If the arm executes no torques during
+    the change, hold restarts afterwards from the measured state.
 
     Args:
         arms: Arms in the order of the cell.
@@ -294,7 +290,7 @@ class ArmSettings:
         tares: Tares of the arms; a new load clears the tare of an arm.
 
     Attributes:
-        pending: Number of the request and settings, by the index of the arm, while not completed.
+        pending: Requests in progress, by the index of the arm: number and new settings.
         interrupted: Indices of arms whose hold restarts when they execute torques again.
 
     Thread: control.
@@ -404,12 +400,6 @@ def _is_same(load: Load, other: Load) -> bool:
 class Recoveries:
     """Handler of recovery requests; a fault is cleared when the backend reports the arm as ready.
 
-    Args:
-        arms: All arms of the cell.
-        backend_of: Backend of each arm, by index.
-        ownership: Assignment of arms to controllets.
-        mailbox: Shared memory for events.
-
     Attributes:
         pending: Indices of arms whose requested recovery is not completed yet.
 
@@ -458,7 +448,7 @@ class Recoveries:
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def clear_faults(self, now_ns: int) -> None:
-        """Clear the faults of arms that are ready again; they hold their position."""
+        """Clear the faults of recovered arms that are ready; they hold their position."""
         for index in tuple(self.pending):
             backend = self._backend_of[index]
             if backend.is_ready(index):
@@ -466,7 +456,7 @@ class Recoveries:
                 was = self._owners.recover(self._arms[index])
                 ended = self._owners.forces.ended([index])
                 text = "; ".join(filter(None, (f"{was.name.lower()} cleared; holding", ended)))
-                # A recovery may connect the robot again, and the backend may warn about it.
+                # A recovery may reconnect the robot, which can cause warnings of the backend.
                 if backend.warnings:
                     text = f"{text}; but {'; '.join(backend.warnings)}"
                     backend.warnings.clear()

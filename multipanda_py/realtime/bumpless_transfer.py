@@ -28,20 +28,18 @@ MAX_FORCE_ERROR = 2.0
 def estimate_payload(
     before: BumplessTransfer, wrench_ext_in_base: Vector, up_in_base: Vector, jacobian: Matrix
 ) -> BumplessTransfer:
-    r"""Return the load torques with which an arm continues after an interruption of its torque.
+    r"""Return the torques that carry a load after an interruption of the arm's torque.
 
-    .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}.
+    A load is a vertical force that existed before the interruption and is still measured. All
+    other forces are dropped, so that the arm does not press on an obstacle, which may be a clamped
+    person. The torques are
+
+    .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}, \qquad
+        s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
     Here f and m are the force and moment before the interruption, and u is the vertical unit
-    vector. The scale is
-
-    .. math:: s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
-
-    The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
-    (:data:`MAX_FORCE_ERROR`). Only a load continues: a force that acts vertically, existed before
-    the contact, and is still measured. All other forces are dropped. The arm therefore does not
-    press on an obstacle, which may be a clamped person. It also does not lift a load that has been
-    removed.
+    vector. The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
+    (:data:`MAX_FORCE_ERROR`).
 
     Args:
         before: Contact force and torque before the arm touched an obstacle.
@@ -76,30 +74,28 @@ NO_TRANSFER_FAULTS = (*TORQUE_LOSS_FAULTS, Event.VELOCITY_LIMIT, Event.POSITION_
 
 
 class ContactEstimator:
-    r"""Estimator of a :class:`.BumplessTransfer` from the last cycles of an arm.
+    r"""Estimator of the contact force and torque of an arm that its next controllet takes over.
 
-    At rest, the result is :math:`\tau`, the mean of the commanded torques. It balances contact,
-    friction and an unknown payload, and contains no sensor bias. It is used only if measured
-    torques match it within friction and bias. For example, they do not match while the brakes are
-    closed. Otherwise, and in motion,
+    At rest, the result is the mean of the last commanded torques. They balance contact, friction
+    and an unknown payload, and contain no sensor bias. This requires that the measured torques
+    match them within friction and bias; with closed brakes, for example, they do not. In all other
+    cases, the force and the torque are each
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
 
-    The equation holds for force and torque separately. :math:`F_{cmd}` is the commanded wrench,
-    :math:`F_{ext}` the measured external wrench and s a factor between 0 and 1. The result is no
-    larger than the measured wrench, and has no component that was not commanded. In free motion s
-    goes to zero, so that the force of a damper is not handed over.
+    Here :math:`F_{cmd}` is commanded, :math:`F_{ext}` is the measured external force or torque,
+    and s is a factor from 0 (free motion) to 1. The result is thus no larger than the measurement.
 
     The result is zero for a fast arm, an arm at its limits, and an arm that did not execute its
     torques. External torques that a controllet commands to compliant actuators end with this
-    controllet. They are therefore added to :math:`\tau`, and do not count as contact.
+    controllet. They are therefore added to the commanded torques, and do not count as contact.
 
     Args:
         mailbox: Shared memory with the records of the last cycles.
         forces: Contact forces that users request.
 
-    Thread: control. It computes only on request.
+    Thread: control.
     """
 
     def __init__(self, mailbox: Mailbox, forces: RequestedForces) -> None:
@@ -134,10 +130,7 @@ class ContactEstimator:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the last records before number ``count``, oldest first, (AVERAGED_CYCLES, n).
-
-        The n columns are the numbers of a cycle record.
-        """
+        """Return the last ``AVERAGED_CYCLES`` of the first ``count`` records, one per row."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
@@ -164,7 +157,7 @@ class ContactEstimator:
         )
 
     def _with_request(self, arm: Arm, history: BumplessTransfer) -> BumplessTransfer:
-        """Return ``history`` with the requested force of an arm, if the arm is in contact."""
+        """Return ``history``, with the requested force of the arm if the arm is in contact."""
         request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
@@ -213,7 +206,7 @@ class ContactEstimator:
         travel = max(map(abs, (*map(sub, middle, start), *map(sub, end, middle))))
         speed = 2.0 / span * travel
         means = _mean(rows[:, at["means"]])
-        n = arm.state.n_joints  # Record fields may be longer, for the arm with the most joints.
+        n = arm.state.n_joints  # Record fields have the size of the arm with the most joints.
         tau, external, wrench_ext = (means[index] for index in self._in_means)
         tau, external = tau[:n], external[:n]
         if not (math.isfinite(speed) and is_finite(tau) and is_finite(external)):

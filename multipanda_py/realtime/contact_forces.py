@@ -102,13 +102,13 @@ class _Watch:
 
 
 class RequestedForces:
-    """Store and monitor the forces that users have requested.
+    """Contact forces that users have requested: kept across switches, and monitored.
 
     A controllet with a force target defines the request itself. Under any other controllet, hold
     included, an arm keeps its previous request. The request ends when a user moves the arm's
-    target, the contact is lost, or a fault interrupts the torque. A request that a fault has ended
-    is reported until another controllet starts. Other faults keep the request. A stored request is
-    never exerted without a contact.
+    target, the contact is lost, or a fault interrupts the torque. In the last case, reports
+    mention the request until another controllet starts. Without a contact, a stored request is
+    never exerted.
 
     Args:
         arms: Arms in the order of the cell.
@@ -148,7 +148,7 @@ class RequestedForces:
     def end(self, arm: Arm) -> None:
         """End the force request of an arm whose torque a fault has interrupted.
 
-        A request that was in contact is stored for reports.
+        If the arm was in contact, :meth:`ended` reports the request.
         """
         request = self.requested_force(arm).copy()
         if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
@@ -156,13 +156,10 @@ class RequestedForces:
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Return a text about the force requests of arms that faults have ended.
-
-        Args:
-            indices: Indices of the arms in the cell.
+        """Describe force requests that faults have ended: requested and measured force.
 
         Returns:
-            Requested and measured forces; empty if faults have ended no request.
+            Description; empty if faults have ended no request of these arms.
         """
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
@@ -234,9 +231,9 @@ class RequestedForces:
         return True
 
     def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report once that forces of a controllet are missing, and once that they are back.
+        """Report missing forces of a controllet once, and once that they are back.
 
-        A request whose contact is lost ends, and is reported too.
+        A request whose contact is lost is ended and reported.
         """
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]

@@ -39,13 +39,7 @@ class RefusedCommand(ArithmeticError):
 
 
 class CommandCheck:
-    """Check that rejects jumps and non-finite commands; the loop limits excess speed later.
-
-    Args:
-        name: Name of the instance.
-        interface: Command interface of the controllet.
-        state: State of the arm.
-    """
+    """Check of position or velocity commands, which rejects jumps and non-finite numbers."""
 
     def __init__(self, name: str, interface: str, state: ArmState) -> None:
         self._name, self._state = name, state
@@ -84,10 +78,10 @@ class CommandCheck:
 
 
 class Trace:
-    """Recorder of the references of a controllet in the cycle records of its arms.
+    """Recorder of the reference values of a controllet in the cycle records of its arms.
 
     Args:
-        data: Records of the target by channel, one per arm or one for all arms.
+        data: Reference values by channel: one array per arm, or one for all arms.
         records: Parts of the cycle record that belong to the arms, each of shape ().
 
     Thread: control.
@@ -115,10 +109,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Start recording for arms that the instance now owns.
-
-        Unused fields become zero. Channels and references get their first values.
-        """
+        """Write the first values to the records of newly owned arms, and clear unused fields."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:
@@ -150,7 +141,6 @@ class ControlletInstance:
         clock: Live time of the cell, (1,) [s].
 
     Attributes:
-        spec: Controllet class, features and arms of the instance.
         law: Controllet that computes the torques or commands.
         target: Newest target of the controllet.
         states: Live states of its arms, in the order of its arms.
@@ -158,7 +148,7 @@ class ControlletInstance:
         is_suspended: True while the instance computes nothing, because an arm does not execute its
             commands yet. Also True for the hold of an arm under position or velocity control,
             where :class:`.ArmMotion` brakes the arm.
-        command: Commands to its arms instead of torques, per arm; None for torques, and for hold.
+        command: Position or velocity commands, one vector per arm; None under torque control.
         is_new: True if it has not been updated since its activation.
         defines_force: True if the controllet defines a requested contact force.
         is_sound: True if controllet and features have accepted the last parameters.
@@ -241,13 +231,9 @@ class ControlletInstance:
         self._newest_ns = 0
 
     def _permanent_vectors(self, name: str, context: Context) -> JointVectors:
-        """Replace the vectors of a controllet's attribute by permanent ones, one per arm.
+        """Replace an attribute of the controllet by permanent arrays, and return them.
 
-        The loop reads these arrays in every cycle, and the controllet writes to them in place.
-
-        Args:
-            name: Name of the attribute, such as ``tau`` or ``command``.
-            context: Context of the controllet.
+        The controllet writes to these arrays in place, and the loop reads them in every cycle.
 
         Raises:
             TypeError: If the attribute does not have one vector per arm.
@@ -257,7 +243,7 @@ class ControlletInstance:
         return vectors
 
     def activate(self, handovers: Sequence[BumplessTransfer] | None = None) -> str:
-        """Seed the target from the measured state, and discard older targets.
+        """Activate controllet and features, with a target seeded from the measured state.
 
         Args:
             handovers: Contact forces and torques of its arms; None to start without them.
@@ -288,8 +274,8 @@ class ControlletInstance:
     def requested_force(self, slot: int) -> Vector | None:
         """Return the requested contact force of an arm, (6,) [N, Nm].
 
-        The result is None if the controllet has no force target. After a user has moved the target
-        of the arm, an older force request no longer counts.
+        Without a force target the result is None, and an older request stays valid. If a user has
+        moved the arm's target since the activation, the result is zero instead of None.
 
         Args:
             slot: Index of the arm within the instance.
@@ -315,12 +301,12 @@ class ControlletInstance:
             self.start_traces()
 
     def start_traces(self) -> None:
-        """Clear the references and torque terms in the cycle records of its arms."""
+        """Reset the recorded reference values and torque terms of its arms."""
         self._terms.attach_records()
         self._trace.attach_records()
 
     def receive_parameters(self) -> None:
-        """Apply new parameters to controllet and features, all between the same two cycles."""
+        """Apply new parameters, if any have arrived, to controllet and features."""
         flat = self._parameter_mail.pop()
         if flat is None:
             return
@@ -369,14 +355,7 @@ class ControlletInstance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store the requested values of a target, if features may modify this target.
-
-        :meth:`_restore_goals` uses the stored values.
-
-        Args:
-            data: Record of the target that the controllet reads.
-            values: Requested values.
-        """
+        """Store the requested values of a target, if features may modify this target."""
         for record, goal in self._goals:
             if record is data:
                 goal[:] = values
@@ -406,7 +385,8 @@ class ControlletInstance:
         if self.law.command is not command:
             self.law.command = command
             raise TypeError(
-                "command: the list was replaced. Write its arrays in place, command[arm][:]"
+                "command: the controllet has replaced the list. Write to its arrays in place: "
+                "command[arm][:] = ..."
             )
         for tau, check, desired in zip(self.tau, self._checks, command):
             tau[:] = 0.0
@@ -438,10 +418,16 @@ class ControlletInstance:
             self._check(self.command)
         if law.tau is not tau:
             law.tau = tau
-            raise TypeError("tau: the list was replaced. Write its arrays in place, tau[arm][:]")
+            raise TypeError(
+                "tau: the controllet has replaced the list. Write to its arrays in place: "
+                "tau[arm][:] = ..."
+            )
         if law.report is not self._report:
             law.report = self._report
-            raise TypeError("report: the array was replaced. Write it in place, report[:]")
+            raise TypeError(
+                "report: the controllet has replaced the array. Write to it in place: "
+                "report[:] = ..."
+            )
         if self._may_derate:
             self._derating.check()
         if self._terms.is_on:

@@ -35,13 +35,8 @@ _LOOP_HEARTBEAT, _LAST_ROW = int(SharedFlag.LOOP_HEARTBEAT), int(SharedFlag.LAST
 class FaultBarrier:
     """Context manager that turns an error of a backend into a fault: the arms of the backend hold.
 
-    Args:
-        loop: Loop with the arms of the backend.
-        backend: Backend whose methods are called within this context.
-
     Raises:
-        LoopError: If the backend fails during the start, when no controllet owns the arms yet, so
-            that none can hold them.
+        LoopError: If the backend fails during the start, when no hold owns the arms yet.
 
     Thread: control.
     """
@@ -76,17 +71,14 @@ class FaultBarrier:
 class ControlLoop:
     """Control cycle of a cell.
 
-    Every error of a controllet ends in :meth:`.Ownership.fail`, every error of a backend in its
-    :class:`FaultBarrier`. The arms hold in the same cycle, and the fault is latched on them and
-    reported once. No exception leaves :meth:`cycle`.
+    An error of a controllet or a backend never leaves :meth:`cycle`. Its arms hold in the same
+    cycle, and the fault is latched on them and reported once.
 
-    A cycle runs for the arms whose state is *fresh*. If a clock paces the loop, these are all
-    arms. Otherwise they are the arms whose packet has just arrived. A controllet of several arms
-    is computed when its first arm is fresh, once per period. The torques of its other arms wait
-    for the packet of that arm, one period at the longest; see :meth:`answer_followers`.
-
-    :meth:`cycle` calls one method per step. Their argument ``fresh`` contains the indices of the
-    fresh arms.
+    A cycle runs for *fresh* arms, those with a new state. If a clock starts the cycles, all arms
+    are fresh, otherwise those whose packets have just arrived. :meth:`cycle` calls one method per
+    step, with the indices of these arms as ``fresh``. A controllet of several arms is computed
+    once per period, when its first arm is fresh. The command of each other arm is sent when the
+    packet of that arm arrives; see :meth:`answer_followers`.
 
     :func:`.start_loop` starts the loop; :mod:`.loop_state` saves and restores its state.
 
@@ -103,20 +95,13 @@ class ControlLoop:
         objects: Objects of the scene.
 
     Attributes:
-        arms: Arms in the order of the cell.
-        instances: All controllet instances, active or not.
-        backends: Backends that drive the arms.
-        write_order: Backends in the order in which they are written. The start moves those of real
-            arms to the front, because simulated arms can wait.
+        write_order: Backends in the order in which commands are sent; real arms come first.
         backend_of: Backend of each arm, by index.
         barriers: Fault barrier of each backend.
         owners: Assignment of arms to controllets.
-        mailbox: Shared memory between the loop and the owning process.
         row: Cycle record as numbers, (n,); the arm states are views into it.
         recoveries: Handler of requests to recover arms.
-        watchdog: Watchdog of the owning process and of the streams of targets.
-        attached: Objects attached to the grippers.
-        objects: Objects of the scene.
+        watchdog: Watchdog of the owning process and of targets.
         joint_unwraps: Joint unwrapping of the arms with continuous joints.
         torque_estimators: Pairs of the index of an arm and the estimator of its external torques.
         now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
@@ -194,9 +179,9 @@ class ControlLoop:
         self.record(deadline_ns, fresh)
 
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
-        """Return True if :meth:`answer_followers` may answer these arms.
+        """Return True if :meth:`answer_followers` may answer the fresh arms.
 
-        Their commands must be computed already, their states valid, and no request may wait.
+        Their commands must be computed already, their states valid, and no request pending.
         """
         if not fresh or self._words[_MAIL] != self._request_count or self._is_busy():
             return False
@@ -208,12 +193,11 @@ class ControlLoop:
         return True
 
     def answer_followers(self, fresh: Sequence[int]) -> None:
-        """Answer arms whose commands are computed already, and update their models afterwards.
+        """Send commands that are computed already, and update the models of the arms afterwards.
 
-        These arms belong to a controllet of several arms, but are not its first arm. Their
-        commands were computed with the packet of the first arm. A robot waits only 0.3 ms for its
-        answer, so its model is updated after the answer. The controllet needs this model only
-        when its first arm is fresh again.
+        A follower is any arm but the first of a controllet with several arms. Its command was
+        computed when the packet of the first arm arrived. A robot waits only 0.3 ms for its
+        command, so the model, which the next update needs, is computed after it.
         """
         self.saturate(fresh)
         self.write(fresh)
@@ -377,7 +361,7 @@ class ControlLoop:
 
         Args:
             deadline_ns: Planned start of the cycle [ns].
-            fresh: Indices of the arms whose packets have started the cycle; None without any.
+            fresh: Indices of the arms whose packets have started the cycle; None if a clock has.
         """
         if fresh is not None:
             for index in fresh:
@@ -418,10 +402,7 @@ class ControlLoop:
         return answer
 
     def _publish_again(self) -> None:
-        """Publish the last cycle record again, with the objects as changed during a pause.
-
-        Its simulated time is unchanged.
-        """
+        """Publish the last cycle record again, with changed objects at the same simulated time."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self.row)
@@ -454,7 +435,7 @@ class ControlLoop:
         return result
 
     def close(self) -> None:
-        """Release the arms; safe to call twice. Errors of a backend do not stop the others."""
+        """Release all arms, even if a backend raises an error; safe to call twice."""
         for backend in self.backends:
             try:
                 backend.close()

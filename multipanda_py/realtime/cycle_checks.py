@@ -24,17 +24,15 @@ _UNLIMITED_POSITION = 1e9
 
 
 class BatchSafety:
-    r"""Batch check of the states and batch limit of the torques of all arms of a cell.
+    r"""Check of the states and limit of the torques of all arms, in about the time of one arm.
 
     A state is valid if, for positions and velocities,
 
     .. math:: |x - m| \le h
 
     with the measured value x, and the middle m and half width h of the range that
-    :class:`.StateGuard` allows. :class:`.StateGuard` also describes the error of an invalid state.
-    For an arm with fewer joints than the largest arm, m and h of the missing joints are 0. One
-    call gathers the values of all arms from their records, because numpy takes three times as long
-    for strided arrays. Check and limit of all arms thus take about as long as those of one arm.
+    :class:`.StateGuard` allows. For an arm with fewer joints than the largest arm, m and h of the
+    missing joints are 0.
 
     Args:
         arms: All arms of the cell.
@@ -52,7 +50,8 @@ class BatchSafety:
         tau, desired = columns(records.dtype, "tau"), columns(records.dtype, "tau_desired")
         positions = np.arange(rows.size).reshape(rows.shape)
         self._numbers = rows.reshape(-1)
-        # One range of columns covers q and dq, which are adjacent.
+        # One call gathers these values of all arms: numpy is three times slower with strided
+        # arrays. One range of columns covers q and dq, which are adjacent.
         self._of_state = positions[:, q.start : dq.stop].copy()
         self._of_torque = np.array([positions[:, tau], positions[:, desired]])
         self._tau = rows[:, tau]
@@ -105,9 +104,9 @@ class JointUnwrap:
 
     .. math:: q \leftarrow q + 2 \pi\, \mathrm{round}((q_{k-1} - q) / 2 \pi)
 
-    with the measured position q and its last value :math:`q_{k-1}`. Errors of targets, springs and
-    trajectories are then plain differences, whether a robot counts its rotations or reports angles
-    of one circle. A position that is not finite stays unchanged.
+    with the measured position q and its last value :math:`q_{k-1}`. Differences of positions are
+    then free of jumps, even if a robot reports angles within one rotation. A position that is not
+    finite stays unchanged.
 
     Args:
         state: State of an arm with continuous joints; a backend writes its positions.
@@ -144,14 +143,11 @@ _HEARTBEAT = int(SharedFlag.CLIENT_HEARTBEAT)  # Plain integer: faster than an e
 
 
 class Watchdog:
-    """Watchdog of the owning process and of the streams of targets; the arms hold on a timeout.
+    """Watchdog of the process that owns the cell, and of targets; arms hold after a timeout.
 
     Args:
         ownership: Assignment of arms to controllets.
         mailbox: Shared memory with the heartbeat of the owning process.
-        timeout_ns: Maximum age of the heartbeat [ns]; 0 disables the check.
-
-    Attributes:
         timeout_ns: Maximum age of the heartbeat [ns]; 0 disables the check.
 
     Thread: control.
@@ -163,13 +159,13 @@ class Watchdog:
         self._start_ns = max(timeout_ns, round(START_TIMEOUT * 1e9))
 
     def check(self, now_ns: int) -> None:
-        """Check the age of heartbeat and targets; report a timeout once, and let the arms hold."""
+        """Check the age of heartbeat and targets; after a timeout, report it and let arms hold."""
         owners = self._owners
         if self.timeout_ns:
             self._first_ns = self._first_ns or now_ns
             beat = self._words[_HEARTBEAT]
-            # The start of the loop may take longer than the timeout, so the age of an earlier
-            # heartbeat counts from the first cycle.
+            # The loop may take longer to start than the timeout. The age of a heartbeat from
+            # before the first cycle is therefore counted from the first cycle.
             age = now_ns - max(beat, self._first_ns)
             is_silent = age > (self.timeout_ns if beat else self._start_ns)
             if is_silent and not self._is_silent:

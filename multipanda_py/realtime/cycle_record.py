@@ -148,7 +148,7 @@ def record_dtype(
         n_objects: Number of movable objects.
         n_instances: Number of controllet instances.
         joints: Maximum number of joints of an arm.
-        terms: Maximum number of torque terms of a controllet: one, and one per feature.
+        terms: Maximum number of torque terms of a controllet: its own, and one per feature.
         sprung: Equal to ``joints`` if an arm has compliant actuators, otherwise 0.
     """
     sizes = {"joints": joints, "terms": terms, "sprung": sprung}
@@ -158,15 +158,10 @@ def record_dtype(
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
-    """Return the columns of a field in a record that is viewed as a flat array of 8-byte numbers.
-
-    Args:
-        record: Type of the record.
-        name: Name of the field.
-    """
+    """Return the range of a field in a record that is viewed as a flat array of numbers."""
     field = record.fields
     if field is None or name not in field:
-        raise KeyError(f"no field {name!r} in a record with {record.names}")
+        raise KeyError(f"the record has no field {name!r}; its fields are {record.names}")
     dtype, offset = field[name][0], int(field[name][1])
     return slice(offset // 8, (offset + dtype.itemsize) // 8)
 
@@ -198,15 +193,14 @@ class RecordRing:
 
     The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
     afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones
-    are complete. A reader copies first, reads the count again, and drops the records that may have
-    been overwritten. This relies on loads and stores that stay in program order, as in all shared
-    memory of the loop.
+    are complete. A reader copies first, reads the count again, and drops records that may have
+    been overwritten. This relies on loads and stores that stay in program order.
 
     Args:
         memory: Shared memory.
         start: Offset of the ring [bytes].
         dtype: Type of a record.
-        count: Word that counts records, (1,).
+        count: Number of records in shared memory, (1,).
 
     Attributes:
         rows: Buffer of all records, (CAPACITY,), not in the order of time.
@@ -248,8 +242,8 @@ class RecordRing:
     def newest_until(self, column: int, max_value: float) -> NDArray[np.float64]:
         """Return a copy of the newest record whose value in a column is <= ``max_value``.
 
-        The column must increase with the records, such as time. If all stored records have larger
-        values, the oldest record is returned. Call it only after the first record. Thread: any.
+        The column must increase from record to record, as time does. If all stored records have
+        larger values, the result is the oldest one. At least one record must exist. Thread: any.
 
         Args:
             column: Index of the column.
@@ -269,16 +263,15 @@ class RecordRing:
                 return row
 
     def read(self, since: int, max_records: int = CAPACITY) -> tuple[int, NDArray[np.void]]:
-        """Return copies of the records without the first ``since``, oldest first. Thread: any.
+        """Return copies of the records from number ``since`` on, oldest first. Thread: any.
 
         Args:
-            since: Number of records to skip.
+            since: Number of the first record, counted from 0.
             max_records: Maximum number of records; the oldest are returned.
 
         Returns:
-            Number of records before the first returned one, and the records. Records that were
-            overwritten before or during the copy are left out, and the number is then larger than
-            ``since``.
+            Number of the first returned record, and the records. The number is larger than
+            ``since`` if records were overwritten before or during the copy.
         """
         count = self.count
         first = min(count, max(since, count - CAPACITY + _UNREAD_RECORDS))
@@ -291,7 +284,7 @@ class RecordRing:
         flat = rows.view(np.float64).reshape(size, -1)
         flat[:unwrapped] = self.flat[start : start + unwrapped]
         flat[unwrapped:] = self.flat[: size - unwrapped]
-        # Number of the first copied record that the writer cannot have overwritten meanwhile.
+        # Number of the first copied record that was not overwritten during the copy.
         whole = min(last, max(first, self.count - CAPACITY + 1))
         return whole, rows[whole - first :]
 
@@ -365,7 +358,6 @@ class RecordReader:
         dtype: Type of a record, see ``doc/rows.md``.
         position: Number of records before those that :meth:`take` returns next.
         dropped: Number of records that were overwritten before they could be copied.
-        ring: Ring buffer of the loop.
 
     Thread: one at a time.
     """

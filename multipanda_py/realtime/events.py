@@ -53,7 +53,7 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """True if arms may have changed their controllet by this event, requested or not."""
+        """True if the event may have changed the active controllets of arms."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip
@@ -65,7 +65,7 @@ class Event(IntEnum):
 
     @property
     def takes_torque(self) -> bool:
-        """True if an arm with this fault may not execute its commands."""
+        """True if an arm with this fault possibly does not execute its commands."""
         return self in (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
 
     @property
@@ -80,7 +80,7 @@ class LoopEvent:
 
     Attributes:
         event: Kind of event.
-        time_ns: Time, CLOCK_MONOTONIC (cycle time in inline mode) [ns].
+        time_ns: Time, CLOCK_MONOTONIC; virtual time of the cycle with placement inline [ns].
         arm: Name of the arm; empty if the event concerns no single arm.
         controllet: Name of the controllet instance; empty if the event concerns none.
         text: Description.
@@ -117,7 +117,7 @@ class EventRing:
     Args:
         memory: Shared memory.
         start: Offset of the ring [bytes].
-        count: Word that counts events, (1,).
+        count: Number of events in shared memory, (1,).
         arms: Names of the arms.
         controllets: Names of the instances.
     """
@@ -154,7 +154,7 @@ class EventRing:
         self._count[0] = count + 1
 
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``.
+        """Return the number of events so far, and the events from number ``count`` on.
 
         One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
         """

@@ -15,19 +15,18 @@ from multipanda_py.state import ArmState, Vector
 
 
 class SharedNullspace:
-    r"""Shared nullspace projection of several features.
+    r"""One nullspace projection for the summed torques of several features.
 
     .. math:: \sum_k N_{dyn}\, \tau_k = N_{dyn} \sum_k \tau_k.
 
     Here :math:`\tau_k` is the torque of feature k, and :math:`N_{dyn}` is the dynamically
-    consistent nullspace projector. The projection of a sum takes three products, whatever the
-    number of features.
+    consistent nullspace projector.
 
     Args:
         features: Features of one controllet, all with :attr:`.is_projected`.
 
     Attributes:
-        steps: Objects that together replace this one; each adds the torque of one feature.
+        steps: Objects that each add the projected torque of one feature, for recording.
 
     Thread: control.
     """
@@ -95,10 +94,9 @@ class SharedNullspace:
 
 
 class SharedNullspaceStep:
-    """Step that adds the torque of one feature of a shared projection, so that it can be recorded.
+    """Step of a shared projection that adds the torque of one feature, so that it can be recorded.
 
     After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
-    Recording thus does not change the behaviour of a controllet.
 
     Args:
         together: Shared projection.
@@ -158,9 +156,9 @@ _Adder = Feature[Any] | _Fade | SharedNullspace | SharedNullspaceStep
 class FeatureSet:
     """Features of one controllet: enabled, disabled or fading.
 
-    An enabled feature starts as at an activation, and its torque fades in. The torque of a
-    disabled feature fades out, and the feature continues to modify the target until the feature
-    has settled. Without an active instance, changes apply at once.
+    The torque of an enabled feature fades in. The torque of a disabled feature fades out, and the
+    feature modifies the target until it has settled. While the controllet is inactive, changes
+    apply at once.
 
     Args:
         features: All features, in the order of the cell file.
@@ -173,13 +171,12 @@ class FeatureSet:
         preparing: Features with ``prepare``, in the order of execution.
         pacing: Features with ``velocity_scale``, which limit the speed of a reference; always the
             same list.
-        adding: Features that add torques, or their fades.
-        working: Objects as in ``adding``, with one entry for all features that share a projection.
-        steps: Objects whose sum equals that of ``working`` bit for bit, with one entry per
-            feature; a new list after every change.
-        feature_indices: Indices of the features of ``steps`` among all features.
+        adding: Features that add torques; a fading feature is replaced by its fade.
+        working: Entries of ``adding``, but one entry for all features with a shared projection.
+        steps: Entries that add the same torques as ``working``, one per feature, for recording;
+            a new list after every change.
+        feature_indices: Index of the feature of each entry of ``steps``.
         changing: True if :meth:`remove_settled` has to be called.
-        features: All features, in the order of the cell file.
 
     Thread: control.
     """
@@ -250,8 +247,8 @@ class FeatureSet:
                 elif index not in self._fades:
                     feature.on_enable(states, target)
             elif _has(feature, "prepare"):
-                # A disabled feature modifies the target until it has settled; then
-                # remove_settled() removes it.
+                # The feature modifies the target until it has settled and remove_settled()
+                # removes it.
                 self._leaving.add(index)
             if _has(feature, "add"):
                 fade = self._fades.get(index) or _Fade(feature, 0.0 if enabled[index] else 1.0)
@@ -270,7 +267,7 @@ class FeatureSet:
             self._arrange()
 
     def _arrange(self) -> None:
-        """Build the lists over which a cycle iterates; disabled features are in none of them."""
+        """Build the lists of features that take part in a cycle: enabled, fading or settling."""
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)

@@ -14,18 +14,18 @@ from multipanda_py.state import Vector
 class LoopState:
     """State of a loop between two cycles, which a reset restores.
 
-    It contains motion, measured states, last torques, active controllets, faults and the state of
-    simulated noise. It does not contain internal states of controllets, features and estimators of
-    external torques. These restart from the measured state, as after a switch. It also excludes
-    user inputs: targets, parameters, robot settings and tares.
+    Saved are motion, measured states, last torques, active controllets, faults and the state of
+    simulated noise. Controllets, features and estimators of external torques restart from the
+    measured state instead, as after a switch. Targets, parameters, robot settings and tares are
+    not restored.
 
     Attributes:
         row: Record of the last cycle before the save.
         active: True for each instance that was active.
         faults: Latched fault of each arm.
-        released: True for each arm that even its hold could not control.
+        released: True for each arm whose torque decays, because even its hold has failed.
         interfaces: Command interface of each arm.
-        load_fractions: Fraction of the weight of the attached object that each arm had taken over.
+        load_fractions: Fraction of the weight of an attached object that each arm carries.
         backends: Saved state of each backend; None if it cannot save.
     """
 
@@ -40,9 +40,6 @@ class LoopState:
 
 def save_state(loop: ControlLoop) -> LoopState:
     """Return the state that :func:`restore_state` restores. Call it between two cycles.
-
-    Args:
-        loop: Started loop.
 
     Thread: control.
     """

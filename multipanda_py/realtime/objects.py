@@ -25,17 +25,17 @@ _DONE = (ObjectResult.DONE, 0, 0.0)
 class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
-    An attached object cannot be removed. An object cannot be spawned where an arm or another
-    object is, and cannot be moved to where an arm is. The response names the blocking object.
-    Requests that expect no response are always executed. A collision is then only reported, and
-    the simulation pushes the arm away with a force that grows with the depth.
+    Some requests are rejected: to remove an attached object, to spawn an object in collision, or
+    to move it into an arm. The response names the blocking object. Requests that expect no
+    response are always executed; a collision is then reported, and the simulation pushes the arm
+    away.
 
     Args:
         config: Configuration of the cell.
         arms: Arms in the order of the cell.
         backends: Backends of the cell; the one that simulates the world moves objects.
         mailbox: Shared memory with requests and responses.
-        present: Flags of the movable objects in the scene, (n,); updated here.
+        present: Flag of each movable object, 1 in the scene, (n,); updated by this handler.
 
     Attributes:
         backend: Backend that moves objects.
@@ -77,7 +77,7 @@ class SceneObjects:
         """Spawn, remove or move an object.
 
         Args:
-            record: :class:`.ObjectRequest`, followed by a record as for
+            record: Number of an :class:`.ObjectRequest`, then the argument of
                 :meth:`.Backend.set_object_pose`.
 
         Returns:
@@ -124,9 +124,9 @@ class AttachedObjects:
     """Attached objects of all grippers.
 
     An object is attached by request, or when a grasp succeeds and the backend knows the object
-    between the fingers. It is detached by request, when the grasp ends, or when the fingers open.
-    It then stays where it is. Several grippers may hold one object. If no backend measures object
-    poses, an attached object moves with its gripper.
+    between the fingers. It is detached by request, when the grasp ends, or when the fingers open,
+    and then stays where it is. Several grippers may hold one object. If no backend measures object
+    poses, the loop moves an attached object with its gripper.
 
     Args:
         config: Configuration of the cell.
@@ -135,7 +135,7 @@ class AttachedObjects:
         mailbox: Shared memory with requests and events.
         objects: Live poses of the movable objects in the world, (n, 7): position [m], quaternion
             w x y z.
-        present: Flags of the movable objects in the scene, (n,).
+        present: Flag of each movable object, 1 in the scene, (n,).
 
     Thread: control.
     """

@@ -47,13 +47,15 @@ the previous controllet, which may have failed, to an arm that has to stop."""
 def moving_joint(
     dq: Vector, bound: float = MAX_REST_SPEED, has_settled: bool = False
 ) -> tuple[int, float] | None:
-    """Return the fastest joint and its speed if it is too fast for an interface change, else None.
+    """Return a joint that is too fast for a change of the command interface, and its speed.
+
+    The result is None if no joint is too fast, otherwise the fastest joint.
 
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
         bound: Maximum speed [rad/s].
-        has_settled: True if the arm is in position control without commanded motion for
-            :data:`SETTLING_TIME`; speeds up to :data:`MAX_VIBRATION_SPEED` are then allowed.
+        has_settled: True to allow speeds up to :data:`MAX_VIBRATION_SPEED`, for an arm whose
+            position control has commanded no motion for :data:`SETTLING_TIME`.
     """
     speeds = np.abs(dq)
     joint = int(speeds.argmax())
@@ -121,8 +123,8 @@ class Ownership:
         """Apply a switch request completely, or reject it and change nothing.
 
         Args:
-            request: Record of the request, with these numbers: ``epoch`` for which the switch was
-                planned or ``ANY_EPOCH``, time of the request, one flag per instance, reason.
+            request: Record of the request: expected :attr:`epoch` or ``ANY_EPOCH``, time, one flag
+                per instance, encoded reason.
             now_ns: Time of the cycle [ns].
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
@@ -212,12 +214,12 @@ class Ownership:
         self._report_handovers(now_ns)
 
     def _start(self, instance: ControlletInstance) -> None:
-        """Activate an instance with the contact forces of its arms.
+        """Activate an instance with the present contact forces of its arms.
 
-        Reports about the transferred forces are stored until the switch is complete.
+        Reports about these forces are stored until the switch is complete.
 
         Raises:
-            TypeError: If ``on_transfer`` returns anything but a text or None.
+            TypeError: If ``on_transfer`` returns neither a text nor None.
             Exception: Any other error of the controllet or a feature.
         """
         if instance.command is not None:
@@ -264,14 +266,14 @@ class Ownership:
         *,
         cause: Cause | None,
     ) -> None:
-        """Make the instances of ``is_active`` the active ones, with hold on every other arm.
+        """Make the given instances active; all other arms hold.
 
         Args:
             is_active: One flag per instance.
-            started: Instances that are already activated; None activates the new ones here.
-            restart_holds: True to restart also the holds that own their arm already.
+            started: Instances that have already been activated; None to activate new ones here.
+            restart_holds: True to restart holds even if they already own their arm.
             now_ns: Time of the cycle [ns].
-            cause: Cause of the change; None at the start, or if one report covers all arms.
+            cause: Cause of the change for reports; None for no report.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, is_active) if flag and not i.active]
@@ -323,10 +325,7 @@ class Ownership:
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
     def _engage_arms(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Change the command interface of a controllet's arms to that of the controllet.
-
-        After an error of a backend, all these arms hold.
-        """
+        """Change the arms of a controllet to its command interface; after an error, all hold."""
         interface = instance.spec.controllet_class.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:
@@ -369,8 +368,8 @@ class Ownership:
         """Suspend the controllets of arms whose interface is changing, and resume the others.
 
         Args:
-            ready: Indices of arms that have just changed their interface. All other arms of a
-                resumed controllet blend from the torques of hold.
+            ready: Indices of arms whose interface has just changed. The other arms of a resumed
+                controllet were under hold, and blend from its torque.
         """
         changing = self.changing
         for instance in self.active:
@@ -402,9 +401,9 @@ class Ownership:
                 tau[:] = self._holds[index].tau[0]
 
     def reset(self, is_active: Sequence[bool], now_ns: int) -> None:
-        """Activate controllets and the holds after the arms were reset to another state.
+        """Activate controllets after the arms were reset to another state; the other arms hold.
 
-        A controllet that has rejected its last parameters is reported, and its arms hold.
+        The arms of a controllet that has rejected its last parameters hold, too.
 
         Args:
             is_active: Flag of each controllet instance that is to be active.
@@ -508,8 +507,8 @@ class Ownership:
         if arms is None and is_hold:
             arm = self._arms[instance.spec.arms[0]]
             if arm.state_lost and not arm.released:
-                # The arm was released before, because its state was not finite. Hold restarted
-                # with a finite state, and now fails again: release the arm without a new report.
+                # Hold has restarted after a state that was not finite, and fails again. The arm is
+                # released again without a second report.
                 arm.release()
             if arm.released:
                 return

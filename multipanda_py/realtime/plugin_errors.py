@@ -17,20 +17,17 @@ _CALLED = ("multipanda_py.controllet", "multipanda_py.context", "multipanda_py.t
 
 
 def pass_interrupt(error: BaseException) -> None:
-    """Raise a Ctrl-C again in the main thread of a process that handles it.
+    """Raise an error again if it is a Ctrl-C of the user; otherwise return.
 
-    The process of the loop ignores SIGINT, and other threads never receive it. There, a
-    ``KeyboardInterrupt`` is a fault of the plug-in that raised it. A ``SystemExit`` always is.
-
-    Args:
-        error: Error of a plug-in.
+    Only the main thread of a process that handles SIGINT can receive a Ctrl-C. In all other cases,
+    a ``KeyboardInterrupt`` is an error of the plug-in that raised it.
 
     Raises:
         KeyboardInterrupt: If ``error`` is a Ctrl-C of the user.
 
     Thread: any.
     """
-    # Only our signal handler raises this error. The handler also sets SIGINT to SIG_IGN, so the
+    # The signal handler of this package raises this error and sets SIGINT to SIG_IGN, so that the
     # check below would not recognise the error.
     if isinstance(error, Interrupted):
         raise error
@@ -43,16 +40,13 @@ def pass_interrupt(error: BaseException) -> None:
 
 
 def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return True if a traceback entry is in a library function that rejects its arguments.
-
-    The line at fault is then that of its caller.
-    """
+    """Return True for a traceback entry in a library function, whose caller is at fault."""
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 
 
 def error_text(error: BaseException) -> str:
-    """Return type and text of an exception, and file and line of the plug-in that caused it.
+    """Return type and text of an exception, with file and line of the code that caused it.
 
     Thread: any.
     """
@@ -74,15 +68,15 @@ def error_text(error: BaseException) -> str:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Raise an error of a plug-in within this context as a :class:`.LoopError` with a name.
+    """Convert errors of plug-ins within this context to a :class:`.LoopError` with a name.
 
     Errors of this package pass unchanged.
 
     Args:
-        name: Name of the part that starts, placed before the error text.
+        name: Name of the plug-in that starts, placed before the error text.
 
     Raises:
-        LoopError: If the part raises any other error.
+        LoopError: If the plug-in raises any other error.
 
     Thread: any, before the loop runs.
     """

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process of the loop: start, watch of the owning process, and orderly end.
+"""Process of the loop: start, monitoring of the process that owns the cell, and orderly end.
 
-Run as ``python -m multipanda_py.realtime.process FD``, with the file descriptor of the shared
-memory. The owning process starts it, and owns the cell. It sends the configuration of the cell as
-JSON on the first line of standard input. One line of JSON on standard output reports that the loop
-runs, or why it does not. Standard input stays open as long as the owning process lives, so that
-its end reliably signals the end of that process.
+The owning process runs ``python -m multipanda_py.realtime.process FD``, with the file descriptor
+of the shared memory. It sends the configuration of the cell as JSON on the first line of standard
+input. One line of JSON on standard output reports that the loop runs, or why it does not. The end
+of standard input shows that the owning process has ended.
 """
 
 from __future__ import annotations
@@ -44,11 +43,7 @@ REST_TIMEOUT = 3.0
 
 
 class Watch:
-    """Monitor that decides when the loop ends.
-
-    Args:
-        loop: Control loop.
-        mailbox: Shared memory with the heartbeat of the owner.
+    """Monitor of the owning process, which decides when the loop ends.
 
     Attributes:
         parent_gone: True after the owning process has ended, which closes standard input.
@@ -67,10 +62,10 @@ class Watch:
         self.parent_gone = True
 
     def keep_going(self) -> bool:
-        """Return False to end the loop.
+        """Return False if the loop has to end.
 
-        This happens after a shutdown request. After the end of the owning process, it happens when
-        the arms rest, or after ``REST_TIMEOUT``.
+        It ends after a shutdown request. If the owning process has ended, all arms hold, and the
+        loop ends when they are at rest or after ``REST_TIMEOUT``.
         """
         if self._words[SharedFlag.SHUTDOWN]:
             return False
@@ -124,7 +119,7 @@ def main() -> int:
 
 
 def _answer(message: dict[str, object]) -> None:
-    with contextlib.suppress(OSError):  # The owner may have ended; Watch then ends the loop.
+    with contextlib.suppress(OSError):  # If the owner has ended, the loop ends soon as well.
         os.write(1, (json.dumps(message) + "\n").encode())
 
 

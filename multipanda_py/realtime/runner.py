@@ -38,17 +38,11 @@ STOP_TIMEOUT = 5.0
 HEARTBEAT_PERIOD = 0.05
 """Period of the heartbeat of the owning process [s]."""
 _POLL_PERIOD = 2e-3  # Pause between two checks of a condition [s].
-_ANSWER_PERIOD = 1e-4  # Pause in which the loop may respond [s].
+_ANSWER_PERIOD = 1e-4  # Pause between two checks for a response of the loop [s].
 
 
 class Runner(ABC):
-    """Interface that starts, monitors and stops one loop.
-
-    Args:
-        config: Configuration of the cell.
-        specs: Controllet instances of the cell.
-        mailbox: Shared memory of the loop and its owner.
-    """
+    """Interface to start, monitor and stop the control loop of a cell."""
 
     def __init__(
         self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox
@@ -77,15 +71,17 @@ class Runner(ABC):
 
     @property
     def loop(self) -> ControlLoop:
-        """Control loop, which only an inline runner gives access to.
+        """Control loop, accessible only with placement inline.
 
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError("the loop runs in another thread or process; use placement inline")
+        raise LoopError(
+            "the loop runs in another thread or process. Set cell.placement to inline to access it"
+        )
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Restore a saved state of the loop.
+        """Restore a saved state of the loop, which only placement inline allows.
 
         Args:
             state: Saved state; None for the state of the start.
@@ -94,15 +90,15 @@ class Runner(ABC):
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError("only a loop with placement inline can be reset")
+        raise LoopError("the loop cannot be reset: only cell.placement inline allows this")
 
     def step(self, cycles: int) -> None:
-        """Run a number of cycles, which only an inline runner allows.
+        """Run a number of cycles, which only placement inline allows.
 
         Raises:
             LoopError: If the loop runs in another thread or process.
         """
-        raise LoopError(f"cannot step {cycles} cycles: only placement inline allows this")
+        raise LoopError(f"cannot step {cycles} cycles: only cell.placement inline allows this")
 
     def cycle_age(self, started_ns: int) -> float:
         """Return the age of the newest cycle [s].
@@ -114,7 +110,7 @@ class Runner(ABC):
         return (time.monotonic_ns() - beat) * 1e-9
 
     def pause(self) -> None:
-        """Wait a fraction of a cycle for a response of the loop; an inline loop runs one cycle.
+        """Let the loop run for a fraction of a cycle; with placement inline, run one cycle.
 
         Raises:
             LoopError: If the loop is not running.
@@ -142,13 +138,7 @@ class Runner(ABC):
 
 
 def _start_or_release(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
-    """Start a loop; if this fails, release the connected arms.
-
-    Args:
-        loop: Loop to start.
-        config: Configuration of the cell.
-        warm_up: Number of updates of each controllet before the first cycle.
-    """
+    """Start a loop; if this fails, release the connected arms."""
     try:
         start_loop(loop, config.active, warm_up)
     except BaseException:
@@ -228,7 +218,7 @@ class InlineRunner(Runner):
 
 
 class ThreadRunner(Runner):
-    """Runner of the paced loop in a thread, for tests and laptops; other threads delay it."""
+    """Runner of the loop in a thread, for tests and laptops; other threads delay its cycles."""
 
     def start(self) -> list[str]:
         """Start the thread and wait until real arms execute commands or have a fault."""
@@ -271,7 +261,7 @@ class ThreadRunner(Runner):
 
 
 class ProcessRunner(Runner):
-    """Runner of the paced loop in its own real-time process."""
+    """Runner of the loop in a real-time process of its own."""
 
     def __init__(
         self,
@@ -280,14 +270,6 @@ class ProcessRunner(Runner):
         mailbox: Mailbox,
         inherited: Sequence[int] = (),
     ) -> None:
-        """Store the configuration; :meth:`start` starts the process.
-
-        Args:
-            config: Configuration of the cell.
-            specs: Controllet instances of the cell.
-            mailbox: Shared memory between the loop and the owning process.
-            inherited: File descriptors that the process of the loop inherits and keeps open.
-        """
         super().__init__(config, specs, mailbox)
         self._inherited = tuple(inherited)
         self._process: subprocess.Popen[bytes] | None = None
@@ -310,7 +292,7 @@ class ProcessRunner(Runner):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=(fd, *self._inherited),
-                # Ctrl-C then reaches only the owner, which stops the loop.
+                # In a session of its own, the loop gets no Ctrl-C. The owner stops the loop.
                 start_new_session=True,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
@@ -333,10 +315,10 @@ class ProcessRunner(Runner):
         return list(message["warnings"])
 
     def check(self) -> None:
-        """Raise an error that states how the process ended, if it does not run.
+        """Raise an error if the process of the loop does not run.
 
         Raises:
-            LoopError: If the process does not run.
+            LoopError: If the process does not run; the message states how it ended.
         """
         if self._process is None:
             raise LoopError("the loop is not running: the cell is not started")
@@ -375,13 +357,13 @@ def make_runner(
     mailbox: Mailbox,
     inherited: Sequence[int] = (),
 ) -> Runner:
-    """Create the runner that ``cell.placement`` selects, not started yet.
+    """Create the runner that ``cell.placement`` selects, without starting it.
 
     Args:
         config: Configuration of the cell.
         specs: Controllet instances of the cell.
         mailbox: Shared memory between the loop and the owning process.
-        inherited: File descriptors that a process of the loop inherits and keeps open.
+        inherited: File descriptors for the process of the loop, if it has one of its own.
     """
     if config.cell.placement == "process":
         return ProcessRunner(config, specs, mailbox, inherited)

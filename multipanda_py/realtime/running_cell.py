@@ -23,9 +23,8 @@ from multipanda_py.state import Vector
 class RecordFollower(RecordReader):
     """Reader of every cycle record of a running cell, once and in order.
 
-    The memory is read-only: a slow, stopped or killed reader does not affect the loop. Reading
-    begins with the next record. The last records stay readable after the end of the cell. Records
-    that were overwritten before they could be read are counted.
+    Reading begins with the next record, and never affects the loop, even if the reader is slow,
+    stopped or killed. The last records stay readable after the end of the cell.
 
     Args:
         config: Configuration of the cell, equal to that of the owning process.
@@ -34,11 +33,8 @@ class RecordFollower(RecordReader):
 
     Attributes:
         arms: Names of the arms, in the order of ``arms`` in a record.
-        controllets: Names of the instances; the values of ``owner`` and the rows of ``reports``
-            use their indices.
-        dtype: Type of a record, see ``doc/rows.md``.
-        position: Number of records before those that :meth:`take` returns next.
-        dropped: Number of records that were overwritten before they could be copied.
+        controllets: Names of the controllet instances. In a record, the field ``owner`` contains
+            the index of a name, and ``reports`` has one row per name.
 
     Raises:
         LoopError: If the memory cannot be read, or belongs to another cell.
@@ -72,11 +68,11 @@ class RecordFollower(RecordReader):
             os.close(fd)  # The mapping stays valid without its file descriptor.
 
     def terms(self, record: NDArray[np.void], arm: str) -> dict[str, Vector]:
-        """Return the torque terms of an arm in one record by name, each (joints,) [Nm].
+        """Return the terms of the commanded torque of an arm by name, each (joints,) [Nm].
 
-        The terms are ``law`` (controllet), one per feature by name, ``blend`` (from the previous
-        owner) and ``bounds`` (limits of value and rate). Their sum is ``tau``. The result is empty
-        unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
+        The terms are ``law`` (controllet), one per feature by name, ``blend`` (transition from the
+        previous controllet) and ``bounds`` (effect of limits). Their sum is ``tau``. The result is
+        empty unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
             record: Cycle record.
@@ -101,9 +97,9 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """Announcement of a running cell to other processes of its user, by an anonymous memory file.
+    """Announcement of a running cell, which :func:`running_cells` finds in other processes.
 
-    The file exists as long as the owning process lives, so that a crash leaves nothing behind.
+    It is an anonymous memory file, which the kernel removes when the owning process ends.
 
     Args:
         plan: Description of the cell.
@@ -124,7 +120,7 @@ class Announced:
 
 
 def running_cells() -> dict[str, tuple[CellPlan, Path]]:
-    """Return plan and shared memory of all running cells of this user, by the name of the cell."""
+    """Return all running cells of this user by name: description and path of shared memory."""
     cells = {}
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
@@ -135,7 +131,7 @@ def running_cells() -> dict[str, tuple[CellPlan, Path]]:
 
 
 def find_running(name: str = "") -> tuple[CellPlan, Path]:
-    """Return plan and shared memory of a running cell.
+    """Return the description and the path of the shared memory of a running cell.
 
     Args:
         name: Name of the cell; empty if only one cell runs.
@@ -154,7 +150,7 @@ def find_running(name: str = "") -> tuple[CellPlan, Path]:
     if name:
         raise UnknownName("running cell", name, sorted(cells))
     if len(cells) > 1:
-        raise LoopError(f"several cells are running, name one: {', '.join(sorted(cells))}")
+        raise LoopError(f"several cells are running; name one of them: {', '.join(sorted(cells))}")
     return next(iter(cells.values()))
 
 

@@ -19,7 +19,7 @@ POSITION_MARGIN = 0.02
 
 
 def is_finite(vector: Vector) -> bool:
-    """Return True if all elements are finite, which holds if their sum is finite."""
+    """Return True if all elements are finite."""
     return math.isfinite(sum(vector.tolist()))
 
 
@@ -36,8 +36,8 @@ class TorqueGuard:
     turns non-finite torques into plausible ones.
 
     Args:
-        limits: Joint limits of one robot, or of several robots that are limited together. Torques
-            are zero where a robot has fewer joints than another.
+        limits: Joint limits of one robot, or of several robots that are limited together. The
+            torques of joints that a robot lacks become zero.
         period: Cycle time [s].
     """
 

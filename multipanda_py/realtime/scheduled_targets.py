@@ -14,7 +14,7 @@ controllet that need a target with the same start time before any of them begins
 
 
 class ScheduledTarget(NamedTuple):
-    """Scheduled target: channel, arm index, destination record and values."""
+    """Target that takes effect later: channel, arm index, array to write to and new values."""
 
     channel: str
     arm_index: int
@@ -25,11 +25,11 @@ class ScheduledTarget(NamedTuple):
 class ScheduledTargets:
     """Queue of scheduled targets, one per arm.
 
-    A newer target of an arm replaces its scheduled target, and also cancels the targets of other
-    arms that were to start together with it.
+    A new target of an arm cancels its scheduled target, and also the targets of other arms that
+    were to start together with that one.
 
     Args:
-        clock: Time of the controlled world, (1,) [s].
+        clock: Live time of the cell, (1,) [s].
 
     Attributes:
         waiting: Scheduled targets by the index of the arm in its controllet; always the same
@@ -54,7 +54,7 @@ class ScheduledTargets:
                 del self.waiting[mate]
 
     def schedule(self, channel: str, arm_index: int, data: Vector, values: Vector) -> bool:
-        """Schedule a target; return False if it is due now and was not stored.
+        """Schedule a target; return False if its start time has passed and it was not scheduled.
 
         Args:
             channel: Name of the channel.

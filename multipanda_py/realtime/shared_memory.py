@@ -37,11 +37,9 @@ _TRIES = 100  # Maximum number of attempts to read a record that is being writte
 
 
 class SeqlockBuffer:
-    """Record with a sequence counter (seqlock), written by one side and read by the other.
+    """Record with a sequence counter (seqlock), written by one process and read by the other.
 
-    The writer can withdraw a record that the reader has not taken yet. It then publishes the
-    number up to which records are withdrawn. The reader first publishes the number of the record
-    that it takes, and then reads the number of withdrawn records.
+    The writer can withdraw a record that the reader has not taken yet.
 
     Args:
         words: Shared memory as 64-bit integers.
@@ -51,7 +49,7 @@ class SeqlockBuffer:
 
     Attributes:
         counter: Sequence counter, one word, odd during a write.
-        last_read: Number of the record that this reader took last.
+        last_read: Number of the record that :meth:`pop` read last in this process.
     """
 
     __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "last_read")
@@ -73,10 +71,10 @@ class SeqlockBuffer:
         return int(counter[0])
 
     def pop(self) -> Vector | None:
-        """Return the newest record if it is not taken yet, without waiting.
+        """Take the newest record, without waiting. Thread: reader.
 
         The result is None if there is no new record, if the record was withdrawn, or while it is
-        being written. Thread: reader.
+        being written.
         """
         number = self.counter[0]
         if number == self.last_read or number & 1:
@@ -85,12 +83,12 @@ class SeqlockBuffer:
         if self.counter[0] != number:
             return None
         self.last_read = number
-        self._taken[0] = number  # withdraw() needs this store before the read of ``_void``.
+        self._taken[0] = number  # withdraw() relies on this store before the read of ``_void``.
         return None if self._void[0] >= number else self._scratch
 
     @property
     def written(self) -> int:
-        """Number of the newest record; one more during a write."""
+        """Number of the newest record; larger by one during a write."""
         return int(self.counter[0])
 
     @property
@@ -105,17 +103,15 @@ class SeqlockBuffer:
             True if the reader has not taken the record, and never will.
         """
         self._void[0] = max(self._void[0], number)
-        # ``pop`` stores ``_taken`` before it reads ``_void``. A reader that missed the store above
-        # has therefore stored its number, which is visible after the pause.
+        # pop() stores ``_taken`` before it reads ``_void``. If it read ``_void`` before the store
+        # above, it has therefore stored ``_taken``, which is visible after the pause.
         time.sleep(STORE_TIME)
         return int(self._taken[0]) < number
 
     def newest(self) -> Vector | None:
-        """Return a copy of the newest record, or None before the first one.
+        """Return a copy of the newest record, or None before the first one. Thread: any.
 
         The record stays available to :meth:`pop`.
-
-        Thread: any reader; it retries during a write.
         """
         for _ in range(_TRIES):
             number = self.counter[0]
@@ -156,10 +152,9 @@ state. The flag 0 means inactive."""
 
 
 def reason_record(text: str) -> Vector:
-    """Return the reason of a switch as the end of its record, (REASON_SIZE,).
+    """Encode the reason of a switch for the record of its request, (REASON_SIZE,).
 
-    A longer text keeps its beginning and its end, which names the client that requested the
-    switch.
+    A text that is too long is cut in the middle, because its end names the client.
     """
     data, size = text.encode(), 8 * REASON_SIZE
     if len(data) > size:
@@ -169,14 +164,14 @@ def reason_record(text: str) -> Vector:
 
 
 def reason_of(request: Vector) -> str:
-    """Return the reason of a switch from its record."""
+    """Return the reason of a switch from the record of its request."""
     return bytes(request[-REASON_SIZE:].tobytes()).rstrip(b"\0").decode("utf-8", "replace")
 
 
 class SharedFlag(IntEnum):
-    """Indices of single words in shared memory.
+    """Indices of 64-bit integers in shared memory.
 
-    The owning process writes the first eight, the loop the others.
+    The owning process writes those with indices 0 to 7, the loop those from 8 on.
     """
 
     CLIENT_HEARTBEAT = 0
@@ -204,7 +199,7 @@ class SwitchStatus(IntEnum):
 
 
 class ObjectRequest(IntEnum):
-    """Kind of a request about an object."""
+    """Kind of a request that changes an object of the scene."""
 
     REMOVE = 0
     SPAWN = 1
@@ -212,7 +207,7 @@ class ObjectRequest(IntEnum):
 
 
 class ObjectResult(IntEnum):
-    """Response of the loop to a request about an object."""
+    """Response of the loop to an :class:`ObjectRequest`."""
 
     DONE = 0
     PRESENT = 1
@@ -222,11 +217,11 @@ class ObjectResult(IntEnum):
 
 
 class Mailbox:
-    """Shared memory with all records of one cell.
+    """Shared memory of the loop of a cell and the process that owns the cell.
 
     Args:
         config: Configuration of the cell.
-        specs: Controllet instances; both sides derive the same layout from them.
+        specs: Controllet instances; both processes derive the same layout from them.
         fd: File descriptor of the memory that the owning process created, or None to create it.
         read_only: True to map the memory read-only; a write then raises an error.
 
@@ -276,14 +271,14 @@ class Mailbox:
         elif (result := os.fstat(fd).st_size) != size:
             raise LoopError(
                 f"shared memory has {result} bytes, but cell {config.cell.name!r} needs {size}: "
-                "the loop runs another cell file"
+                "the loop runs another cell file. Use the same cell file, or restart the cell"
             )
         access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
         self._map = mmap.mmap(self.fd, size, access=access)
         self.words = memoryview(self._map)[: 8 * n_words].cast("q")
         self.active = self.words[16 : 16 + len(specs)]
-        # Number of activations of each controllet. Readers learn from a change that its targets
-        # were reset to the measured state.
+        # Number of activations of each controllet. An activation resets its targets to the
+        # measured state, which clients detect by this number.
         self.activation_counts = self.words[16 + len(specs) : 16 + 2 * len(specs)]
         count = self.words[SharedFlag.EVENTS : SharedFlag.EVENTS + 1]
         self.events = EventRing(self._map, events_at, count, self._arm_names, self._names)
@@ -341,7 +336,7 @@ class Mailbox:
 
     @property
     def cycles(self) -> int:
-        """Number of cycles: all records except those that only show changed objects."""
+        """Number of cycles; records that only show objects changed in a pause do not count."""
         return int(self.words[SharedFlag.ROWS] - self.words[SharedFlag.SHOWN])
 
     @property
@@ -354,5 +349,5 @@ class Mailbox:
         return self.events.count
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events from number ``count`` on."""
         return self.events.since(count)

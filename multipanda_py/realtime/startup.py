@@ -46,11 +46,6 @@ COMMANDS_TIMEOUT = 12.0
 def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox) -> ControlLoop:
     """Build a loop that is ready for :func:`start_loop`.
 
-    Args:
-        config: Configuration of the cell.
-        specs: Specifications of all controllet instances.
-        mailbox: Shared memory of the cell.
-
     Raises:
         ConfigurationError: If a part rejects its configuration.
         LoopError: If a controllet, a feature or a backend fails.
@@ -106,7 +101,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
-    """Return True if an arm may have to execute other commands than torques."""
+    """Return True if an arm may have to execute position or velocity commands."""
     laws = (spec.controllet_class for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
         law.command_interface != COMMAND_INTERFACES[0] for law in laws
@@ -120,15 +115,7 @@ def make_context(
     states: Sequence[ArmState],
     objects: Vector,
 ) -> Context:
-    """Create the context of one controllet instance.
-
-    Args:
-        config: Configuration of the cell.
-        spec: Specification of the instance.
-        descriptions: Descriptions of all arms of the cell.
-        states: Live states of all arms of the cell.
-        objects: Live poses of the movable objects.
-    """
+    """Create the context of one controllet instance."""
     others = [index for index in range(len(states)) if index not in spec.arms]
     return Context(
         period=1.0 / config.cell.rate,
@@ -149,14 +136,7 @@ def build_backends(
     objects: Vector,
     descriptions: Sequence[ArmDescription],
 ) -> list[Backend]:
-    """Create one backend for each kind of backend that the arms of the cell use.
-
-    Args:
-        config: Configuration of the cell.
-        states: Live states of all arms of the cell.
-        objects: Live poses of the movable objects.
-        descriptions: Descriptions of all arms of the cell.
-    """
+    """Create one backend for each kind of backend that the arms of the cell use."""
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)
@@ -170,11 +150,11 @@ def build_backends(
     return backends
 
 
-_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])  # Contact wrench of the warm-up [N, Nm].
+_WEIGHT = np.array([0.0, 0.0, -10.0, 0.0, 0.0, 0.0])  # Assumed contact wrench in warm-up [N, Nm].
 
 
 def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> None:
-    """Connect the arms, warm up every controllet, and activate those of ``active``.
+    """Connect the arms, warm up every controllet, and activate the given ones.
 
     Arms that are not ready start with a latched fault.
 
@@ -223,7 +203,7 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
 
 
 def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
-    """Activate, update and deactivate an instance, whose arms press down with 10 N."""
+    """Run the code of an instance before the start, as if its arms pressed down with 10 N."""
     instance.activate(
         [
             BumplessTransfer(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
@@ -242,8 +222,8 @@ def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> N
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run cycles until all arms execute commands or have a fault.
 
-    The first cycles take milliseconds, because caches and memory pages are cold. Before
-    :func:`enable_commands`, robots execute no commands, and a timeout is no fault.
+    The first cycles are slow, because caches and memory pages are cold. Until the loop is warmed
+    up, robots execute no commands, and a timeout is no fault.
 
     Args:
         loop: Loop to run.
@@ -269,7 +249,7 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
 
 
 class Warmth:
-    """Check that the loop is warmed up: enough consecutive cycles on time, or a timeout.
+    """Check that the loop is warmed up: after enough consecutive cycles on time, or a timeout.
 
     Args:
         now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
@@ -305,7 +285,7 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
 
     Args:
         loop: Loop whose commands are enabled.
-        executing: Indices of the arms that execute commands; updated here.
+        executing: Indices of the arms that execute commands; updated by this function.
 
     Thread: control.
     """
@@ -319,7 +299,7 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
 
 
 def finish_start(loop: ControlLoop) -> None:
-    """End the start phase: from now on, no backend starts an arm again after a fault.
+    """End the start phase; after it, backends do not restart an arm that has a fault.
 
     Thread: control.
     """

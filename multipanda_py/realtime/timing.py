@@ -88,11 +88,10 @@ def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> Non
 
 
 def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop once per period.
+    """Run a cycle once per period, by a clock.
 
-    A cycle that ends after the next deadline skips whole periods and keeps the phase. Skipped
-    periods are counted in ``loop.missed``. A pause shifts the phase. From Python 3.11 on,
-    ``time.sleep`` uses ``clock_nanosleep`` with an absolute deadline.
+    After a cycle that is too long, the periods that it has missed are skipped and counted in
+    ``loop.missed``; later deadlines stay multiples of the period. A pause shifts the deadlines.
 
     Args:
         loop: Loop to run.
@@ -122,11 +121,10 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
-    """Run the loop when arms send their state packets, and answer each packet immediately.
+    """Run a cycle when state packets of real arms arrive, and answer them immediately.
 
-    File descriptors are collected once, because an arm keeps its own when its driver restarts.
-    Arms whose packets arrive together are answered together. Simulated arms of the same cell
-    advance with the first state of a real arm in a period, or otherwise by the clock.
+    Packets that arrive together are answered in the same cycle. Simulated arms of the cell advance
+    with the first packet in a period. If no packet arrives, cycles run by the clock.
 
     Args:
         loop: Loop to run.
@@ -153,5 +151,6 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
         ):
             fresh += simulated
             deadline = max(deadline + step, now + step // 2)
-        # The cycle also runs without a new state, to read requests and to detect a dead driver.
+        # After a timeout the cycle runs without a new state, to read requests and to detect an
+        # ended driver.
         loop.cycle(now, now, sorted(fresh))

@@ -26,12 +26,12 @@ NOTICE_INTERVAL = 1.0
 
 
 class GainReductionNotice:
-    """Report when a controllet reduces its stiffness (report value :data:`.STIFFNESS_SCALE`).
+    """Monitor that sends a notice when a controllet reduces its stiffness.
 
-    A notice names arm, controllet, stiffness scale and reason. It is sent once per reduction, and
-    again if the scale falls below :data:`WORSE_FACTOR` times the last reported one. A reduction
-    that begins within :data:`NOTICE_INTERVAL` after a notice is counted. It is reported after that
-    time if it persists.
+    The controllet reports the fraction of its stiffness as :data:`.STIFFNESS_SCALE`. A notice is
+    sent once per reduction, and again if the scale falls below :data:`WORSE_FACTOR` times the last
+    reported one. Within :data:`NOTICE_INTERVAL` after a notice, reductions are only counted; one
+    that persists is reported afterwards.
 
     Args:
         name: Name of the controllet.
@@ -87,16 +87,15 @@ class GainReductionNotice:
 class TorqueTerms:
     r"""Recorder of torque terms in the cycle records of the arms, while a client requests them.
 
-    The torques are copied after the controllet and after each feature, in the order in which they
-    add. The term of part k is the difference of two copies,
+    A part is the controllet (part 1) or one of its features, in the order in which they add
+    torques. The term of part k is
 
     .. math:: \tau_k = n_k - n_{k-1}, \qquad n_0 = 0
 
-    where :math:`n_k` is the copy after part k. A copy is one assignment between two memory views.
-    Parts that are adjacent in the record are subtracted in one call.
+    where :math:`n_k` is the sum of torques after part k.
 
     Args:
-        tau: Torques of the controllet, per arm; always the same arrays.
+        tau: Torque arrays of the controllet, (n,) per arm [Nm]; they are never replaced.
         records: Parts of the cycle record that belong to the arms, each of shape ().
         n_terms: Number of terms: the controllet and all its features.
 
@@ -128,7 +127,7 @@ class TorqueTerms:
         return [(notes[arm_index].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def attach_records(self) -> None:
-        """Clear the recorded terms of the arms, when the instance becomes their owner."""
+        """Clear the recorded terms of the arms; called when the instance becomes their owner."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for count in self._traced:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of arms and cells, and their URDF.
+"""Descriptions of arms and cells, from which URDF, MJCF and collision geometry are generated.
 
-:mod:`~multipanda_py.robots.models` has the robot models by name. URDF, MJCF and collision geometry
-are generated from them.
+:mod:`~multipanda_py.robots.models` has the robot models by name.
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ _GENERATORS = ("arm_urdf", "cell_urdf")
 
 
 def __getattr__(name: str) -> object:
-    """Import a generator on first use (PEP 562)."""
     if name in _GENERATORS:
         return getattr(import_module(f"{__name__}.urdf"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,9 +22,8 @@ MAX_COMMAND = 1e6
 class OperationMode(IntEnum):
     """Operation mode of a compliant actuator, numbered as in the ROS-Gazebo toolbox.
 
-    The text of each mode is its commanded quantity. Modes 0 and 1 are rigid and have no springs.
-    In modes 2 and 3 the motors reach their commanded positions at once. In modes 4 to 6 the motors
-    have inertia, damping, friction and limits.
+    Modes 0 and 1 have no springs. In modes 2 and 3 the motors reach their commanded positions at
+    once. In modes 4 to 6 the motors have inertia, damping, friction and limits.
 
     Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
     """
@@ -46,7 +45,7 @@ class OperationMode(IntEnum):
 
     @classmethod
     def from_value(cls, value: object) -> OperationMode:
-        """Return the mode that has a number, such as 6, or a name, such as ``equilibrium_pid``.
+        """Return the mode with a number, such as 6, or a name, such as ``equilibrium_pid``.
 
         Raises:
             ActuatorRejected: There is no such mode.
@@ -76,12 +75,12 @@ class OperationMode(IntEnum):
 
     @property
     def takes_equilibrium(self) -> bool:
-        """True if commands are equilibrium and preset, which the actuator maps to its motors."""
+        """True if the commands are an equilibrium position and a stiffness preset."""
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
     def has_motor_references(self) -> bool:
-        """True if the commands are motor positions or are mapped to motor positions."""
+        """True if the commands determine motor positions."""
         return self.takes_equilibrium or self in (
             OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
         )  # fmt: skip
@@ -116,9 +115,9 @@ class ActuatedJoints:
         have_motors: True for joints with motor parameters, (m,).
         have_second: True for joints with a second motor, (m,).
         are_antagonistic: True for joints whose motors pull against each other, (m,).
-        preset_low: Minimum stiffness presets, (m,) [rad, or m if this is their unit].
-        preset_high: Maximum stiffness presets, (m,).
-        preset_units: Units of the presets; an empty text for joints without presets.
+        preset_low: Minimum stiffness presets, (m,), in ``preset_units``.
+        preset_high: Maximum stiffness presets, (m,), in ``preset_units``.
+        preset_units: Unit of each preset, such as rad; empty for joints without a preset.
     """
 
     names: tuple[str, ...]

@@ -60,10 +60,9 @@ class SceneObject:
     present: bool = True
 
     def __post_init__(self) -> None:
-        """Copy and check the arrays, and make them read-only."""
         path = f"of object {self.name}"
         if not self.name:
-            raise ConfigurationError("an object needs a name")
+            raise ConfigurationError("object: got an empty name. Give one")
         if self.shape not in SHAPE_SIZES:
             raise UnknownName(f"shape {path}", self.shape, tuple(SHAPE_SIZES))
         size = vector(f"size {path} ({self.shape})", self.size, (SHAPE_SIZES[self.shape],))
@@ -125,7 +124,6 @@ class Tool:
     friction: float = 0.0
 
     def __post_init__(self) -> None:
-        """Copy and check the arrays, and make them read-only."""
         com = vector("tool: com_in_flange", self.com_in_flange, (3,))
         inertia = vector("tool: inertia", self.inertia, (3, 3))
         moments = np.linalg.eigvalsh((inertia + inertia.T) / 2.0)
@@ -207,7 +205,6 @@ class ArmDescription:
     residual_file: str = ""
 
     def __post_init__(self) -> None:
-        """Copy and check the arrays, and make them read-only."""
         if not _NAME.match(self.name):
             raise ConfigurationError(
                 f"arm name {self.name!r}: use a letter, then letters, digits and underscores"
@@ -247,7 +244,6 @@ class ArmDescription:
             object.__setattr__(self, name, array)
 
     def _check_gripper(self) -> None:
-        """Check the finger opening, and that no link or joint of the arm has a gripper's name."""
         low, high = (self.gripper.lower, self.gripper.upper) if self.gripper else (0.0, 0.0)
         if self.finger_opening is None:
             object.__setattr__(self, "finger_opening", high)
@@ -271,7 +267,6 @@ class ArmDescription:
 
     @property
     def gripper(self) -> ParallelGripper | None:
-        """Gripper of the arm, or None."""
         if isinstance(self.hand, ParallelGripper):
             return self.hand
         return self.robot.hand if self.hand else None
@@ -336,7 +331,7 @@ class ArmDescription:
 
     @property
     def ee_frame(self) -> str:
-        """End-effector frame: tool_tcp, else hand_tcp, else the flange."""
+        """End-effector frame: tip of the tool, or of the gripper, or flange without both."""
         if self.tool is not None:
             return f"{self.prefix}tool_tcp"
         return f"{self.prefix}hand_tcp" if self.hand else self.flange_frame
@@ -371,7 +366,7 @@ class Attachment:
 
 
 def fixed_links(arm: ArmDescription) -> Iterator[Attachment]:
-    """Yield the fixed links of an arm, its base first."""
+    """Yield the attachments of the fixed links of an arm, its base first."""
     p, kind, flange = arm.prefix, arm.robot, arm.flange_frame
     base = np.eye(4)
     base[:3, :3], base[:3, 3] = arm.rotation_base_in_world, arm.position_base_in_world
@@ -386,24 +381,21 @@ def fixed_links(arm: ArmDescription) -> Iterator[Attachment]:
 
 
 class MovingLinks:
-    r"""Poses of the links of an arm that joints and fingers move, from base to fingers.
-
-    The joint's origin has the position :math:`p_0` and orientation :math:`\xi_0` in the parent
-    link, and the axis a in its own frame. The link then has the pose
+    r"""Poses of the m moving links of an arm and its gripper in their parent links.
 
     .. math::
         p = p_0 + R(\xi_0)\, a\, s, \qquad
         \xi = \xi_0 \cos\tfrac{\theta}{2} + \xi_0 (0, a) \sin\tfrac{\theta}{2}.
 
-    Here :math:`R(\xi_0)` is the rotation matrix of the quaternion :math:`\xi_0`, and
-    :math:`(s, \theta)` is (q, 0) for a prismatic joint, else (0, q). The URDF of the arm has the
-    same origins.
+    p and :math:`\xi` are position and quaternion of the link, and :math:`p_0, \xi_0` their values
+    at joint position zero. a is the axis of the joint in its own frame, and :math:`R(\xi_0)` a
+    rotation matrix. :math:`(s, \theta)` is (q, 0) for a prismatic joint, and (0, q) for others.
 
     Args:
         arm: Description of the arm.
 
     Attributes:
-        links: Attachments with the joints at zero.
+        links: Attachments at joint position zero, from base to fingers.
     """
 
     def __init__(self, arm: ArmDescription) -> None:
@@ -431,7 +423,7 @@ class MovingLinks:
         self._turned = np.array([_times(q, a) for q, a in zip(self._still, axes)])
 
     def forward_kinematics(self, q: ArrayLike, fingers: ArrayLike = ()) -> tuple[Vector, Vector]:
-        """Return the poses of the links in their parents.
+        """Return the poses of all moving links in their parent links.
 
         Args:
             q: Joint positions, (n,) [rad, m].
@@ -454,6 +446,5 @@ def _fingers(p: str, gripper: ParallelGripper) -> list[Attachment]:
 
 
 def _times(xyzw: Vector, axis: Point) -> Vector:
-    """Return the product of a quaternion x, y, z, w and an axis as the quaternion (axis, 0)."""
     vector, scalar, a = xyzw[:3], xyzw[3], np.array(axis)
     return np.array([*(scalar * a + np.cross(vector, a)), -float(vector @ a)])

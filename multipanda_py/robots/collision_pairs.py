@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of solids whose distances are computed, in groups of two bodies."""
+"""Pairs of collision solids whose distances are computed, grouped by their two bodies."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ NO_GRASPS: Grasps = frozenset()
 
 @dataclass(frozen=True)
 class Solid:
-    """One convex piece of geometry.
+    """Convex collision solid of an arm or object.
 
     Attributes:
         shape: Shape of the library coal.
-        joint: Index of its joint in the combined model; 0 is the world.
+        joint: Index of the joint that moves it in the combined model; 0 for the world.
         placement: Pose in the frame of this joint.
-        own_joint: Index of its joint in its arm, from 1; 0 for the base and for fixed solids.
-        is_static: True if no joint of its arm moves it, except about its own axis.
-        is_gripper: True if it belongs to a gripper or tool; without both, to the last link.
+        own_joint: Index of this joint in its arm, from 1; 0 for the base and for fixed solids.
+        is_static: True if it does not move, or only rotates about its own axis.
+        is_gripper: True if it belongs to a gripper or tool, or to the last link of an arm
+            without gripper and tool.
         names: Names by which a cell file can allow contact with it.
         radius: Radius of a ball around the joint's origin that contains it; infinite if unknown
             [m].
@@ -59,10 +60,10 @@ class Solid:
         return self.names[0] if "/" in name else name
 
     def parts_against(self, other: Solid) -> list[Solid]:
-        """Return the solids to measure against another one; a capsule gets balls at its ends.
+        """Return the solids that replace this one for distances to another solid.
 
-        Along a flat face, the closest point of a capsule jumps between its ends. A force at this
-        point alone would make the body rock. Against a plane only the balls are needed.
+        A capsule near a flat face gets balls at its ends. Its closest point would jump between
+        the ends, and a force at this point would make the body rock.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
@@ -72,7 +73,6 @@ class Solid:
 
     @cached_property
     def _ends(self) -> tuple[Solid, Solid]:
-        """Balls at the ends of a capsule."""
         half = pin.SE3(np.eye(3), np.array([0.0, 0.0, self.shape.halfLength]))
         ball = coal.Sphere(self.shape.radius)
         one, other = (
@@ -85,26 +85,26 @@ class Solid:
 class Group:
     """Pairs of solids of two bodies whose distances are computed together.
 
-    Building the geometry of a group takes 0.1 ms. If a group is created while the loop runs, it is
-    built only once bounding balls of its solids come too close to each other.
+    Call :meth:`build` before the loop runs. Otherwise :meth:`measure` builds the geometry when the
+    bodies come close, which takes 0.1 ms.
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
             ``floor`` or ``floor_hand``. The suffix marks groups of a gripper or tool.
-        first: Index of the first body: arms, then movable objects, then the world.
+        first: Index of the first body. Arms come first, then movable objects, then the world.
         second: Index of the second body.
         solids: First and second solid of each pair.
         pairs: Joint indices of the first and second solid of each pair, each within its own arm.
         links: Sorted joint indices of all first solids, and of all second solids.
         results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
             :meth:`build`.
-        free_travel: Sum of the travels of both bodies, counted by :class:`.Proximity`, at which
-            their distance could be zero [m]. The distance is measured again before that.
-        near_distances: Distance of each pair below which it is relevant at any speed [m].
-        movers: Indices of the bodies whose joints move the solids: the bodies themselves, or the
-            arms that grasp them.
-        held: Grasps (arm, object) that must all exist; otherwise the group is ignored.
-        free: Grasps of which none may exist; otherwise the group is ignored.
+        free_travel: Sum of the travels of both bodies up to which they cannot touch [m].
+            :class:`.Proximity` counts the travels, and measures the distance again before that.
+        near_distances: Distance of each pair below which it is relevant even at rest [m].
+        movers: Indices of the bodies that move the solids: the bodies themselves, or the arms
+            that grasp them.
+        held: Grasps (arm, object) that must all exist for the group to be active.
+        free: Grasps of which none may exist for the group to be active.
         is_touched: True if the gripper of the first body may touch the second body.
         is_foreseen: True if its distances also limit a reference that is ahead of its arm.
         speed_indices: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
@@ -147,19 +147,15 @@ class Group:
         for a, b in self.solids:
             geometry.addCollisionPair(pin.CollisionPair(at[id(a)], at[id(b)]))
         self._data = geometry.createData()
-        # The distance search of coal gets no warm start. With one, the last bits of a distance
-        # would depend on earlier motions, and episodes with equal seeds would differ.
+        # The distance search of coal gets no warm start. With it, rounding errors would depend on
+        # earlier motions, and episodes with equal seeds would differ.
         requests = self._data.distanceRequests
         for index in range(len(requests)):
             requests[index] = coal.DistanceRequest(True)
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def is_active(self, held: Grasps) -> bool:
-        """Return True if all grasps of ``self.held`` exist, and none of ``self.free``.
-
-        Args:
-            held: Existing grasps.
-        """
+        """Return True if the distances of this group count with the present grasps."""
         return self.held <= held and held.isdisjoint(self.free)
 
     def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
@@ -168,9 +164,8 @@ class Group:
         Args:
             model: Kinematic model of all bodies.
             data: Present kinematics.
-            enough: Distance from which a lower bound is sufficient [m]. A group that is not built
-                yet stays so if its bounding balls are at least this far apart. The result is then
-                the distance of the balls.
+            enough: Distance above which a lower bound suffices [m]. If the bounding balls of a
+                group without geometry are this far apart, their distance is returned.
         """
         if not self.results:
             apart = self._lower_bound(data)
@@ -184,12 +179,9 @@ class Group:
         return nearest
 
     def _lower_bound(self, data: Any) -> float:
-        """Return a lower bound of the distance of a pair, from balls around both solids [m].
-
-        It is minus infinity if a solid has no finite ball.
-        """
-        # Only movable objects have finite radii. Each is one solid with its own joint, so that a
-        # group of two of them has only one pair.
+        """Return a lower bound of the distance, from bounding balls [m]; -inf without balls."""
+        # Only movable objects have finite radii. Each is a single solid, so a group of two objects
+        # has only one pair.
         a, b = self.solids[0]
         centres = [data.oMi[solid.joint].translation.tolist() for solid in (a, b)]
         return math.dist(*centres) - a.radius - b.radius
@@ -199,7 +191,7 @@ _HAND = ("hand", "tool")
 
 
 def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
-    """Return True if a link is the gripper or tool of an arm, or without both, the last link.
+    """Return True if a link is the gripper or tool of an arm; without both, the last link.
 
     Args:
         arm: Description of the arm.
@@ -237,21 +229,20 @@ joints apart are always close. Only the rounded ends of their capsules can touch
 
 
 class CollisionPairs:
-    """Generator of the pairs of solids, in groups of two bodies.
+    """Generator of the pairs of solids of all bodies, grouped by two bodies.
 
-    A grasped object counts as a part of the gripper. During a grasp, groups in which the object
-    moves with the arm's last joint replace those in which it moves by itself. Groups of the object
-    with other movable objects are created at the first grasp, because all pairs of objects would
-    be too many.
+    A grasped object counts as a part of the gripper and has groups of its own during the grasp.
+    Groups of a grasped object and another object are created at the first grasp, because there
+    would be too many of them.
 
     Args:
-        described: Descriptions of the arms, own arms first.
+        described: Descriptions of the arms. Own arms, those of the controllet, come first.
         n_own: Number of own arms.
         arms: Solids of every arm.
         movable: Movable objects, by index.
         fixed: Fixed objects.
         floor: Solid of the floor.
-        touching: Pairs of names that may touch.
+        touching: Pairs of names of bodies that may touch.
         hands_meet: True if the grippers of own arms may touch each other.
     """
 
@@ -279,8 +270,7 @@ class CollisionPairs:
     def groups(self) -> Iterator[Group]:
         """Create the groups of all pairs of solids that joints of own arms can move.
 
-        Groups of grasped objects against other movable objects are not included, see
-        :meth:`grasped_object_groups`.
+        For grasped objects against other movable objects, see :meth:`grasped_object_groups`.
         """
         n_own = self._n_own
         n, world = len(self._arms), self._world
@@ -288,8 +278,8 @@ class CollisionPairs:
         for a, b in combinations(range(n), 2):
             if a < n_own:
                 mine, theirs = self._arms[a], self._arms[b]
-                # Arms of one robot share a base. It belongs to each of them, so it is left out
-                # here. Groups of kind "self" have its distances to the links of each arm.
+                # A base that two arms share is left out here. Groups of kind "self" contain its
+                # distances to the links of each arm.
                 if self._everyone[a].shares_base(self._everyone[b]):
                     mine, theirs = ([s for s in arm if s.own_joint] for arm in (mine, theirs))
                 for here, there in product(self._sections[a], self._sections[b]):
@@ -320,17 +310,15 @@ class CollisionPairs:
                     )
 
     def _may_touch(self, first: Solid, second: Solid) -> bool:
-        """Return True if the cell file allows two solids to touch."""
         return any(
             frozenset(names) in self._touching for names in product(first.names, second.names)
         )
 
     def _grasps_of(self, object_index: int) -> Grasps:
-        """Return all possible grasps of an object, one per arm."""
         return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
-        """Create the groups of objects that may be grasped, against all other arms and solids."""
+        """Create groups of grasped objects against arms, fixed objects and the floor."""
         n_own = self._n_own
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):
@@ -353,11 +341,7 @@ class CollisionPairs:
                     )  # fmt: skip
 
     def grasped_object_groups(self, held: Grasps) -> list[Group]:
-        """Return the groups of grasped objects against other movable objects, grasped or not.
-
-        The groups are created at the first call with these grasps, and built when bodies come near
-        each other, because the loop already runs.
-        """
+        """Return the groups of grasped objects against all other movable objects."""
         result = []
         for arm, index in sorted(held):
             for other in range(len(self._movable)):
@@ -372,12 +356,8 @@ class CollisionPairs:
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
         """Return the groups of a grasped object against another movable object.
 
-        The groups are created at the first call with these arguments.
-
-        Args:
-            grasp: Index of the arm, and index of the grasped object.
-            other: Index of the mover, and index of the other object. The mover is the arm that
-                grasps the other object, or the body of that object if no arm does.
+        ``grasp`` has the arm and the object. ``other`` has the mover of the other object (the arm that
+        grasps it, or the body itself) and this object.
         """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
@@ -392,7 +372,7 @@ class CollisionPairs:
         return self._among[grasp, other]
 
     def _as_held(self, arm: int, index: int) -> Solid:
-        """Return the solid of an object that moves with the gripper of an arm."""
+        """Return the solid of a movable object as a part of the gripper of an arm."""
         obj, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/gripper", *obj.names)
         return replace(
@@ -409,10 +389,9 @@ class CollisionPairs:
         both_own: bool = False,
         **grasp: Any,
     ) -> Iterator[Group]:
-        """Yield one group of pairs of solids, or nothing if no pair remains.
+        """Yield one group, without pairs that may touch or whose distance is constant.
 
-        Pairs that may touch are left out, and so are pairs whose distance no joint changes. A
-        solid that only rotates about its own axis counts as fixed.
+        Yield nothing if no pair remains.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [

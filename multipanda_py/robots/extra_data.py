@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML file with data that an arm's URDF or MJCF lacks, and default values for them."""
+"""YAML file with data that the URDF or MJCF of an arm lacks, and defaults for these data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NULLSPACE_TORQUE_RATIO = 5.0 / 87.0
 FR3."""
 MAX_NULLSPACE_TORQUE_RATIO = 5.0 / 12.0
 """Upper bound of the torque of a nullspace spring, relative to the torque limit of its joint: 5 to
-12 Nm, as for the wrist of an FR3. Weak joints would otherwise get 5 Nm."""
+12 Nm, as for the wrist of an FR3."""
 ARM_JOINT_TORQUE_RATIO = 1.0 / 3.0
 """Minimum torque limit of an arm joint, relative to the largest one of the arm. Joints with less
 count as wrist joints."""
@@ -66,28 +66,24 @@ def default_limits(velocity: Vector, torque: Vector) -> dict[str, Vector]:
 
 
 def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[float, ...]]:
-    r"""Return default values per joint for parameters of controllets; see :data:`.FIGURES`.
+    r"""Return default values per joint for parameters of controllets, by name.
 
-    Each joint has the torque limit :math:`\tau`. Its inertia in the ready configuration, with the
-    other joints free, is :math:`m = 1 / (M^{-1})_{ii}`.
+    See ``franka.FIGURES`` for the meaning of each name. A joint has the torque limit
+    :math:`\tau` and the torque-rate limit :math:`\dot\tau`. Its inertia with the other joints free
+    is :math:`m = 1 / (M^{-1})_{ii}`. Values for revolute joints:
 
-    - stiffness :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. Its critical damper brakes at
-      60 1/s, a seventh of a radian gives the full torque, and a joint at 1.7 rad/s stays within
-      the torque rate. most_stiffness is 1.5 times as high.
-    - contact_torque :math:`\tau / 6`, in the range from 10 Nm to :math:`\tau`; barrier_torque
-      :math:`0.4 \tau`.
-    - leader_damping 2 Nm s/rad, for a wrist 0.5, up to :math:`10 m`.
-    - most_leader_damping :math:`40 m`, or leader_damping if it is higher.
-    - tare_torque 4 Nm, for a wrist 1.5, up to :math:`0.15 \tau`; unmeasured_torque 8 Nm, for a
-      wrist 4, up to :math:`0.3 \tau`.
-    - lacking_torque :math:`\max(0.0575 \tau, 5 Nm)`, up to :math:`0.42 \tau` and 50 Nm, which is
-      5 Nm for all joints of an FR3; posture_stiffness :math:`0.115 \tau / rad`, from 10 to
-      100 Nm/rad.
-    - lag, slow, growth and settling as for the arm and wrist joints of a Franka; no friction.
+    - stiffness: :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. most_stiffness: 1.5 times that.
+    - contact_torque: :math:`\tau / 6`, from 10 Nm to :math:`\tau`.
+    - barrier_torque: :math:`0.4 \tau`.
+    - leader_damping: 2 Nm s/rad, 0.5 for a wrist, up to :math:`10 m`.
+    - most_leader_damping: :math:`40 m`, or leader_damping if it is higher.
+    - tare_torque: 4 Nm, 1.5 for a wrist, up to :math:`0.15 \tau`.
+    - unmeasured_torque: 8 Nm, 4 for a wrist, up to :math:`0.3 \tau`.
+    - lacking_torque: :math:`\max(0.0575 \tau, 5 Nm)`, up to :math:`0.42 \tau` and 50 Nm.
+    - posture_stiffness: :math:`0.115 \tau / rad`, from 10 to 100 Nm/rad.
+    - lag, slow, growth and settling: as for a Franka. Friction: none.
 
-    The values of a prismatic joint correspond to those of a rotary joint at a distance of 0.2 to
-    0.4 m. A displacement of 50 mm gives the full force, and contact_torque has a minimum of 40 N.
-    leader_damping is 20 N s/m, tare_torque 20 N, unmeasured_torque 40 N and lag 3 mm.
+    Values for prismatic joints are those of a revolute joint at a distance of 0.2 to 0.4 m.
 
     Args:
         limits: Joint limits.
@@ -131,9 +127,9 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
     """Return a ready configuration, (n,) [rad, m], far from singularities and above the floor.
 
-    The search tries 60 configurations in the inner half of the joint ranges, or within a quarter
-    turn of zero for joints without limits. The best one has the largest minimum singular value of
-    the Jacobian, with lengths in units of half the reach. Joints below the base reduce the score.
+    It is the best of 60 configurations in the inner half of the joint ranges. The score is the
+    smallest singular value of the Jacobian, with lengths in units of half the reach. Joints below
+    the base reduce it.
 
     Args:
         chain: Chain of the arm.
@@ -207,10 +203,6 @@ MAX_LISTED_KEYS = 20
 def read_extra(path: Path, keys: Sequence[str] = EXTRA_KEYS) -> dict[str, Any]:
     """Read the known keys of a YAML file.
 
-    Args:
-        path: Path of the file.
-        keys: Allowed keys.
-
     Raises:
         ConfigurationError: The file is not a map, or has an unknown key.
     """
@@ -230,13 +222,7 @@ def read_extra(path: Path, keys: Sequence[str] = EXTRA_KEYS) -> dict[str, Any]:
 
 
 class Overrides:
-    """Data of a YAML file on an arm, with defaults for missing keys.
-
-    Args:
-        path: Path of the file, for messages.
-        data: Values by key.
-        joints: Names of the joints.
-    """
+    """Data about an arm from a YAML file, with defaults for missing keys."""
 
     def __init__(self, path: Path, data: Mapping[str, Any], joints: Sequence[str]) -> None:
         self.path, self._data, self._joints = path, data, tuple(joints)
@@ -249,7 +235,7 @@ class Overrides:
             otherwise: Default of each joint; None if a value is required.
 
         Raises:
-            ConfigurationError: The value is not one of these, or a joint has no value.
+            ConfigurationError: The value has another form, or a joint has no value.
         """
         n, text = len(self._joints), self._data.get(key)
         values: list[Any] = list(otherwise)
@@ -274,31 +260,21 @@ class Overrides:
         return np.array(values, dtype=np.float64)
 
     def has_all_joints(self, key: str) -> bool:
-        """Return True if a key has values for all joints."""
         value = self._data.get(key)
         return value is not None and not isinstance(value, Mapping)
 
     def flag(self, key: str, otherwise: bool) -> bool:
-        """Return the Boolean value of a key.
-
-        Args:
-            key: Key of the value.
-            otherwise: Value if the file does not have the key.
-        """
+        """Return the Boolean value of a key, or a default."""
         value = self._data.get(key, otherwise)
         if not isinstance(value, bool):
             raise self._refusal(key, f"{value!r:.60}", "true or false")
         return value
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
-        """Return a list of numbers, as many as the default has.
-
-        Args:
-            key: Key of the value.
-            otherwise: Default, if the file does not have the key.
+        """Return a list of numbers, or a default with as many numbers.
 
         Raises:
-            ConfigurationError: The value is not such a list.
+            ConfigurationError: The value is not a list of as many numbers.
         """
         value, n = self._data.get(key, list(otherwise)), len(otherwise)
         if not (isinstance(value, list) and len(value) == n and all(map(_is_number, value))):
@@ -313,11 +289,7 @@ class Overrides:
         return float(value)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-        """Return default values and bounds of controllet parameters, each (n,), by name.
-
-        Args:
-            otherwise: Values for names that the file does not have.
-        """
+        """Return default values and bounds of controllet parameters, each (n,), by name."""
         value = self._map("figures")
         if unknown := [key for key in value if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
@@ -344,7 +316,7 @@ class Overrides:
         """Return the capsules by name of the link, or None if the file has none.
 
         Raises:
-            ConfigurationError: A link does not exist, or a capsule is not start, end and radius.
+            ConfigurationError: A link does not exist, or a capsule has a wrong format.
         """
         if "capsules" not in self._data:
             return None
@@ -355,8 +327,7 @@ class Overrides:
         """Return the visual shapes by link.
 
         Raises:
-            ConfigurationError: A link does not exist, or a shape is not colour, start, end and
-                radius, with optional radius at the end and heights of both domes.
+            ConfigurationError: A link does not exist, or a shape has a wrong format.
         """
         allowed = f"a list of [colour, start, end, radius]; colours: {', '.join(COLORS)}"
         return self._by_link("visuals", links, _turned, allowed)
@@ -375,10 +346,7 @@ class Overrides:
         return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the sections of link indices; None if the file has none.
-
-        Each index is in exactly one section.
-        """
+        """Return the link indices of each section of the arm; None if the file has none."""
         sections = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
         if (
@@ -399,7 +367,6 @@ class Overrides:
         return tuple((first, second) for first, second in result)
 
     def _groups(self, key: str) -> tuple[tuple[int, ...], ...] | None:
-        """Return the lists of link indices (0 to n) in a key; None if the file lacks the key."""
         if key not in self._data:
             return None
         value, n = self._data[key], len(self._joints)

@@ -28,7 +28,6 @@ def _limits(
     acceleration: tuple[float, ...],
     jerk: tuple[float, ...],
 ) -> ArmLimits:
-    """Return the limits of a model; all models have the same torque and torque-rate limits."""
     return ArmLimits(
         lower=np.array(lower),
         upper=np.array(upper),
@@ -129,32 +128,30 @@ FIGURES: dict[str, tuple[float, ...]] = {
     # Maximum torque of the barrier that repels a joint from its position limit [Nm].
     "barrier_torque": (40.0, 40.0, 40.0, 40.0, 10.0, 10.0, 10.0),
     # Typical torque error of the model [Nm]. It bounds the torques of the features ``nullspace``
-    # and ``residual``. CRISP has the same bound by default.
+    # and ``residual``.
     "lacking_torque": (5.0,) * 7,
     # Stiffness of the nullspace spring [Nm/rad]. It reaches ``lacking_torque`` at half a radian.
     "posture_stiffness": (10.0,) * 7,
     # Dampers of a leader arm, which limit the speed at which an operator moves it [Nm s/rad].
     "leader_damping": (2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5),
     "most_leader_damping": (20.0, 20.0, 20.0, 20.0, 4.0, 4.0, 1.5),
-    # Maximum tare [Nm]: errors of sensors and of the robot's model, and half a kilogram of unknown
-    # payload. At the end effector of a stretched arm, it corresponds to 7 N.
+    # Maximum torque offset that a tare may remove [Nm]: errors of sensors and model, and half a
+    # kilogram of unknown payload. For a stretched arm it corresponds to 7 N at the end effector.
     "tare_torque": (4.0, 4.0, 4.0, 4.0, 1.5, 1.5, 1.5),
     # Maximum difference of commanded and measured torque that counts as friction and bias [Nm].
     "unmeasured_torque": (8.0, 8.0, 8.0, 8.0, 4.0, 4.0, 4.0),
-    # Fraction of the torque limit with which the brake of ``hold`` stops a slow joint. It defines
-    # "slow": the larger the fraction, the earlier a joint is slow. A slow joint gets a spring to
-    # its present position. Arm joints get it early and return to this position, wrist joints get
-    # it late. Without these springs, or with early ones at the wrist, an arm with an unknown
-    # payload stops later or oscillates.
+    # Fraction of the torque limit with which ``hold`` can stop a slow joint; it thus defines
+    # "slow". A slow joint gets a spring to its present position, earlier with a larger fraction.
+    # With later springs at the arm or earlier ones at the wrist, an arm with an unknown payload
+    # stops later or oscillates.
     "slow": (0.6, 0.6, 0.6, 0.6, 0.35, 0.35, 0.35),
-    # Time in which the torque of the springs of ``hold`` grows to its full value [s]. The decaying
-    # torque of the previous controllet may still move a joint away from its spring's rest
-    # position. With the full value at once, the joint would return faster than it left.
+    # Time in which the spring torques of ``hold`` grow to their full value [s]. The decaying
+    # torque of the previous controllet may first deflect a joint. With the full spring at once,
+    # the joint would return faster than it left.
     "growth": (0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0),
-    # Factors on the damping of joints in ``hold`` until they are at rest. A payload of 3 kg has up
-    # to ten times the inertia of a wrist, and would oscillate on its spring. With these factors, a
-    # wrist without payload is stable even with a delay of 7 ms and half its inertia. Other
-    # joints would not be stable with a factor above 1.
+    # Factors on the joint damping in ``hold`` until the joints are at rest. Without them, a
+    # payload of 3 kg would oscillate at the wrist, because it has up to ten times the inertia of a
+    # wrist. Joints 1 to 4 would not be stable with a factor above 1.
     "settling": (1.0, 1.0, 1.0, 1.0, 1.6, 1.6, 1.6),
     # Friction parameters [Nm], [s/rad] and [rad/s], identified on a Panda by Gaz et al., RA-L
     # 2019.
@@ -230,11 +227,10 @@ INERTIALS = {"fr3": _FR3_INERTIALS, "fer": _FER_INERTIALS}
 # Component of a unit vector along x = y, the direction of the knob of link 7.
 _KNOB_DIRECTION = 0.5**0.5
 
-# Capsules of link 0 to link 7. Except for links 0 and 1, they are those of the robot's own
-# self-collision model. In that model, link 0 is only the connector, and link 1 is the whole
-# column, down through the table. Here the column belongs to link 0, and link 1 ends where the link
-# ends. The FR3's collision meshes exceed the capsules by up to 20 mm in the bends, by 46 mm at the
-# foot of the base, and by 34 mm at the connector on the back of the hand.
+# Capsules of link 0 to link 7, from the robot's own self-collision model. Only links 0 and 1
+# differ: the capsule of link 1 ends with the link, and the column below belongs to link 0. The
+# collision meshes of the FR3 exceed the capsules by up to 20 mm in the bends, by 46 mm at the foot
+# of the base, and by 34 mm at the connector on the back of the hand.
 LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
     (
         Capsule((-0.09, 0.0, 0.06), (-0.06, 0.0, 0.06), 0.06),
@@ -258,16 +254,15 @@ LINK_CAPSULES: tuple[tuple[Capsule, ...], ...] = (
         ),
     ),
 )
-# Capsules of hand and fingers for avoidance and planning, from the robot's own model. The axis of
-# the hand is 17 mm longer at each end, because the contact geometry below would otherwise exceed
-# the capsule by 10 mm.
+# Capsules of hand and fingers for collision avoidance and planning. They are those of the robot's
+# own model, but the hand is 17 mm longer at each end, so that it contains the palm.
 HAND_CAPSULES = (
     Capsule((0.0, -0.067, 0.04), (0.0, 0.067, 0.04), 0.04),
     Capsule((0.0, -0.05, 0.10), (0.0, 0.05, 0.10), 0.02),
 )
-# Contact geometry: the body as measured on the collision mesh of the hand, and the fingers. The
-# capsules for avoidance are too large for it: the first exceeds the palm by 14 mm, and the second
-# fills the grasp volume.
+# Contact geometry in simulation: the palm as measured on the collision mesh, and the fingers. The
+# capsules above are too large for contacts: one exceeds the palm by 14 mm, and the other fills the
+# space between the fingers.
 HAND_CONTACT = (Capsule((0.0, -0.067, 0.033), (0.0, 0.067, 0.033), 0.033),)
 FINGER_BLOCKS = (
     Block((0.0, 0.0185, 0.011), (0.011, 0.0075, 0.010)),
@@ -276,8 +271,8 @@ FINGER_BLOCKS = (
     Block((0.0, 0.00758, 0.04525), (0.00875, 0.0076, 0.00925), color="rubber"),
 )
 
-# Visual geometry of solids of revolution and blocks. Sizes were measured on the robot's published
-# collision meshes; the shapes are our own.
+# Visual geometry of solids of revolution and blocks. Sizes are measured on the published collision
+# meshes of the robot.
 JOINT_RADIUS = 0.055  # Radius of the large joints [m].
 
 
@@ -288,20 +283,18 @@ def _tube(
 
 
 def _limb(start: Point, end: Point, radius_start: float, radius_end: float) -> SolidOfRevolution:
-    """Return a tapered limb with round ends, so that limbs meet smoothly in a bend."""
     return SolidOfRevolution(start, end, radius_start, radius_end, radius_start, radius_end)
 
 
 def _joint(
     base: Point, top: Point, radius: float = JOINT_RADIUS, dome: float = 0.022
 ) -> tuple[SolidOfRevolution, ...]:
-    """Return one half of a joint: seam at the base, drum, domed cap with a grey rim."""
     axis = tuple(t - b for b, t in zip(base, top, strict=True))
     length = sum(a * a for a in axis) ** 0.5
     unit = tuple(a / length for a in axis)
 
     def at(height: float) -> Point:
-        """Return the point on the joint's axis at a height above the base."""
+        """Return the point on the axis at a height above the base [m]."""
         x, y, z = (b + height * u for b, u in zip(base, unit, strict=True))
         return x, y, z
 

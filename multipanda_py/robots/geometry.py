@@ -184,7 +184,7 @@ class SolidOfRevolution:
         return float(np.linalg.norm(np.subtract(self.end, self.start)))
 
     def outline(self, steps: int = 6) -> NDArray[np.float64]:
-        """Return the profile of the solid whose rotation about the axis generates the surface.
+        """Return the profile that generates the surface by rotation about the axis.
 
         Args:
             steps: Number of rings per dome.

@@ -133,7 +133,7 @@ class GripperMotion:
 
     Args:
         command: Command that the gripper executes.
-        look: Function that checks for the result and returns it, or None while the command runs.
+        look: Function that returns the result, or None while the command runs.
         wait: Function that waits for a condition, such as :meth:`multipanda_py.cell.Cell.wait`.
     """
 
@@ -148,14 +148,13 @@ class GripperMotion:
 
     @property
     def result(self) -> GripperResult | None:
-        """Result, or None while the command runs; never waits."""
+        """Result, or None while the command runs."""
         if self._result is None:
             self._result = self._poll()
         return self._result
 
     @property
     def done(self) -> bool:
-        """True if the command has ended."""
         return self.result is not None
 
     def end(self, result: GripperResult) -> None:
@@ -166,10 +165,10 @@ class GripperMotion:
         """Wait for the end of the command.
 
         Args:
-            timeout: Maximum time [s]: simulated time for an inline cell, else wall time.
+            timeout: Maximum time [s], in simulated time for an inline cell, otherwise real time.
 
         Raises:
-            LoopTimeout: The command has not ended in time; it continues.
+            LoopTimeout: The command has not ended in time. It still continues.
         """
         self._wait(lambda: self.done, timeout, f"the end of {self.command}")
         result = self.result
@@ -184,8 +183,8 @@ class Gripper(ABC):
         description: Properties of the gripper.
 
     Attributes:
-        stall_reason: Function that returns the reason why the loop does not run, and an empty
-            string while it runs. Without a running loop, only :meth:`stop` is accepted.
+        stall_reason: Function that returns the reason why the control loop does not run; empty
+            while it runs. Without a running loop, only :meth:`stop` is accepted.
     """
 
     stall_reason: Callable[[], str] = staticmethod(lambda: "")
@@ -199,7 +198,7 @@ class Gripper(ABC):
 
     @abstractmethod
     def start(self, command: GripperCommand) -> GripperMotion:
-        """Start a validated command; it aborts a running one."""
+        """Start a validated command, and abort the running one."""
 
     def close(self) -> None:
         """Disconnect from the gripper, which keeps its state; safe to call twice."""
@@ -291,16 +290,9 @@ def checked(
     min_value: float = 0.0,
     positive: bool = False,
 ) -> float:
-    """Return a value as float if a gripper can execute it.
+    """Return a value as float if it is a number in the allowed range.
 
-    Args:
-        arm: Name of the arm, for messages.
-        name: Name of the value, for messages.
-        value: Value to check.
-        max_value: Maximum.
-        unit: Unit of the value.
-        min_value: Minimum.
-        positive: True if zero is not allowed.
+    If ``positive`` is true, ``min_value`` itself is not allowed.
 
     Raises:
         TargetRejected: The value is not a number, or out of range.

@@ -116,10 +116,9 @@ class Inertial:
 def nearest_consistent(inertia: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return the closest inertia that a mass distribution can have.
 
-    Principal moments obey :math:`I_1 + I_2 \ge I_3`. Published inertias can violate this (link 4
-    of the FER does, by 1.1e-3 kg m^2), and MuJoCo then rejects the model. The correction reduces
-    the largest moment and increases the other two, each by a third of the violation. This is the
-    smallest change in the Frobenius norm. A consistent inertia is returned unchanged.
+    Principal moments obey :math:`I_1 + I_2 \ge I_3`. Published inertias can violate this, such as
+    that of link 4 of the FER, and MuJoCo then rejects the model. The correction reduces the
+    largest moment and increases the other two, each by a third of the violation.
 
     Args:
         inertia: Symmetric and positive definite, (3, 3) [kg m^2].
@@ -158,7 +157,6 @@ NO_LOAD = Load(0.0, np.zeros(3), np.zeros((3, 3)))
 
 
 def load_of(settings: Settings) -> Load:
-    """Return the payload in the settings of an arm."""
     return settings.load or NO_LOAD
 
 
@@ -190,12 +188,12 @@ def inertial_of(body: Load) -> Inertial:
 
 
 def moments_of(inertia: Vector) -> tuple[float, float, float, float, float, float]:
-    """Return xx yy zz xy xz yz of a matrix, (3, 3): the inverse of :func:`inertia_matrix`."""
+    """Return the elements xx, yy, zz, xy, xz and yz of an inertia matrix, (3, 3)."""
     (xx, xy, xz), (_, yy, yz), (_, _, zz) = inertia.tolist()
     return xx, yy, zz, xy, xz, yz
 
 
 def inertia_matrix(values: Sequence[float]) -> Vector:
-    """Return the matrix with the elements xx yy zz xy xz yz, (3, 3)."""
+    """Return the inertia matrix with the elements xx, yy, zz, xy, xz and yz, (3, 3)."""
     xx, yy, zz, xy, xz, yz = values
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])

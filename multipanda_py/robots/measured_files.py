@@ -26,8 +26,8 @@ _BODY = {"mass": 1, "com": 3, "inertia": 6}
 def with_parameters(robot: Robot, path: Path) -> Robot:
     """Return a robot with masses, inertias and friction from a file.
 
-    The file has the format of :func:`parameters_text`. Links and keys that it leaves out stay
-    unchanged. Its key ``identified`` has notes for users and is not used.
+    The file has the format of :func:`parameters_text`. Values that it lacks stay unchanged. Its
+    key ``identified`` has notes for users and is ignored.
 
     Args:
         robot: Robot that the file describes.
@@ -68,7 +68,6 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
 
 
 def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
-    """Return the checked bodies in section ``links`` of a file, by link name."""
     if not isinstance(links, Mapping):
         raise ConfigurationError(f"{path}: links: got {links!r:.60}, allowed a map of links")
     known = [link.name for link in robot.links]
@@ -89,7 +88,7 @@ def _bodies(robot: Robot, path: Path, links: Any) -> dict[str, Load]:
 
 
 def _numbers(path: str, value: Any, size: int) -> list[float]:
-    """Return a value as a list of finite numbers. If one is expected, it need not be in a list."""
+    """Return ``size`` finite numbers as a list. A single number need not be in a list."""
     values = value if isinstance(value, list) else [value]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if not numbers or len(values) != size or not np.isfinite(values).all():
@@ -133,7 +132,7 @@ ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return type and parameters of an actuator from a file. Its key ``identified`` is not used.
+    """Read the type and the parameters of an actuator from a file.
 
     Raises:
         ConfigurationError: The file cannot be read, or has other keys.

@@ -79,9 +79,8 @@ def _franka(name: str) -> Robot:
         armature=ARMATURE,
         ready=READY_CONFIGURATION,
         sections=((0, 1, 2, 3), (4, 5), (6, 7)),
-        # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, as in a quarter of
-        # 3000 random configurations. The capsules of other pairs touched in less than 2.5 % of the
-        # configurations, as real links would.
+        # Capsules of links 1 and 3 overlap if joint 2 exceeds about 1.3 rad, which happens in a
+        # quarter of random configurations. Capsules of other pairs touch in less than 2.5 %.
         overlapping=((1, 3),),
         hand=FRANKA_HAND,
         figures=FIGURES,
@@ -93,10 +92,10 @@ DATA_FOLDER = Path(__file__).parent / "data"
 
 
 class _Library(Mapping[str, Robot]):
-    """Robots by name: those of this package, then those of other distributions.
+    """Robots by name: those of this package, and those of other installed packages.
 
-    Entries of the entry-point group ``multipanda_py.robots`` have a name, and the path of a YAML
-    file or a :class:`.Robot`. A file is read when its robot is first requested.
+    Other packages offer a :class:`.Robot` or the path of its YAML file in the entry-point group
+    ``multipanda_py.robots``. A file is read when its robot is first requested.
 
     Attributes:
         loaded: Robots loaded so far.
@@ -123,16 +122,15 @@ class _Library(Mapping[str, Robot]):
         return len(list(iter(self)))
 
     def is_built_in(self, name: str) -> bool:
-        """Return True if a robot is one of this package."""
         return name in self._own
 
 
 def _of_others(name: str) -> Robot:
-    """Return a robot of another distribution.
+    """Return a robot of another installed package.
 
     Raises:
         KeyError: There is no robot of this name.
-        ConfigurationError: The robot cannot be loaded or read; the message names the distribution.
+        ConfigurationError: The robot cannot be loaded or read; the message names the package.
     """
     point = plug_ins("robots")[name]
     path = f"robot {name!r} of {point.dist.name if point.dist else point.value}"
@@ -156,5 +154,5 @@ DEFAULT_MODEL = "fr3"
 
 
 def default_robot() -> Robot:
-    """Return the robot of an arm without a model name."""
+    """Return the robot that is used for an arm without a model name."""
     return MODELS[DEFAULT_MODEL]

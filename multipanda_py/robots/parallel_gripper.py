@@ -52,7 +52,7 @@ class Finger(GripperBody):
 
     @property
     def pad(self) -> int:
-        """Index of the solid in ``contact`` that reaches farthest inwards."""
+        """Index of the solid in ``contact`` that reaches farthest towards the other finger."""
         axis = np.array(self.axis)
         inner = [float((corners(solid) @ axis).min()) for solid in self.contact]
         return inner.index(min(inner))
@@ -62,9 +62,8 @@ class Finger(GripperBody):
 class ParallelGripper:
     """Parallel gripper whose width between the fingers is twice the position of a finger.
 
-    Independent of the names in its own description, the parts are called ``hand``, ``leftfinger``,
-    ``rightfinger`` and ``hand_tcp`` in an arm, and the joints ``finger_joint1`` and
-    ``finger_joint2``.
+    The links of every gripper are called ``hand``, ``leftfinger``, ``rightfinger`` and
+    ``hand_tcp``, and its joints ``finger_joint1`` and ``finger_joint2``.
 
     Attributes:
         name: Name for messages.
@@ -138,12 +137,6 @@ def corners(solid: Contact) -> NDArray[np.float64]:
 def _placed(
     inertial: Inertial, position: NDArray[np.float64], rotation: NDArray[np.float64]
 ) -> Load:
-    """Return a body in another frame.
-
-    Args:
-        inertial: Inertial properties in the frame of the body.
-        position: Position of that frame in the other frame, (3,) [m].
-        rotation: Rotation of that frame in the other frame, (3, 3).
-    """
+    """Return a body in another frame, from the pose of its own frame in that frame."""
     com = position + rotation @ np.array(inertial.com)
     return Load(inertial.mass, com, rotation @ inertial.inertia @ rotation.T)

@@ -90,7 +90,6 @@ def read_gazebo(path: Path) -> list[GazeboActuator]:
 
 
 def _type(plugin: ElementTree.Element) -> str | None:
-    """Return the actuator type of a plug-in, or None for other plug-ins."""
     match = _PLUGIN.match(Path(plugin.get("filename", "")).name)
     name = match.group(1) if match else ""
     return ACTUATOR_TYPES.get(name) or (name if name in registry.names("actuators") else None)
@@ -129,7 +128,7 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
 def _numbers(
     kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Return the parameters of the springs, and those of each motor, by name in this package."""
+    """Return the spring parameters, and the parameters of each motor, by name in this package."""
     springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _own_names(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
@@ -158,7 +157,7 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return parameter names by tag for an actuator that the toolbox lacks: both are equal."""
+    """Return parameter names by tag for an actuator of this package; names and tags are equal."""
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 

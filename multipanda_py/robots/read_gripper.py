@@ -63,8 +63,7 @@ def finger_joints(
 ) -> tuple[LinkPoses, tuple[FingerJoint, FingerJoint]]:
     """Find the two fingers of a gripper, and the links that are fixed to its base.
 
-    The opening direction of a finger points away from the other one: from the centre of mass of
-    the other finger to its own, both at half of their travel.
+    The opening direction of a finger points away from the centre of mass of the other finger.
 
     Args:
         tree: Description of the gripper.
@@ -177,15 +176,15 @@ def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> 
 
 
 def box_to_block(path: str, pose: Matrix, edges: Matrix) -> Block:
-    """Convert a box to a block, which can be rotated about the x axis of its part only.
+    """Convert a box to a :class:`.Block`, which can be rotated about the x axis of its link only.
 
     Args:
-        path: Owner of the box, for messages.
-        pose: Pose of the box in the frame of its part, (4, 4).
+        path: Path of the box, for messages.
+        pose: Pose of the box in the frame of its link, (4, 4).
         edges: Edges, (3,) [m].
 
     Raises:
-        ConfigurationError: No edge is parallel to the x axis of the part.
+        ConfigurationError: No edge is parallel to the x axis of the link.
     """
     along = np.abs(pose[0, :3])
     first = int(along.argmax())
@@ -255,8 +254,8 @@ def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> Para
         urdf: URDF, which replaces the one in the YAML file.
 
     Raises:
-        ConfigurationError: A file or key is missing, there are not two such joints, one lacks a
-            limit, or a link is not a valid body.
+        ConfigurationError: A file, key or joint limit is missing, there are not exactly two finger
+            joints, or a link is not a valid body.
     """
     data: dict[str, Any] = {} if extra is None else read_extra(extra, GRIPPER_KEYS)
     if urdf is not None:
@@ -320,7 +319,6 @@ def _finger(joint: FingerJoint, part: GripperBody) -> Finger:
 def _parts(
     tree: Tree, indices: dict[str, tuple[int, Matrix]], extra: Overrides, data: dict[str, Any]
 ) -> Iterator[GripperBody]:
-    """Yield the body and both fingers, each combined with the links fixed to it."""
     capsules = extra.capsules(list(indices)) or {}
     looks = extra.visuals(list(indices))
     boxes = read_boxes(tree.path, indices.keys() - capsules.keys())

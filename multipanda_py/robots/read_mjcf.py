@@ -32,8 +32,8 @@ def read_mjcf(path: Path) -> Tree:
     a joint is that of the joint or of its actuator.
 
     Raises:
-        ConfigurationError: MuJoCo rejects the file, for example because of a missing mesh; gravity
-            is not that of the earth; or a body has several joints.
+        ConfigurationError: MuJoCo rejects the file, for example because of a missing mesh. Gravity
+            is not that of the earth, or a body has several joints.
     """
     try:
         check_regular(path, MAX_DESCRIPTION_SIZE)
@@ -118,7 +118,7 @@ def _joint(model: mujoco.MjModel, body: int, anchors: Matrix) -> TreeJoint:
 
 
 def _torque(model: mujoco.MjModel, joint: int) -> float | None:
-    """Return the torque limit of a joint [Nm], its own or that of its actuator; else None."""
+    """Return the torque limit of a joint or of its actuator [Nm]; None if neither has one."""
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).min())
     on_joint = int(mujoco.mjtTrn.mjTRN_JOINT)

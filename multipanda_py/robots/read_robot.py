@@ -35,11 +35,11 @@ S = TypeVar("S", Capsule, SolidOfRevolution)
 
 
 def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Capsule, ...]]:
-    """Return the capsules of every link, with those of the links fixed to it.
+    """Return the capsules of every link of the chain and of the links fixed to it.
 
     Args:
         chain: Chain of the arm.
-        extra: Data that the description lacks, possibly with capsules.
+        extra: Data that the description lacks. Without capsules there, links become rods.
         tip: Position of the flange in the last link, (3,) [m].
     """
     capsules = extra.capsules(list(chain.link_indices))
@@ -52,7 +52,7 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
 
 
 def link_looks(chain: Chain, extra: Overrides) -> list[tuple[SolidOfRevolution, ...]]:
-    """Return the visual shapes of every link, with those of the links fixed to it."""
+    """Return the visual shapes of every link of the chain and of the links fixed to it."""
     link_looks: list[tuple[SolidOfRevolution, ...]] = [()] * len(chain.links)
     for link, solids in extra.visuals(list(chain.link_indices)).items():
         number, pose = chain.link_indices[link]
@@ -66,12 +66,7 @@ def visual(c: Capsule) -> SolidOfRevolution:
 
 
 def moved_solid(solid: S, pose: Vector) -> S:
-    """Return a solid in a parent frame.
-
-    Args:
-        solid: Solid in its own frame.
-        pose: Pose of that frame in the parent, (4, 4).
-    """
+    """Return a solid in a parent frame, from the pose of its own frame in the parent, (4, 4)."""
     ends = (pose[:3, :3] @ np.array(end) + pose[:3, 3] for end in (solid.start, solid.end))
     start, end = map(point_of, ends)
     return replace(solid, start=start, end=end)
@@ -80,13 +75,7 @@ def moved_solid(solid: S, pose: Vector) -> S:
 def overlapping_links(
     capsules: Sequence[Sequence[Capsule]], chain: Chain, q: Vector
 ) -> tuple[tuple[int, int], ...]:
-    """Return the pairs of non-adjacent links whose capsules touch in a configuration.
-
-    Args:
-        capsules: Capsules of every link.
-        chain: Chain of the arm.
-        q: Joint positions, (n,) [rad, m].
-    """
+    """Return the pairs of non-adjacent links whose capsules touch at q, (n,) [rad, m]."""
     poses = link_poses(chain, q)
     return tuple(
         (i, j)
@@ -101,14 +90,7 @@ def overlapping_links(
 
 
 def _distance(a: Capsule, pose_a: Vector, b: Capsule, pose_b: Vector) -> float:
-    """Return the distance of the axes of two capsules [m], resolved to 5 % of their lengths.
-
-    Args:
-        a: First capsule in its link.
-        pose_a: Pose of its link, (4, 4).
-        b: Second capsule in its link.
-        pose_b: Pose of its link, (4, 4).
-    """
+    """Return the approximate distance of the axes of two capsules, from 21 points each [m]."""
     one, other = (
         np.array(list(_points(c))) @ p[:3, :3].T + p[:3, 3] for c, p in ((a, pose_a), (b, pose_b))
     )
@@ -125,8 +107,7 @@ USUAL_RANGES = {
     "velocity": ("rad/s", (0.05, 50.0), (0.005, 20.0)),
     "torque": ("Nm", (0.05, 3000.0), (1.0, 50_000.0)),
 }
-"""Usual ranges of limits for revolute and for prismatic joints, which commercial arms meet. Values
-outside cause a warning."""
+"""Usual ranges of limits for revolute and for prismatic joints. Values outside cause a warning."""
 USUAL_MASS, USUAL_GYRATION_RADIUS = (1e-3, 150.0), (1e-3, 1.0)
 """Usual ranges of the mass [kg] and radius of gyration [m] of a moving link."""
 MAX_USUAL_ANGLE = 4.0 * np.pi + 1e-3
@@ -134,17 +115,12 @@ MAX_USUAL_ANGLE = 4.0 * np.pi + 1e-3
 
 
 def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
-    r"""Yield warnings on implausible values, each with its path, the value and the usual range.
+    r"""Yield warnings on implausible values, each with the usual range.
 
     The radius of gyration of a link with inertia I and mass m is
-    :math:`\sqrt{\operatorname{tr} I / 2 m}`. A revolute joint should carry the links j behind it,
-    at half of their path length :math:`\ell_j`. Its torque limit is then
-    :math:`\tau \ge \tfrac12 g \sum m_j \ell_j`.
-
-    Args:
-        path: Path of the description.
-        chain: Chain of the arm.
-        limits: Joint limits from any source.
+    :math:`\sqrt{\operatorname{tr} I / 2 m}`. A revolute joint should carry the half stretched arm:
+    its torque limit should exceed :math:`\tfrac12 g \sum m_j \ell_j`. Link j after the joint has
+    the mass :math:`m_j` and the path length :math:`\ell_j` from the joint.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
         location = f"{path}: link {link}"
@@ -178,7 +154,6 @@ def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterat
 
 
 def _low_torque_limits(path: Path, chain: Chain, limits: ArmLimits) -> Iterator[str]:
-    """Yield a warning for each joint too weak to carry the half stretched arm behind it."""
     steps = [float(np.linalg.norm(origin[:3, 3])) for origin in chain.origins]
     for i, joint in enumerate(chain.joints):
         away = np.cumsum([0.0, *steps[i + 1 :]])
@@ -223,7 +198,7 @@ def read_robot(
 
     Raises:
         ConfigurationError: A file, a key or the chain is missing. The chain has a joint of another
-            kind or a link without a valid body. A list has not one number per joint.
+            kind or a link without a valid body. The length of a list is not the number of joints.
     """
     data = {} if extra is None else read_extra(extra)
     values = {key: path.absolute() for key, path in zip(SOURCES, (urdf, mjcf)) if path}
@@ -309,8 +284,7 @@ def _limits(chain: Chain, extra: Overrides) -> tuple[ArmLimits, Vector]:
         key: [joint.limits.get(key) for joint in chain.joints] for key in (*_FROM_URDF, *_DERIVED)
     }
     limits = {key: extra.per_joint(key, stated[key]) for key in _FROM_URDF}
-    # Velocity and torque limits are checked first: the defaults of acceleration, jerk and torque
-    # rate are computed from them.
+    # Velocity and torque limits are checked first, because other default limits depend on them.
     for key in ("velocity", "torque"):
         for joint, value in zip(chain.joints, limits[key]):
             if not value > 0.0:
@@ -332,7 +306,6 @@ def _limits(chain: Chain, extra: Overrides) -> tuple[ArmLimits, Vector]:
 
 
 def _flange(chain: Chain, position: Vector) -> Flange:
-    """Return the frame of the tip; a new frame if the tip is a moving link."""
     if chain.tip in chain.links:
         return Flange(f"{chain.tip}_flange", f"{chain.tip}_flange_joint", Origin.of(position))
     return Flange(chain.tip, f"{chain.tip}_joint", Origin.of(position))

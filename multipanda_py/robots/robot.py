@@ -43,7 +43,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class Link:
-    """Link; its frame is that of the joint before it.
+    """Link of a robot. Its frame is that of the joint before it.
 
     Attributes:
         name: Name without the prefix of an arm.
@@ -89,9 +89,10 @@ class Robot:
         damping: Viscous friction of the joints, (n,) [Nm s/rad]; default: zero.
         friction: Coulomb friction of the joints, (n,) [Nm]; default: zero.
         torque_offset: Constant torque of the joints, (n,) [Nm]; default: zero.
-        sections: Link numbers of upper arm, forearm and wrist; distances to other arms are
-            computed section by section.
-        overlapping: Pairs of non-adjacent link numbers whose capsules, not the links, may touch.
+        sections: Link numbers of upper arm, forearm and wrist. Distances between arms are computed
+            by pairs of sections.
+        overlapping: Pairs of non-adjacent link numbers whose capsules may touch although the links
+            do not.
         hand: Gripper that belongs to the robot, or None.
         compensates_gravity: True if the robot compensates the weight of arm, tool and payload
             without a command.
@@ -101,8 +102,8 @@ class Robot:
             have ``visuals``. None if there is no such file.
 
     Raises:
-        ConfigurationError: A list has not one value per joint, or two links or joints have the
-            same name.
+        ConfigurationError: The length of a list is not the number of joints, or two links or
+            joints have the same name.
     """
 
     name: str
@@ -124,7 +125,6 @@ class Robot:
     torque_offset: Vector = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
-        """Check sizes and names, and make the arrays read-only."""
         n = self.n_joints
         for name in FRICTION_PARAMETERS:
             if not np.size(getattr(self, name)):
@@ -156,7 +156,6 @@ class Robot:
 
     @property
     def has_hand(self) -> bool:
-        """True if a gripper belongs to the robot."""
         return self.hand is not None
 
     @property
@@ -164,7 +163,11 @@ class Robot:
         return len(self.joints)
 
     def unit(self, of: str) -> str:
-        """Return a unit as text, such as ``Nm/rad``; with prismatic joints, also their unit."""
+        """Return the unit of a quantity of all joints, also for prismatic joints if there are any.
+
+        Args:
+            of: Unit for revolute joints, such as ``Nm/rad``.
+        """
         units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
         if len({*units}) < 2:
             return units[0]
@@ -179,10 +182,10 @@ class Robot:
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
     def value(self, name: str) -> tuple[float, ...]:
-        """Return one of ``figures`` or a joint limit by its name, with one number per joint.
+        """Return one of ``figures`` or a joint limit by its name, (n,).
 
         Raises:
-            UnknownName: There is no such figure or limit.
+            UnknownName: There is no figure or limit with this name.
         """
         if name in self.figures:
             return self.figures[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tree of links and joints of a description, the chain of an arm in it, and its dynamics."""
+"""Links and joints of a description, and the chain of an arm with its kinematics and inertia."""
 
 from __future__ import annotations
 
@@ -110,10 +110,6 @@ class Tree:
     def path_to(self, base: str, tip: str) -> list[TreeJoint]:
         """Return the joints from a link to another one behind it, in this order.
 
-        Args:
-            base: Name of the first link.
-            tip: Name of the last link.
-
         Raises:
             ConfigurationError: There is no such path; the message names the end of the path.
         """
@@ -141,34 +137,20 @@ class Tree:
 
 
 def pose_from(rotation: Matrix, position: Matrix) -> Matrix:
-    """Return a homogeneous transform, (4, 4).
-
-    Args:
-        rotation: Rotation, (3, 3).
-        position: Translation, (3,) [m].
-    """
+    """Return a homogeneous transform, (4, 4), from rotation, (3, 3), and position, (3,) [m]."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, position
     return pose
 
 
 def moved(load: Load, pose: Matrix) -> Load:
-    """Return a body in a parent frame.
-
-    Args:
-        load: Body in its own frame.
-        pose: Pose of that frame in the parent, (4, 4).
-    """
+    """Return a body in a parent frame, from the pose of its own frame in the parent, (4, 4)."""
     rotation = pose[:3, :3]
     return Load(load.mass, rotation @ load.com + pose[:3, 3], rotation @ load.inertia @ rotation.T)
 
 
 def check_body(path: str, body: Load) -> None:
     """Check that a rigid body can have a mass and inertia; a link without mass passes.
-
-    Args:
-        path: File and link of the values, for error messages.
-        body: Mass, centre of mass and inertia.
 
     Raises:
         ConfigurationError: No rigid body can have these values.
@@ -218,11 +200,6 @@ def chain_of(tree: Tree, base: str, tip: str) -> Chain:
     A link behind a fixed joint becomes a part of its parent, on the path to the tip or not.
     Links behind moving joints that are not on the path are left out.
 
-    Args:
-        tree: Description.
-        base: Name of the first link.
-        tip: Name of the last link.
-
     Raises:
         ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
             prismatic nor fixed, no joint moves, or a moving link has no valid body.
@@ -270,13 +247,13 @@ def fixed_to(
 ) -> Iterator[tuple[str, tuple[int, Matrix]]]:
     """Yield the links that are fixed to a link, directly or through other links.
 
-    Each is yielded as its name, with the index of the chain link that it moves with, and its pose
-    in this chain link, (4, 4). Links in ``link_indices`` are not yielded.
+    Each element has the name of the link, the index of the chain link that it moves with, and its
+    pose in this chain link, (4, 4). Links in ``link_indices`` are left out.
 
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        link_indices: Index and pose of known links by name, in the same form; with ``link``.
+        link_indices: Index of the chain link, and pose in it, by name of known links and ``link``.
     """
     waiting = [(link, *link_indices[link])]
     while waiting:
@@ -292,12 +269,7 @@ Vector = NDArray[np.float64]
 
 
 def link_poses(chain: Chain, q: Vector) -> list[Vector]:
-    """Return the pose of every link in the base, (4, 4) each, by Rodrigues' formula.
-
-    Args:
-        chain: Chain of the arm.
-        q: Joint positions, (n,) [rad, m].
-    """
+    """Return the pose of every link in the base, (4, 4) each, at positions q, (n,) [rad, m]."""
     poses = [np.eye(4)]
     for joint, origin, value, slides in zip(chain.joints, chain.origins, q, chain.slides):
         x, y, z = joint.axis
@@ -318,7 +290,7 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
         chain: Chain of the arm.
         poses: Poses of all links in the base, (4, 4) each.
         point: Point in the base, (3,) [m].
-        behind: Index of the link; joints behind it do not move the point.
+        behind: Index of the link of the point. Later joints do not move the point.
     """
     axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
     positions, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]
@@ -331,13 +303,9 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
 def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
     r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n).
 
-    Link j has the mass :math:`m_j` and the inertia :math:`I_j`. The Jacobian :math:`J_j` is that
-    of its centre of mass, and :math:`J_{\omega j}` that of its rotation.
-
-    Args:
-        chain: Chain of the arm.
-        armature: Reflected rotor inertias, the diagonal of B, (n,) [kg m^2].
-        q: Joint positions, (n,) [rad, m].
+    Link j has the mass :math:`m_j`, the inertia :math:`I_j`, the Jacobian :math:`J_j` of its
+    centre of mass, and the Jacobian :math:`J_{\omega j}` of its rotation. B has the reflected
+    rotor inertias ``armature`` [kg m^2] on its diagonal.
     """
     poses = link_poses(chain, q)
     mass = np.diag(armature)

@@ -33,12 +33,7 @@ add = ElementTree.SubElement
 
 
 def numbers(values: Iterable[float], digits: int = 12) -> str:
-    """Format numbers for URDF. With up to twelve digits, rounding errors are not visible.
-
-    Args:
-        values: Numbers to format.
-        digits: Number of significant digits.
-    """
+    """Format numbers for a URDF with up to ``digits`` significant digits."""
     return " ".join(format(float(v), f".{digits}g") if abs(v) > 1e-15 else "0" for v in values)
 
 
@@ -48,14 +43,7 @@ def add_origin(
     rotation: NDArray[np.float64] | None = None,
     digits: int = 12,
 ) -> None:
-    """Add the pose of an element.
-
-    Args:
-        parent: Element that receives the pose.
-        position: Position, (3,) [m].
-        rotation: Rotation, (3, 3); None for no rotation.
-        digits: Number of significant digits.
-    """
+    """Add the pose of an element: position, (3,) [m], and rotation, (3, 3); None for none."""
     rpy = (0.0, 0.0, 0.0) if rotation is None else rpy_from_rotation(rotation)
     add(parent, "origin", xyz=numbers(np.asarray(position), digits), rpy=numbers(rpy, digits))
 
@@ -63,25 +51,12 @@ def add_origin(
 def add_joint_origin(
     joint: Element, position: ArrayLike, rotation: NDArray[np.float64] | None = None
 ) -> None:
-    """Add the pose of a joint with 15 digits, since errors of angles add up along the arm.
-
-    Args:
-        joint: Joint element.
-        position: Position in the parent link, (3,) [m].
-        rotation: Rotation, (3, 3); None for no rotation.
-    """
+    """Add the pose of a joint with 15 digits, because errors of angles add up along the arm."""
     add_origin(joint, position, rotation, digits=15)
 
 
 def add_inertial(link: Element, mass: float, com: ArrayLike, inertia: NDArray[np.float64]) -> None:
-    """Add the inertial properties of a link.
-
-    Args:
-        link: Link element.
-        mass: Mass [kg].
-        com: Centre of mass in the link, (3,) [m].
-        inertia: Inertia about the centre of mass, (3, 3) [kg m^2].
-    """
+    """Add mass [kg], centre of mass [m] and inertia about it [kg m^2] to a link element."""
     inertial = add(link, "inertial")
     add_origin(inertial, com)
     add(inertial, "mass", value=numbers((mass,)))
@@ -156,8 +131,8 @@ def arm_urdf(arm: ArmDescription, *, plain: bool = False, shapes: bool = True) -
 
     Args:
         arm: Description of the arm.
-        plain: See :func:`cell_urdf`.
-        shapes: See :func:`cell_urdf`.
+        plain: True to write continuous joints as revolute ones, for pinocchio.
+        shapes: True to include visual and collision geometry.
     """
     return cell_urdf((arm,), name=arm.name, plain=plain, shapes=shapes)
 
@@ -196,7 +171,6 @@ def _add_joint(robot: Element, kind: str, name: str, parent: str, child: str) ->
 
 
 def _add_arm(robot: Element, arm: ArmDescription, plain: bool, shapes: bool) -> None:
-    """Add the links and joints of an arm, its gripper and its tool."""
     p, limits, kind = arm.prefix, arm.limits, arm.robot
     base = _add_joint(robot, "fixed", f"{p}base_joint", "world", arm.base_frame)
     add_joint_origin(base, arm.position_base_in_world, arm.rotation_base_in_world)
@@ -252,7 +226,6 @@ def _add_shapes(
 
 
 def _add_hand(robot: Element, p: str, flange: str, gripper: ParallelGripper, shapes: bool) -> None:
-    """Add a gripper, its fingers and its tool centre point; ``p`` is the arm's prefix."""
     _add_gripper_body(robot, f"{p}hand", gripper.body, shapes)
     mount = _add_joint(robot, "fixed", f"{p}hand_joint", flange, f"{p}hand")
     add_joint_origin(mount, gripper.mount.position, gripper.mount.rotation)
@@ -282,7 +255,6 @@ def _add_gripper_body(robot: Element, name: str, body: GripperBody, shapes: bool
 
 
 def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> None:
-    """Add the tool and its centre point; ``p`` is the arm's prefix."""
     link = add(robot, "link", name=f"{p}tool")
     if tool.mass > 0.0:
         add_inertial(link, tool.mass, tool.com_in_flange, tool.inertia)

@@ -39,7 +39,7 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
 
 
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Return the unknown names that are similar to a known argument, each with this argument."""
+    """Return the known argument that each unknown but similar name probably means, by name."""
     strangers = [name for name in names if name not in known]
     near = {
         name: get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY) for name in strangers
@@ -48,11 +48,10 @@ def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
 
 
 def addresses(pairs: str, config: CellConfig) -> dict[str, str]:
-    """Return the parameters that set addresses of arms: ``arm:ip,arm:ip``.
+    """Return the parameters that set the addresses of arms, given as ``arm:ip,arm:ip``.
 
     Raises:
-        ConfigurationError: If a pair is malformed or names no arm of the cell. A parameter of an
-            unknown arm would add that arm.
+        ConfigurationError: If a pair is malformed or names no arm of the cell.
     """
     parameters = {}
     for pair in filter(None, pairs.split(",")):

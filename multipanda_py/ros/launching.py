@@ -66,7 +66,7 @@ def make_launch_description(
     overrides: Overrides = lambda *_: {},
     planner: Planner | None = None,
 ) -> LaunchDescription:
-    """Return the launch description of one cell with its transforms.
+    """Return the launch description of one cell, its transforms and optionally MoveIt and RViz.
 
     Args:
         default_cell: Name of a cell file of this package.
@@ -108,7 +108,7 @@ def make_launch_description(
 
 
 def _is_launched_itself(context: LaunchContext) -> bool:
-    """Return True if the command line is that of this launch file, not of one that includes it."""
+    """Return True if the user launches this file, not another launch file that includes it."""
     own = Path(str(context.get_locals_as_dict().get("current_launch_file_path", ""))).name
     return any(Path(word).name == own for word in sys.argv)
 
@@ -116,7 +116,7 @@ def _is_launched_itself(context: LaunchContext) -> bool:
 def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
     """Warn if another launch file sets misspelt arguments.
 
-    Launch passes on every value, also those meant for other files, and reports no unused one.
+    Launch passes every value on to all included files, and does not report unused ones.
     """
     configurations = context.launch_configurations
     for name, near in misspelt(configurations, known).items():
@@ -127,7 +127,6 @@ def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
 
 
 def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
-    """Return the action that sets the discovery range of every node of this launch."""
     if chosen == DISCOVERY_VALUES[0]:
         return []
     return [SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", chosen)]
@@ -198,7 +197,7 @@ def _renamed(name: str) -> dict[str, Any]:
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with XML texts marked as strings. Launch would parse them as YAML."""
+    """Return parameters with XML texts marked as strings, which launch would parse as YAML."""
     return {
         name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
         for name, value in parameters.items()
@@ -212,8 +211,9 @@ def _cell(
     parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
-    """Return the controller and, if installed, the publisher of its transforms."""
-    # If no publisher is installed or the cell sets a rate, the node itself publishes /tf.
+    """Return the controller of the cell and, if installed, the robot_state_publisher."""
+    # The node itself publishes /tf if robot_state_publisher is not installed or the cell sets
+    # ``tf_rate``.
     remote = (
         has_publisher
         and "tf_rate" not in config.cell.model_fields_set
@@ -250,7 +250,7 @@ def _node(chosen: Mapping[str, str], package: str, program: str = "", **more: An
     return Node(
         package=package,
         executable=program or package,
-        exec_name=program or package,  # Otherwise, launch uses the prefix as the name.
+        exec_name=program or package,  # By default launch would show the prefix as name.
         namespace=chosen["namespace"],
         output="screen",
         prefix=ends_with_launch,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimal torque loop of a robot: pylibfranka with zero torques.
+"""Minimal control loop with pylibfranka that sends zero torques to a robot.
 
 Run it with ``python -m multipanda_py.apps.bench.bare_loop IP CYCLES PRIORITY``. After the last
-cycle it prints ``ready``; if it stops early, it prints the reason. The process exits without
-running destructors, because those of libfranka wait until the motion has ended.
+cycle it prints ``ready``; if it stops early, it prints the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from multipanda_py.apps.bench.processes import READY
 
 
 def main() -> None:
-    """Run the loop and print ``ready``, or the reason why it has stopped early."""
+    """Run the loop, print ``ready`` or the reason of an early stop, and end the process."""
     import pylibfranka
 
     try:
@@ -25,6 +24,7 @@ def main() -> None:
         # On a busy machine, torques may arrive too late. The robot then ends the motion.
         last = " ".join(f"{error}".split())
     os.write(1, f"{last}\n".encode())
+    # Destructors of libfranka would wait until the motion has ended.
     os._exit(0 if last == READY else 1)
 
 
@@ -33,8 +33,8 @@ def _answer(address: str, cycles: int, priority: int) -> None:
 
     robot = pylibfranka.Robot(address, pylibfranka.RealtimeConfig.kIgnore)
     robot.automatic_error_recovery()  # The previous loop may have left a communication error.
-    # libfranka has set its own scheduling policy for this thread. The loops that are compared must
-    # have the same priority.
+    # libfranka has changed the scheduling of this thread. The benchmark compares loops of equal
+    # priority.
     policy = os.SCHED_FIFO if priority else os.SCHED_OTHER
     os.sched_setscheduler(0, policy, os.sched_param(priority))
     control, torques = robot.start_torque_control(), pylibfranka.Torques([0.0] * 7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmark conditions of the multipanda_ros2 paper, and cells with several arms in a row."""
+"""Cells of the benchmark: conditions of the multipanda_ros2 paper, and cells of n arms."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ class Effort:
     """Extent of a benchmark.
 
     Attributes:
-        seconds: Duration of each condition [s], once with simulated arms and once with simulated
-            robots.
+        seconds: Duration of each measurement of the running node [s].
         trials: Number of controllet switches.
-        rounds: Number of rounds in the hot loop, which calls controllets without pauses.
+        rounds: Number of rounds in which controllets are called without pauses.
         parts: Parts to measure, from :data:`PARTS`.
     """
 
@@ -66,7 +65,7 @@ Data = dict[str, Any]
 
 
 def law_of(condition: str) -> Data:
-    """Return the cell-file section of the controllet that a condition measures."""
+    """Return the cell-file section of the controllet for a condition such as ``DC-CA-MA``."""
     if condition == COUPLED_CONDITION:
         features = [*BASE_FEATURES, "manipulability"]
         return {"type": "coupled_impedance", "arms": list(ARM_POSITIONS), "features": features}
@@ -85,7 +84,7 @@ def name_of(condition: str) -> str:
 
 
 def instances_of(condition: str) -> list[str]:
-    """Return the controllets to activate for a condition."""
+    """Return the names of the controllets to activate for a condition."""
     name = name_of(condition)
     return [name] if condition == COUPLED_CONDITION else [f"{arm}/{name}" for arm in ARM_POSITIONS]
 
@@ -93,41 +92,36 @@ def instances_of(condition: str) -> list[str]:
 def cell_data(
     arms: Mapping[str, Data], laws: Mapping[str, Data], active: Sequence[str], **cell: Any
 ) -> Data:
-    """Return the sections of a cell file.
+    """Return the content of a cell file.
 
     Args:
-        arms: Sections of the arms.
-        laws: Sections of the controllets.
+        arms: Section of each arm, by name.
+        laws: Section of each controllet, by name.
         active: Controllets that are active at the start.
-        cell: Keys of the section ``cell``.
+        cell: Content of the section ``cell``.
     """
     data: Data = {"cell": cell, "arms": dict(arms), "controllets": dict(laws)}
-    # ROS 2 has no empty lists, so the key is left out.
+    # ROS 2 parameter files cannot contain empty lists.
     return data | ({"active": list(active)} if active else {})
 
 
 def two_arms(**settings: Any) -> dict[str, Data]:
-    """Return the sections of both arms at :data:`ARM_POSITIONS`, each with ``settings`` added."""
+    """Return the section of each arm in :data:`ARM_POSITIONS`, with ``settings`` added."""
     return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARM_POSITIONS.items()}
 
 
 def all_conditions(arms: Mapping[str, Data], name: str) -> Data:
-    """Return the sections of a cell with the controllets of all conditions, none of them active.
-
-    Args:
-        arms: Sections of the arms.
-        name: Name of the cell.
-    """
+    """Return a cell file with the controllets of all conditions, none of them active."""
     laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN_CONDITION)}
     return {**cell_data(arms, laws, [], name=name), "gate": GATE}
 
 
 def row_of_arms(n: int, features: Sequence[str]) -> Data:
-    """Return the sections of a cell of ``n`` arms in a row, each under a Cartesian impedance.
+    """Return a cell file with ``n`` arms side by side, each with a Cartesian impedance.
 
     Args:
         n: Number of arms.
-        features: Features of each controllet.
+        features: Additional features of each controllet.
     """
     arms: dict[str, Data] = {f"arm{i}": {"position": [0.0, 0.7 * i, 0.0]} for i in range(n)}
     laws = {"law": {"type": "cartesian_impedance", "features": [*BASE_FEATURES, *features]}}
@@ -135,12 +129,16 @@ def row_of_arms(n: int, features: Sequence[str]) -> Data:
 
 
 def inline_cell(data: Data) -> Cell:
-    """Return a cell with placement inline from the sections of a cell file; it is not started."""
+    """Return a cell that runs in the caller's thread (placement ``inline``), not yet started.
+
+    Args:
+        data: Content of a cell file.
+    """
     return Cell(CellConfig.from_dict({**data, "cell": {**data["cell"], "placement": "inline"}}))
 
 
 def condition_cell(condition: str) -> Cell:
-    """Return a cell with placement inline and the controllets of one condition; not started."""
+    """Return an :func:`inline_cell` of two arms with the controllets of one condition."""
     name = name_of(condition)
     return inline_cell(
         cell_data(two_arms(), {name: law_of(condition)}, instances_of(condition), name=name)

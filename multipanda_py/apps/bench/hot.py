@@ -2,7 +2,7 @@
 """Computing time of controllets and of the parts of a cycle, in a loop without pauses.
 
 Run it with ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``, where each N is a number of
-arms in a row. It prints JSON. The process stays on one core and disables garbage collection.
+arms. It prints JSON. The process stays on one core and disables garbage collection.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ Block = Callable[[], object]
 
 
 def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEATS) -> dict[str, Any]:
-    """Time functions in turn, so that other load on the machine affects all of them alike.
+    """Measure the computing time of functions.
+
+    The functions take turns, so that other load on the machine affects all of them alike.
 
     Args:
         blocks: Functions to time, by name.
         rounds: Number of rounds over all functions.
-        repeat: Timed calls of each function per round.
+        repeat: Number of timed calls of each function per round.
 
     Returns:
         Median and 99th percentile of each function's time [us].
@@ -66,7 +68,7 @@ def measure(blocks: dict[str, Block], rounds: int, repeat: int = _REPEATS) -> di
 
 
 def models_of(loop: ControlLoop) -> Block:
-    """Return a function that updates the models of all arms."""
+    """Return a function that updates the robot models of all arms once."""
     arms = loop.arms
 
     def models() -> None:
@@ -77,7 +79,7 @@ def models_of(loop: ControlLoop) -> Block:
 
 
 def laws_of(cell: Cell) -> Block:
-    """Return a function that updates models, controllets and features of a started cell once."""
+    """Return a function that updates robot models and active controllets of a cell once."""
     loop = cell.loop
     models = models_of(loop)
     active = [instance for instance in loop.instances if instance.active]
@@ -91,11 +93,7 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return one function for each part of a cycle, by name.
-
-    Args:
-        cell: Started cell with simulated arms.
-    """
+    """Return functions that each run one part of a started cell's cycle, by name of the part."""
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {
@@ -107,27 +105,22 @@ def parts_of(cell: Cell) -> dict[str, Block]:
 
 
 def inline_speed(cell: Cell, cycles: int = _INLINE_CYCLES) -> float:
-    """Return the real-time factor of a started inline cell.
-
-    Args:
-        cell: Inline cell.
-        cycles: Number of cycles to run.
-    """
+    """Return the real-time factor (simulated per wall time) of a started inline cell."""
     start = time.perf_counter()
     cell.step(cycles)
     return cycles / cell.config.cell.rate / (time.perf_counter() - start)
 
 
 def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Measure computing times under the conditions of the paper, or of several arms in a row.
+    """Measure computing times under the conditions of the paper, or for numbers of arms.
 
     Args:
-        rounds: Number of rounds over all functions.
-        rows: Numbers of arms in a row; empty to measure the conditions.
+        rounds: Number of rounds of timed calls.
+        rows: Numbers of arms to measure; empty to measure the conditions.
 
     Returns:
-        Results of :func:`measure` by name, and the real-time factors, with names ending in
-        ``inline``.
+        Results of :func:`measure` by name. Entries whose names end in ``inline`` are real-time
+        factors.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if rows:

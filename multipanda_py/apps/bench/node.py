@@ -43,10 +43,10 @@ _MAX_RECOVERIES = 5  # Maximum number of recoveries of faulted arms before an ac
 
 
 def ros_environment(domain: int | None = None) -> dict[str, str]:
-    """Return environment variables that isolate the nodes of a run from all other nodes.
+    """Return environment variables that isolate the benchmark's ROS nodes from all others.
 
     Args:
-        domain: ROS_DOMAIN_ID; None derives it from the process id.
+        domain: ROS_DOMAIN_ID; by default a number derived from the process id.
     """
     own = 1 + os.getpid() % 100 if domain is None else domain
     return {"ROS_DOMAIN_ID": str(own), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
@@ -59,8 +59,9 @@ class BenchNode(Closeable):
         data: Sections of the cell file.
         folder: Folder for cell file and log.
         environment: Environment variables, see :func:`ros_environment`.
-        namespace: Namespace of the node; may be empty.
-        through: Prefix that runs a command in another network namespace, such as ``nsenter``.
+        namespace: ROS namespace of the node; may be empty.
+        through: Command such as ``nsenter`` with its arguments, which starts the processes in
+            another network namespace.
 
     Attributes:
         start_to_active: Time from the start until the node offers its services [s].
@@ -134,7 +135,7 @@ class BenchNode(Closeable):
 
     @property
     def pids(self) -> list[int]:
-        """Ids of the processes of node, loop and drivers that run now."""
+        """Process ids of node, loop and drivers."""
         return process_tree(self._process.pid)
 
     def _find_loop(self) -> int:
@@ -153,7 +154,7 @@ class BenchNode(Closeable):
         raise BenchError("the loop has no shared memory")
 
     def switch(self, activate: Sequence[str]) -> None:
-        """Activate controllets by the ROS service; recover faulted arms and retry up to 5 times.
+        """Activate controllets; after a rejection, recover faulted arms and retry up to 5 times.
 
         Raises:
             BenchError: Every request is rejected.
@@ -167,10 +168,10 @@ class BenchNode(Closeable):
         self.timed_switch(activate)
 
     def timed_switch(self, activate: Sequence[str]) -> tuple[str, float]:
-        """Activate controllets by the ROS service, without recovery.
+        """Activate controllets and measure the time until the ROS service responds.
 
         Returns:
-            Message of the response, and the time until the response [s].
+            Message of the response, and the measured time [s].
 
         Raises:
             BenchError: The request is rejected.
@@ -197,18 +198,18 @@ class BenchNode(Closeable):
     def each_condition(
         self, conditions: Sequence[str], sent: Path
     ) -> Iterator[Iterator[tuple[str, Child]]]:
-        """Let the arms follow the motion generator under one condition after the other.
+        """Move the arms under one condition after the other.
 
-        This is a context manager, so that the generator ends before the node that it moves.
+        A motion generator, a child process, sends targets to the arms. The context manager ends
+        it.
 
         Args:
-            conditions: Conditions to measure. One with a controllet of both arms must be last.
-            sent: File to which the generator writes the targets that it has sent, see
-                :func:`read_sent`.
+            conditions: Conditions to measure, :data:`COUPLED_CONDITION` last.
+            sent: File to which the motion generator writes its targets, see :func:`read_sent`.
 
         Yields:
-            Iterator over pairs of a condition, whose controllets are active while the arms move,
-            and the process of the motion generator.
+            Iterator over pairs of a condition and the motion generator. At each pair, the arms
+            move and the controllets of this condition are active.
         """
         with contextlib.closing(self._each(conditions, sent)) as each:
             yield each
@@ -257,7 +258,10 @@ class BenchNode(Closeable):
 
 
 def stop_generator(generator: Child) -> float:
-    """Stop a motion generator and return its rate of targets [1/s], 0 if it had to be killed."""
+    """Stop a motion generator and return its rate of targets [1/s].
+
+    The result is 0 if the generator did not stop and was killed.
+    """
     try:
         response = json.loads(generator.stop_and_read())
     except ValueError:  # A killed generator prints no result.
@@ -266,6 +270,6 @@ def stop_generator(generator: Child) -> float:
 
 
 def read_sent(file: Path) -> Matrix:
-    """Return the targets a generator sent, (n, 2): CLOCK_MONOTONIC time [s] and x [m]."""
+    """Return CLOCK_MONOTONIC time [s] and x [m] of each target that a generator sent, (n, 2)."""
     result: Matrix = np.load(file)
     return result

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of the node with simulated arms: its loop under every condition, and switches."""
+"""Timing of the node with simulated arms: its loop under every condition, and its switches."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ SOURCE = Path(__file__).with_name("floor.c")
 
 
 class Floor:
-    """Idle 1 kHz loop in C, as a lower bound for lateness; compiled when it is needed.
+    """Idle 1 kHz loop in C, whose lateness is the lower bound for the loop of the node.
 
     Args:
-        folder: Folder for the program.
+        folder: Folder for the compiled program.
 
     Raises:
         BenchError: No C compiler is found, or compilation fails.
@@ -54,7 +54,7 @@ class Floor:
     def __init__(self, folder: Path) -> None:
         compiler = shutil.which("cc") or shutil.which("gcc")
         if compiler is None:
-            raise BenchError("no C compiler for the reference loop. Install gcc to measure it")
+            raise BenchError("reference loop in C: found no C compiler. Install gcc to measure it")
         self._program = folder / "floor"
         done = subprocess.run(
             [compiler, "-O2", "-o", str(self._program), str(SOURCE)],
@@ -64,12 +64,12 @@ class Floor:
             raise BenchError(f"{SOURCE.name} does not compile: {done.stderr.strip()}")
 
     def run(self, seconds: float, cpu: int, priority: int) -> tuple[Vector, int]:
-        """Run the C loop, and return how late its cycles were.
+        """Run the C loop and return the lateness of its cycles.
 
         Args:
             seconds: Duration [s].
-            cpu: Core to run on, or -1 for any.
-            priority: SCHED_FIFO priority, 0 for normal scheduling.
+            cpu: Core to run on; -1 for any core.
+            priority: SCHED_FIFO priority; 0 for normal scheduling.
 
         Returns:
             Lateness of each cycle [us], and the number of missed cycles.
@@ -82,19 +82,15 @@ class Floor:
 
 
 def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
-    """Switch back and forth between two controllets, at random phases of the loop.
-
-    Args:
-        node: Running node.
-        trials: Number of switches.
+    """Measure the delays of switches between two controllets, at random times in a cycle.
 
     Returns:
-        Figures, or ``trouble`` with a reason; and the delays from the request to the first cycle
-        of the new controllets, (trials,) [us].
+        Figures for the report, and the delays from each request to the first cycle of the new
+        controllets, (trials,) [us]. After a failure, the figures have ``trouble`` with the reason.
     """
     try:
         delays, answered = _trials(node, trials)
-    except BenchError as error:  # A failure must not lose the results of the other conditions.
+    except BenchError as error:  # Results of other measurements must not be lost.
         return {"trouble": f"{error}"}, np.zeros(0)
     figures = {
         "trials": trials,
@@ -107,11 +103,9 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
 
 
 def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Switch the controllets of the node ``trials`` times.
+    """Return the delays from each request to the new controllets' first cycle and to the response.
 
-    Returns:
-        Delays from each request to the first cycle of the new controllets, and to the response,
-        (trials,) each [us].
+    Both have the shape (trials,) and the unit [us].
     """
     rng = np.random.default_rng(0)
     pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
@@ -121,7 +115,7 @@ def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
         message, took = node.timed_switch(pair[trial % 2])
         match = re.search(r"([0-9.]+) ms from request", message)
         if match is None:
-            raise BenchError(f"the answer to a switch contains no delay: {message!r}")
+            raise BenchError(f"switch: response {message!r} does not contain the delay")
         delays.append(float(match[1]) * 1e3)
         answered.append(took * 1e6)
     return np.array(delays), np.array(answered)
@@ -137,17 +131,16 @@ Samples = dict[str, dict[str, Vector]]
 def paced(
     seconds: float, trials: int, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Run the node under each condition while targets stream, then measure switches.
+    """Measure the loop of the node under each condition, then its switches.
 
     Args:
         seconds: Duration of each condition [s].
         trials: Number of switches.
-        folder: Folder for files.
+        folder: Folder for temporary files.
         log: Callback for progress messages.
 
     Returns:
-        Figures by condition (``conditions``), of switches (``switching``) and of the start; and
-        samples for the plots by condition: ``control``, ``floor`` ..., and ``switching`` [us].
+        Figures for the report, and samples for the plots by condition and quantity [us].
     """
     data = all_conditions(two_arms(backend="mujoco", gripper=True), f"bench_{os.getpid()}")
     sent, floor = folder / "sent.npy", _floor(folder, log)
@@ -184,7 +177,8 @@ def _conditions(
     """Measure all conditions, and add their results to ``figures`` and ``samples``.
 
     Returns:
-        Cycle times of :data:`PLAIN_CONDITION`; None if its measurement failed.
+        Cycle times of :data:`PLAIN_CONDITION`, which records the targets that the loop uses; None
+        if its measurement failed.
     """
     plain = None
     desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])
@@ -192,7 +186,7 @@ def _conditions(
         for condition, generator in each:
             if condition == PLAIN_CONDITION:
                 log("measuring the delay from a topic to the loop")
-                # Without this measurement, the report only lacks the delay from topic to loop.
+                # If it fails, the report lacks this delay; all other results stay valid.
                 with contextlib.suppress(BenchError):
                     plain, _ = _measure(
                         node, condition, generator.pid, min(seconds, PLAIN_SECONDS)
@@ -244,7 +238,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Count all cycles, late commands, missed periods, cycles on hold, and cycles not read."""
+    """Return the numbers of cycles, late commands, missed periods, holds and unread cycles."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
@@ -258,16 +252,15 @@ def counts(timing: CycleTimes) -> dict[str, int]:
 def under_the_same_load(
     floor: Floor | None, loop: int, seconds: float
 ) -> tuple[Vector, int] | None:
-    """Run the C loop instead of the node's loop, with the same core, priority and messages.
+    """Run the C loop in place of the node's loop, on the same cores with the same priority.
 
     Args:
-        floor: C loop, or None if it cannot be built.
-        loop: Process id of the node's loop, which is stopped meanwhile.
+        floor: C loop; None if it could not be built.
+        loop: Process id of the node's loop, which is stopped while the C loop runs.
         seconds: Duration [s].
 
     Returns:
-        Lateness of each cycle of the C loop [us], and its number of missed cycles; None without a
-        C loop.
+        Result of :meth:`Floor.run`; None without a C loop.
     """
     if floor is None:
         return None

@@ -31,7 +31,7 @@ _MAX_SWITCH_DELAY = 3.5  # Upper limit of the time axis of switches [ms].
 
 
 def draw(report: Mapping[str, Any], samples: Mapping[str, Samples], file: Path) -> None:
-    """Plot loop times, delays, processor time and switching delays.
+    """Plot loop times, delays, processor time and switching delays to a file.
 
     Raises:
         BenchError: matplotlib is missing, or there are no samples.
@@ -198,7 +198,7 @@ def draw_scaling(report: Figures, file: Path) -> None:
     """Plot cycle time, physics, processor time and memory over the number of arms.
 
     Raises:
-        BenchError: matplotlib is missing, or no number of arms was measured.
+        BenchError: matplotlib is missing, or all measurements failed.
     """
     scaling = report["scaling"]
     arms = {int(n): row for n, row in scaling["arms"].items() if "trouble" not in row}

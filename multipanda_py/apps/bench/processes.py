@@ -147,10 +147,11 @@ def process_tree(pid: int) -> list[int]:
 
 
 def module_of(pid: int) -> str:
-    """Return the module of this package that a process runs, else its program name.
+    """Return the module that a process runs, such as ``ros.node.node``.
 
     Returns:
-        Name of the module without ``multipanda_py``; empty if the process has ended.
+        Name of the module without ``multipanda_py``. The program name if the process runs no
+        module of this package; empty if it has ended.
     """
     if pid == os.getpid():
         return "bench"
@@ -176,18 +177,20 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 
 def cores_of(figures: Mapping[str, Any], name: str) -> float:
-    """Return the load of all processes of a name, as a number of fully used cores.
+    """Return the total processor load of all processes that run a module.
 
     Args:
-        figures: Figures of one condition. Their list ``processes`` has ``name`` and ``cores`` of
-            each process.
-        name: Name of the processes.
+        figures: Figures of one condition, with a :class:`Usage` of each process in ``processes``.
+        name: Name of the module, as in :func:`module_of`.
+
+    Returns:
+        Load as a number of fully used cores.
     """
     return sum(float(one["cores"]) for one in figures["processes"] if one["name"] == name)
 
 
 class UsageMeter:
-    """Meter of processor time of processes, from its creation on.
+    """Meter of processes: processor time since its creation, and memory.
 
     Args:
         pids: Ids of the processes.
@@ -201,7 +204,7 @@ class UsageMeter:
                 self._before[pid] = processor_time(pid)
 
     def read(self) -> list[Usage]:
-        """Return the use of the processes that still run, since the meter was created."""
+        """Return processor and memory use of the processes that still run."""
         passed, result = max(time.monotonic() - self._start_time, 1e-9), []
         for pid, before in self._before.items():
             with contextlib.suppress(OSError):

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of cycles from the cycle records, measured while no arm holds.
-
-A cycle of an arm that holds has a different computing time, so that it would falsify the figures.
-"""
+"""Timing of control cycles, read from the loop's cycle records while no arm holds."""
 
 from __future__ import annotations
 
@@ -43,10 +40,9 @@ class CycleTimes:
         tau: Commanded torques, (n, arms, joints) [Nm].
         sensed: Start of the cycle that read the newest state of each arm, (n, arms). It equals
             ``wake`` if the state is new.
-        reference_x: Position x of the first arm's reference [m].
-        held: True where an arm held instead of following its controllet, for example while targets
-            paused.
-        dropped: Number of cycles that are missing, because they were not read in time.
+        reference_x: Coordinate x of the target pose that the first arm's controllet uses [m].
+        held: True in cycles in which an arm held instead of following its controllet.
+        dropped: Number of cycles whose records were overwritten before they were read.
     """
 
     wake: Counts
@@ -62,11 +58,7 @@ class CycleTimes:
 
 
 def collect_cycle_times(rows: RecordFollower, seconds: float) -> CycleTimes:
-    """Collect the timing of all cycles that a loop runs from now on, for a duration.
-
-    Args:
-        rows: Reader of the loop's cycle records.
-        seconds: Duration [s].
+    """Wait for ``seconds`` [s], and return the timing of all cycles that a loop has run.
 
     Raises:
         BenchError: The loop ran no cycle.
@@ -77,11 +69,7 @@ def collect_cycle_times(rows: RecordFollower, seconds: float) -> CycleTimes:
 def collect_all_cycle_times(
     followers: Sequence[RecordFollower], seconds: float
 ) -> list[CycleTimes]:
-    """Collect the timing of all cycles that several loops run from now on, for a duration.
-
-    Args:
-        followers: Readers of the loops' cycle records.
-        seconds: Duration [s].
+    """Wait for ``seconds`` [s], and return the timing of all cycles of several loops.
 
     Raises:
         BenchError: A loop ran no cycle.
@@ -114,7 +102,6 @@ def _joined(rows: RecordFollower, parts: list[Columns], dropped: int) -> CycleTi
 
 
 def _columns_of(rows: RecordFollower, records: NDArray[np.void]) -> Columns:
-    """Return copies of the columns of cycle records, in the order of :class:`CycleTimes`."""
     arms = records["arms"]
     holds = [k for k, name in enumerate(rows.controllets) if name.endswith("/hold")]
     columns = (
@@ -136,7 +123,11 @@ def summary(values: Vector) -> dict[str, float]:
 
 
 def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
-    """Return control time, cycle time and lateness of all cycles [us]."""
+    """Return the quantities ``control``, ``cycle`` and ``lateness`` of all cycles [us].
+
+    They are the durations until the commands are computed and until the end of the cycle, and the
+    delay of its start.
+    """
     late = timing.wake - timing.deadline
     result = {"control": timing.control, "cycle": timing.compute, "lateness": late}
     return {name: np.asarray(values * 1e-3, dtype=np.float64) for name, values in result.items()}
@@ -156,8 +147,7 @@ def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     at = np.clip(np.searchsorted(ordered[:, 1], timing.reference_x[first]), 0, len(ordered) - 1)
     same = ordered[at, 1] == timing.reference_x[first]
     took: Vector = timing.wake[first][same] * 1e-3 - ordered[at[same], 0] * 1e6
-    # Several targets may have equal x. A match with a wrong one gives a delay below 0 or above 0.1
-    # s, which is dropped.
+    # Targets with equal x may be confused. Delays outside [0, 0.1 s] come from such errors.
     plausible: Vector = took[(took >= 0.0) & (took < 1e5)]
     return plausible
 
@@ -173,9 +163,7 @@ Measure = Callable[[], tuple[Sequence[CycleTimes], Result]]
 def measure_without_holds(
     nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Result]
 ) -> tuple[Sequence[CycleTimes], Result]:
-    """Measure a part of the benchmark, and repeat it if arms held or faulted.
-
-    Arms do so on a busy machine, and cycles on hold would falsify the figures.
+    """Run a measurement, and repeat it if arms held or faulted, as happens on a busy machine.
 
     Args:
         nodes: Nodes under measurement, each with the controllets to activate again after a fault.
@@ -200,18 +188,16 @@ def measure_without_holds(
     for node in nodes:
         node.check()
     raise BenchError(
-        f"arms held in {100.0 * fraction:.0f} % of the cycles in {MAX_ATTEMPTS} attempts: the "
-        f"machine is "
-        f"too busy; last line of the node's log: {last}"
+        f"arms held in {100.0 * fraction:.0f} % of the cycles, after {MAX_ATTEMPTS} attempts. "
+        f"End other programs, which keep the machine too busy. Last line of the node's log: {last}"
     )
 
 
 def measure_with_retry(measure: Callable[[], Result]) -> Result:
-    """Measure a part of the benchmark that needs no node, and repeat it if it fails.
+    """Run a measurement, and repeat it if it fails, as happens on a busy machine.
 
     Raises:
-        BenchError: Every attempt has failed, as on a busy machine. The error is that of the last
-            attempt.
+        BenchError: Every attempt has failed; this is the error of the last one.
     """
     for _ in range(MAX_ATTEMPTS - 1):
         try:

@@ -17,12 +17,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
-    """Return median and 99th percentile as text; empty without figures.
-
-    Args:
-        figures: Figures by name; median and 99th percentile come first.
-        digits: Number of decimals.
-    """
+    """Return the first two values, median and 99th percentile, as text such as ``12 / 15``."""
     if not figures:
         return ""
     first, second = list(figures.values())[:2]
@@ -30,12 +25,12 @@ def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
 
 
 def missed(figures: Mapping[str, int]) -> str:
-    """Return the number of missed periods as text, such as ``3 of 1000``."""
+    """Return missed and total periods of the loop as text, such as ``3 of 1000``."""
     return f"{figures['missed']} of {figures['missed'] + figures['cycles']}"
 
 
 def not_measured(figures: Mapping[str, str]) -> str:
-    """Return the reason for missing figures as one line; empty if there are figures."""
+    """Return the reason why a measurement failed as one line; empty if it did not fail."""
     lines = figures.get("trouble", "").splitlines()
     return f"not measured: {lines[0]}" if lines else ""
 
@@ -44,7 +39,7 @@ Figures = Mapping[str, Any]
 
 
 def scaling_lines(scaling: Figures | None, image: str = "") -> Iterator[str]:
-    """Yield the report lines on cells with different numbers of arms; nothing if not measured."""
+    """Yield the report lines on timing over the number of arms; none if it was not measured."""
     if not scaling:
         return
     if image:
@@ -103,7 +98,7 @@ def _paced(result: Figures) -> list[str]:
 
 
 def _end(end: Figures) -> str:
-    """Return the text on the maximum number of arms at 1 kHz and on hardware for more arms."""
+    """Return a paragraph on the maximum number of arms and on hardware for more arms."""
     if not end:
         return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (
@@ -192,7 +187,7 @@ def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
 
 
 def _busy(machine: Mapping[str, str]) -> list[str]:
-    """Return a line of warning if the machine was busy before the measurement."""
+    """Return a warning if the machine was busy before the benchmark; empty otherwise."""
     load, cores = machine["load before"].split()[0], machine["cores"].split()[0]
     return [_BUSY.format(float(load), cores)] if float(load) > float(cores) else []
 

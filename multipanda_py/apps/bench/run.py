@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run all measurements of a report in succession; the report lists failed parts as left out."""
+"""Run of all parts of the benchmark; the report lists failed parts as left out."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ LogFunction = Callable[[str], None]
 
 
 def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[str, Any]:
-    """Measure cells of several arms in a row, and pairs of cells, with a motion generator each.
+    """Measure nodes with different numbers of arms, and two nodes at the same time.
 
     Args:
         seconds: Duration of each measurement [s].
-        hot: Hot-loop times by number of arms, see :func:`multipanda_py.apps.bench.hot.hot`.
-        folder: Folder for files.
+        hot: Computing times by number of arms, from :func:`rows_hot`; copied to the result.
+        folder: Folder for temporary files.
         log: Callback for progress messages.
 
     Returns:
-        Dictionary with ``hot``, ``arms`` (results by number of arms), ``cells`` (results by the
-        separation of the cells) and ``end`` (limits of 1 kHz). A result has figures, or
-        ``trouble`` with a reason.
+        Dictionary with ``hot``, ``arms`` (results by number of arms), ``cells`` (results by name
+        in :data:`CELL_NAMESPACES`) and ``end``, see :func:`end_of_1_khz`. A failed measurement has
+        ``trouble`` with the reason.
     """
     arms = {}
     for n in ARM_COUNTS:
@@ -102,7 +102,7 @@ def _together(
     seconds: float,
     folder: Path,
 ) -> list[dict[str, Any]]:
-    """Run cells at the same time; return the figures of each, or why they are missing."""
+    """Run the nodes of several cells at the same time, and return the results of each."""
     try:
         with contextlib.ExitStack() as stack:
             nodes, generators = [], []
@@ -142,19 +142,16 @@ def _figures(timing: CycleTimes, usage: list[dict[str, Any]], rate: float) -> di
 
 
 def end_of_1_khz(arms: Data) -> dict[str, float]:
-    """Return the numbers of arms at which a cycle takes 1 ms, or the ROS process a whole core.
-
-    Times and load are interpolated linearly between measured numbers of arms. Beyond these
-    numbers, a line through the values at the smallest and the largest one is used.
+    """Estimate the maximum number of arms at 1 kHz by linear interpolation and extrapolation.
 
     Args:
         arms: Measurements by number of arms.
 
     Returns:
-        ``few`` and ``many``: Smallest and largest measured number of arms. ``cycle_median`` and
-        ``cycle_p99``: Numbers of arms at which median and 99th percentile of the cycle time
-        reach 1 ms. ``ros_process``: Number of arms at which it fills a core. They are infinite
-        if the value does not grow. Empty if fewer than two numbers were measured.
+        ``few`` and ``many`` are the smallest and largest measured number of arms. At
+        ``cycle_median`` and ``cycle_p99`` arms, median and 99th percentile of the cycle time reach
+        1 ms. At ``ros_process`` arms, the ROS process fills a core. These three are infinite if
+        the value does not grow. The dictionary is empty with fewer than two measurements.
     """
     numbers = sorted(int(n) for n, result in arms.items() if "trouble" not in result)
     if len(numbers) < 2:
@@ -184,14 +181,14 @@ _CPP_TIMEOUT = 900.0  # Time limit for compiling with pinocchio's headers and ru
 
 
 def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Samples]]:
-    """Run the parts of the benchmark that ``effort`` names and whose dependencies are installed.
+    """Run the benchmark, except parts whose dependencies are not installed.
 
     Args:
-        effort: Extent of the benchmark.
+        effort: Extent of the benchmark, with the parts to run.
         log: Callback for progress messages.
 
     Returns:
-        Report, and samples for the plots by part.
+        Report, and samples for the plots by part of the benchmark.
     """
     report: dict[str, Any] = {
         "machine": machine_facts(),
@@ -235,12 +232,7 @@ def run(effort: Effort, log: LogFunction) -> tuple[dict[str, Any], dict[str, Sam
 
 
 def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
-    """Measure controllets and parts of a cycle in a child process; see :mod:`.hot`.
-
-    Args:
-        rounds: Number of rounds of timed calls.
-        rows: Numbers of arms in a row; empty to measure the conditions of the paper.
-        log: Callback that receives progress messages.
+    """Run :func:`multipanda_py.apps.bench.hot.hot` in a child process; ``log`` gets progress.
 
     Raises:
         BenchError: The measurement fails.
@@ -251,7 +243,7 @@ def hot(rounds: int, rows: tuple[int, ...], log: LogFunction) -> dict[str, Any]:
 
 
 def rows_hot(rounds: int, log: LogFunction) -> dict[str, Any]:
-    """Measure 1 to 8 arms in a row in the hot loop; return an empty result if that fails."""
+    """Measure computing times with 1 to 8 arms; the result is empty if the measurement fails."""
     try:
         return hot(rounds, ARM_COUNTS, log)
     except BenchError as error:
@@ -260,13 +252,13 @@ def rows_hot(rounds: int, log: LogFunction) -> dict[str, Any]:
 
 
 def cpp(log: LogFunction) -> dict[str, Any]:
-    """Build and measure the control laws in C++.
+    """Build and measure the C++ versions of the control laws, for comparison.
 
     Raises:
         BenchError: The benchmark cannot be built or run here; the message gives the reason.
     """
     if not CPP_BENCHMARK.is_file():
-        raise BenchError("only in a checkout of the repository: benchmarks/cpp")
+        raise BenchError("benchmarks/cpp: missing. Run this part in a checkout of the repository")
     log("building and measuring the control laws in C++")
     result = _json_of([sys.executable, str(CPP_BENCHMARK), "--json"], _CPP_TIMEOUT)
     return {_CPP_NAMES.get(name, name): figures for name, figures in result.items()}
@@ -276,7 +268,7 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
     threads = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        # The command may start a compiler. killpg also ends it if both are in their own session.
+        # In a new session, killpg ends the command together with the compiler that it may start.
         env=os.environ | threads, start_new_session=True,
         preexec_fn=end_with_parent,
     )  # fmt: skip

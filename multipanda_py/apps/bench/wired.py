@@ -48,15 +48,11 @@ Signals = NDArray[np.float64]
 
 
 def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
-    r"""Estimate the delay of one recording of signals relative to another [s].
+    r"""Estimate the delay of one recording of signals relative to another by cross-correlation.
 
-    As in the multipanda_ros2 paper, both recordings are interpolated linearly to common times, and
+    As in the multipanda_ros2 paper, the delay between the signals x with index j is
 
     .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt.
-
-    Here T is the delay, x are the signals with index j, and t is the time. The derivatives are
-    correlated, because the correlation of slow signals themselves has a flat maximum. A parabola
-    refines the maximum between grid points.
 
     Args:
         t_from: Times of the first recording, (n,) [s], increasing.
@@ -65,8 +61,8 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         x_to: Values of the second recording, (m, k).
 
     Returns:
-        Delay of the second recording; None without a maximum within ``MAX_DELAY``, because the
-        signals change too little.
+        Delay of the second recording [s]; None if the signals change too little for a maximum
+        within ``MAX_DELAY``.
     """
     start, end = max(t_from[0], t_to[0]), min(t_from[-1], t_to[-1])
     times = np.arange(start, end, TIME_STEP)
@@ -77,11 +73,12 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
         b = np.fft.rfft(np.diff(np.interp(times, t_to, x_to[:, k])), size)
         total += np.fft.irfft(np.conj(a) * b, size)
     max_value = round(MAX_DELAY / TIME_STEP)
-    # Correlation at the lags from -max_value to max_value, in steps of TIME_STEP.
+    # Correlation at delays from -MAX_DELAY to MAX_DELAY, in steps of TIME_STEP.
     window = np.concatenate([total[-max_value:], total[: max_value + 1]])
     peak = int(window.argmax())
     if not 0 < peak < 2 * max_value:
         return None
+    # A parabola through three points refines the maximum.
     left, middle, right = window[peak - 1 : peak + 2].tolist()
     bend = left - 2.0 * middle + right
     between = 0.5 * (left - right) / bend if bend < 0.0 else 0.0
@@ -91,17 +88,18 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 def stamped_delays(
     t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals
 ) -> tuple[Vector, Vector]:
-    """Return the delay of each received command that matches a written one.
+    """Return the delays of commands from the loop to a robot.
+
+    Received commands that differ from the last written command are left out.
 
     Args:
-        t_from: Times at which the loop wrote commands, (n,), increasing.
+        t_from: Times at which the loop wrote commands, (n,) [s], increasing.
         x_from: Written commands, (n, k).
-        t_to: Arrival times of commands, (m,).
+        t_to: Arrival times of commands at the robot, (m,) [s].
         x_to: Received commands, (m, k).
 
     Returns:
-        Arrival times and delays of the received commands that equal the last written command bit
-        by bit.
+        Arrival times and delays of the other received commands [s].
     """
     last = np.searchsorted(t_from, t_to, side="right") - 1
     known = last >= 0
@@ -115,10 +113,10 @@ PRIORITY = 50
 """Real-time priority of the robot processes."""
 CLIENT_PRIORITY = 85
 """Real-time priority of the bare loops."""
-_MIN_CORES = 4  # Minimum number of cores for a separate core of the loop.
-# Number of commands per log request, few enough for the robot to send them without blocking.
+_MIN_CORES = 4  # Minimum number of cores at which robots do not run on the loop's core.
+# Maximum number of logged commands per request. Larger responses would block the robot.
 _LOG_CHUNK = 200
-# Pause between requests, so that the robots do not take the node's processor time [s].
+# Pause between requests, which leaves processor time for the node [s].
 _LOG_PAUSE = 0.005
 
 
@@ -163,7 +161,7 @@ class BenchRobots(Closeable):
             for ip, drift in zip(self.addresses, (0.0, CLOCK_DRIFT))
         ]
         cores = os.sched_getaffinity(0)
-        # With fewer cores, robots outside the loop's core would leave no time for the node.
+        # The robots do not run on the loop's core, if enough cores remain for the node.
         if len(cores) >= _MIN_CORES:
             os.sched_setaffinity(0, other_cpus(RealtimeConfig()))
         try:
@@ -190,7 +188,7 @@ class BenchRobots(Closeable):
         return all(self._ask(k, "stats")["mode"] == "move" for k in range(len(ARM_POSITIONS)))
 
     def start_recording(self, seconds: float) -> None:
-        """Let both robots count and log their torque packets for the next ``seconds`` [s]."""
+        """Let both robots count and log the torque packets of the next ``seconds`` [s]."""
         for k in range(len(ARM_POSITIONS)):
             self._ask(k, "keep", commands=round(1100 * seconds) + 1000)
             self._ask(k, "reset_stats")
@@ -201,7 +199,7 @@ class BenchRobots(Closeable):
         Raises:
             BenchError: A robot received no packet.
         """
-        # The counters are read first, because they continue while the logs are read.
+        # The robots continue to count while their logs are read, so the counters are read first.
         counted = [self._ask(k, "stats") for k in range(len(ARM_POSITIONS))]
         answers = {}
         for k, arm in enumerate(ARM_POSITIONS):
@@ -210,7 +208,7 @@ class BenchRobots(Closeable):
                 log += part
                 time.sleep(_LOG_PAUSE)
             if not log:
-                raise BenchError(f"{arm}: the robot received no torques: {counted[k]}")
+                raise BenchError(f"{arm}: the robot received no torques. Counters: {counted[k]}")
             answers[arm] = ReceivedTorques(
                 np.array([entry["sent_ns"] for entry in log]) * 1e-9,
                 np.array([entry["arrived_ns"] for entry in log]) * 1e-9,
@@ -220,7 +218,7 @@ class BenchRobots(Closeable):
         return answers
 
     def run_minimal_loops(self, seconds: float) -> dict[str, ReceivedTorques]:
-        """Run a minimal loop with zero torques per robot; return its torque packets by arm."""
+        """Run :mod:`.bare_loop` for each robot, and return the received packets by arm."""
         priority = CLIENT_PRIORITY if may_have_priority() else 0
         self.start_recording(seconds)
         cycles = str(round(1000 * seconds))
@@ -248,17 +246,17 @@ BARE = "bare pylibfranka"
 def wired(
     seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Run the node with two robots under each condition, then minimal loops.
+    """Measure delays between the node and two robots, then those of loops that only send zeros.
 
     Args:
         seconds: Duration of each condition [s].
-        folder: Folder for files.
+        folder: Folder for temporary files.
         log: Callback for progress messages.
 
     Returns:
-        Figures by condition and arm, with those of the minimal loops, and samples for the plots
-        by condition [us]. ``left`` and ``right`` are delays from state to torque, ``to left`` and
-        ``to right`` those from the loop to the robot.
+        Figures for the report by condition and arm, and samples for the plots by condition [us].
+        Samples ``left`` and ``right`` are delays from state to torque, ``to left`` and
+        ``to right`` from the loop to the robot.
     """
     figures: dict[str, Any] = {}
     samples: Samples = {}
@@ -349,11 +347,7 @@ def _wait_for(robots: BenchRobots) -> None:
 
 
 def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
-    """Return the times at which the loop wrote new commands of an arm, and these commands.
-
-    Returns:
-        Times, CLOCK_MONOTONIC, (n,) [s], and torques, (n, 7) [Nm].
-    """
+    """Return times, (n,) [s], and torques, (n, 7) [Nm], of the loop's new commands to an arm."""
     fresh = timing.sensed[:, arm] == timing.wake
     written = (timing.wake + timing.control)[fresh] * 1e-9
     return written, timing.tau[fresh, arm]

@@ -55,12 +55,11 @@ def _add_identify_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_identify(options: argparse.Namespace) -> int:
-    """Identify the springs of every joint, report the fit and write the file atomically."""
     if options.output is not None:
         check_output(options.output)
     if options.plot is not None:
         check_output(options.plot, *SUFFIXES, option="--plot")
-        pyplot()  # A missing matplotlib must fail now, not after the fit.
+        pyplot()  # Fails now, not after the fit, if matplotlib is missing.
     kind = registry.find("actuators", options.type)
     parts = _parts(options.file)
     estimates = [
@@ -100,7 +99,7 @@ def _fixed(text: str) -> tuple[str, float]:
 
 
 def _parts(path: Path) -> dict[str, dict[str, Any]]:
-    """Return the columns of every joint of a table, keyed by the joint's name for messages.
+    """Read a table and return the columns of every joint, by a name of the joint for messages.
 
     Raises:
         IdentificationRejected: The file is not a table, or the table has no rows.
@@ -138,13 +137,13 @@ def _report(path: str, result: SpringEstimate, units: dict[str, str]) -> None:
 
 
 def _rounded(value: float, deviation: float) -> float:
-    """Round a value to about two digits beyond its first uncertain one."""
+    """Round a value to a number of digits that fits its standard deviation."""
     digits = 6 if deviation <= 0.0 else math.ceil(math.log10(abs(value) / deviation)) + 3
     return float(f"{value:.{min(max(digits, 4), 12)}g}")
 
 
 def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
-    """Return the spring parameters by name: one number if equal for all joints, else a list."""
+    """Return the spring parameters by name: a number if all joints are equal, or a list."""
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))
@@ -158,11 +157,6 @@ def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
 
 
 def _notes(path: Path, estimates: list[SpringEstimate]) -> dict[str, Any]:
-    """Return data and quality of the fit, as notes for the file.
-
-    Values are lists with one number per joint if there are several joints.
-    """
-
     def each(values: list[Any]) -> Any:
         return values[0] if len(values) == 1 else values
 
@@ -208,13 +202,12 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_validate(options: argparse.Namespace) -> int:
-    """Run the experiments one after another and write the report atomically."""
     from multipanda_py.identification.actuators.experiments import EXPERIMENTS
     from multipanda_py.identification.actuators.report import write_page
 
     end_in_order()
     target = check_output(options.output, ".html")
-    pyplot()  # A missing matplotlib must fail now, not after a minute.
+    pyplot()  # Fails now, not after a minute, if matplotlib is missing.
     chosen, result = (
         [name for name in EXPERIMENT_NAMES if name in (options.only or EXPERIMENT_NAMES)],
         [],

@@ -27,9 +27,7 @@ SUMMARY = (
 )
 
 _END_TIMEOUT = 3.0  # Time limit for all processes to end after Ctrl-C [s].
-# Free space that a benchmark requires [bytes]. A report with its figure takes 0.2 MiB with
-# --quick.
-_FREE_SPACE = 2**20
+_FREE_SPACE = 2**20  # Minimum free space for the report and its plots [bytes].
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         except (BenchError, OSError) as error:
             complain(f"{error}")
     text = markdown(report, *images.values())
-    print_line(text)  # Printed first, so that a full disk does not lose the tables.
+    print_line(text)  # Printed before writing, which may fail on a full disk.
     (options.folder / f"{name}.json").write_text(json.dumps(report, indent=1) + "\n", "utf-8")
     (options.folder / f"{name}.md").write_text(text, "utf-8")
     written = ", ".join([f"{name}.json", *filter(None, images.values())])
@@ -90,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_free_space(folder: Path) -> None:
-    """Check that the folder has space for a report, before ten minutes of measurement.
+    """Check that the report can be written to a folder, before the measurement.
 
     Raises:
         BenchError: The report cannot be written.

@@ -27,7 +27,7 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print one line per valid file, with notes, and one line per fault of an invalid file."""
+    """Print a summary and notes for each valid file, and all errors of each invalid file."""
     code = OK
     for path in options.files:
         try:
@@ -44,7 +44,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 
 def summary_of(config: CellConfig) -> str:
-    """Return one line that describes the parts of a cell."""
+    """Return a line with the arms, controllets and objects of a cell."""
     arms = ", ".join(f"{name} {arm.robot.name} {arm.backend}" for name, arm in config.arms.items())
     declared = [instance for instance in config.instances() if instance.type != "hold"]
     absent = sum(not obj.present for obj in config.objects.values())
@@ -62,10 +62,10 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_residuals(config: CellConfig) -> None:
-    """Check that all residuals of a cell exist and fit their arms.
+    """Check that residuals, the learned torque corrections of a cell, exist and fit their arms.
 
     Raises:
-        ConfigurationError: If a residual is missing or does not fit; the error lists all faults.
+        ConfigurationError: A residual is missing or does not fit; the message lists all errors.
     """
     faults: list[str] = []
     for arm in describe_arms(config):
@@ -94,7 +94,10 @@ def _add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_doctor(options: argparse.Namespace) -> int:
-    """Print one line per check; fail only if a check that a real arm requires has failed."""
+    """Check this machine and its links to robots, and print the results.
+
+    The exit code is 1 if a condition that real arms require is not met.
+    """
     failed = False
     for finding in _findings(options.robots):
         print_line(f"[{'ok' if finding.ok else '!!'}] {finding.name}: {finding.value}")

@@ -47,9 +47,9 @@ def check_output(
 
     Args:
         path: Path of the output file.
-        suffixes: Allowed suffixes in lower case; without any, every suffix is allowed.
+        suffixes: Allowed suffixes in lower case; all suffixes by default.
         option: Command-line option that named the file, for the error message.
-        beside: Other files that the same command reads or writes.
+        beside: Other files of the command, which must not be overwritten.
 
     Returns:
         The same path.
@@ -77,7 +77,6 @@ def check_output(
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Return True if both paths name the same file, even if it does not exist yet."""
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -95,12 +94,12 @@ CELL_FILES = (".yaml", ".yml")
 
 
 class Verb(NamedTuple):
-    """Command, or verb of a command such as ``check`` of ``multipanda dataset``.
+    """Command, or subcommand (verb) such as ``check`` of ``multipanda dataset``.
 
     Attributes:
         summary: One-line description for the help.
         add_arguments: Function that declares the arguments.
-        run: Function that executes the verb and returns the exit code.
+        run: Function that executes the command and returns the exit code.
     """
 
     summary: str
@@ -109,7 +108,7 @@ class Verb(NamedTuple):
 
 
 def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> None:
-    """Declare the verbs of a command with their arguments."""
+    """Declare the subcommands of a command with their arguments."""
     choices = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     for name, verb in verbs.items():
         own = choices.add_parser(name, help=verb.summary, description=verb.summary)
@@ -118,13 +117,13 @@ def add_verbs(parser: argparse.ArgumentParser, verbs: Mapping[str, Verb]) -> Non
 
 
 def run_verb(options: argparse.Namespace) -> int:
-    """Execute the chosen verb and return its exit code."""
+    """Execute the chosen subcommand and return its exit code."""
     code: int = options.verb_function(options)
     return code
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:
-    """Return the arm that ``--arm`` names, or the only arm.
+    """Return the arm that the option ``--arm`` names, or the only arm without the option.
 
     Raises:
         UnknownName: There is no arm of this name.
@@ -214,7 +213,7 @@ def add_seconds(parser: argparse.ArgumentParser, default: float) -> None:
 
 
 def add_recover(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--recover``, which clears the fault of real arms between runs."""
+    """Declare ``--recover``, which clears faults of real arms between runs."""
     parser.add_argument(
         "--recover", action="store_true",
         help="recover real arms that stopped with a fault, such as a collision, before the next "

@@ -25,7 +25,6 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_check(options: argparse.Namespace) -> int:
-    """Check a data set; print its faults, or else one line about its content."""
     from multipanda_py.learning.datasets import Dataset
     from multipanda_py.learning.datasets.replay import check
 
@@ -68,7 +67,6 @@ def _add_replay_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_replay(options: argparse.Namespace) -> int:
-    """Replay an episode and compare the tool positions with the recorded ones."""
     from multipanda_py.learning.datasets import Dataset, replay
     from multipanda_py.learning.gym import CellEnv
 
@@ -109,7 +107,6 @@ REPLAY = Verb(
 
 
 def _run_stats(options: argparse.Namespace) -> int:
-    """Print one line per episode and the statistics of every quantity."""
     from multipanda_py.learning.datasets import Dataset
     from multipanda_py.learning.datasets.reader import STATS_FILE, read_json
 

@@ -76,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield maximum bandwidth and minimum delay margin of each controllet."""
+    """Yield the maximum bandwidth and minimum delay margin of each controllet.
+
+    Extrema are those over all joint positions of :func:`_configurations`.
+    """
     unconnected = config.model_copy(
         update={
             "arms": {
@@ -135,7 +138,11 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield the positions of a controllet's arms that the options request, (n,) [rad]."""
+    """Yield the joint positions to examine, which options choose: random, given or start.
+
+    Yields:
+        Positions of all joints of these arms, (n,) [rad].
+    """
     arms = [list(config.arms.values())[index] for index in indices]
     if options.random:
         rng = np.random.default_rng(options.seed)

@@ -61,7 +61,6 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_import(options: argparse.Namespace) -> int:
-    """Write the YAML file and an image of an imported robot, and print its properties."""
     name = options.name or re.sub(r"\W", "_", options.file.stem)
     if not _NAME.match(name):
         raise ConfigurationError(
@@ -108,7 +107,7 @@ def _report(draft: RobotDraft) -> None:
 
 
 def _draw(draft: RobotDraft, path: Path) -> None:
-    # MuJoCo takes half a second to load, so it is imported only for an image.
+    # MuJoCo takes half a second to load and is needed only for the image.
     from multipanda_py.simulation.scene_view import render_robot
 
     try:
@@ -139,7 +138,6 @@ def _add_moveit_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_moveit(options: argparse.Namespace) -> int:
-    """Write the MoveIt 2 configuration of a cell, and print its planning groups."""
     # The collision library is slow to load, so only this command imports it.
     from multipanda_py.planning.moveit_files import moveit_files
     from multipanda_py.planning.moveit_srdf import Groups

@@ -112,8 +112,8 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError(f"--clearance: got {options.clearance:g}, allowed 0 to 1 m")
     if not options.period >= 1.0 or not options.period + 2.0 * options.ramp <= MAX_DURATION:
         raise ConfigurationError(
-            f"--period, --ramp: got {options.period:g} and {options.ramp:g} s, allowed a period "
-            f"from 1 s and, including both ramps, up to {MAX_DURATION:g} s"
+            f"--period, --ramp: got {options.period:g} and {options.ramp:g} s. Choose a period of "
+            f"1 s or more, and a sum of period and both ramps up to {MAX_DURATION:g} s"
         )
     if options.harmonics > MAX_HARMONICS:
         raise ConfigurationError(
@@ -152,10 +152,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that moves, and the check of its clearance to obstacles.
-
-    The arm is one of a cell file, or a robot model alone.
-    """
+    """Return the arm that the options name, and the check of its distance to obstacles."""
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(
@@ -165,7 +162,8 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
         return arm, Clearance(arm, options.clearance)
     if not Path(options.cell).exists():
         raise ConfigurationError(
-            f"got {options.cell!r}, allowed an existing cell file, or one of {', '.join(MODELS)}"
+            f"CELL: got {options.cell!r}, allowed an existing cell file, or one of "
+            f"{', '.join(MODELS)}"
         )
     config = CellConfig.from_yaml(options.cell)
     name = arm_of(config.arms, options.arm)
@@ -174,7 +172,6 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
 
 
 def _write(path: Path, motion: FourierMotion, arm: ArmDescription) -> None:
-    """Write a motion as CSV or YAML, atomically."""
     if path.suffix.lower() == ".csv":
         table = motion.table(motion.points(TRAJECTORY_POINTS))
         rows = (",".join(f"{value:.9g}" for value in row) for row in table)
@@ -220,15 +217,14 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
         the j joints.
 
     Raises:
-        ConfigurationError: The file is not a motion, belongs to an arm with other joints, or has
-            a motion that this arm cannot follow.
+        ConfigurationError: The file is not a motion for this arm, or exceeds its limits.
     """
     joints = arm.robot.n_joints
     names = column_names(joints)
     try:
         file = io.StringIO(read_text(path, MAX_DESCRIPTION_SIZE))
         with warnings.catch_warnings():
-            # numpy warns about a file without rows, which is reported below.
+            # numpy warns about a file without rows; the check below reports such a file.
             warnings.simplefilter("ignore")
             head = file.readline().strip().split(",")
             points = np.loadtxt(file, delimiter=",", ndmin=2) if head == names else None
@@ -241,7 +237,7 @@ def read_motion(path: Path, name: str, arm: ArmConfig) -> Matrix:
             f"{path}: got columns {', '.join(head)[:80]}, allowed finite numbers in columns "
             f"time, q1 ... ddq{joints}, as multipanda excite writes them"
         )
-    try:  # The motion is rejected before the arm moves to its start.
+    try:  # An unsuitable motion is rejected before the arm moves.
         rest = _at_rest(name, points[0, 1 : 1 + joints])
         check_trajectory(points, rest, arm.robot.limits, GateConfig().limits())
     except TargetRejected as error:
@@ -258,18 +254,13 @@ def _at_rest(name: str, q: Vector) -> ArmSnapshot:
 
 
 def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
-    """Move an arm to the start of a motion.
-
-    Args:
-        cell: Running cell.
-        arm: Name of the arm.
-        points: Times, positions, velocities and accelerations of the motion, (p, 1 + 3 n).
+    """Move an arm to the start of a motion from :func:`read_motion`.
 
     Returns:
         Name of the ``joint_trajectory`` controllet that moves the arm.
 
     Raises:
-        ConfigurationError: The cell has no such controllet for this arm alone.
+        ConfigurationError: The cell has no ``joint_trajectory`` controllet of only this arm.
         LoopError: The arm does not reach the start.
     """
     law = next(
@@ -278,8 +269,8 @@ def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
     )
     if law is None:
         raise ConfigurationError(
-            f"controllets: no {MOTION_CONTROLLET} for {arm} alone. Declare one, since it "
-            "follows the motion."
+            f"controllets: there is no {MOTION_CONTROLLET} of only {arm}, which the motion needs. "
+            "Declare one."
         )
     cell.switch([law], strictness="force_auto", timeout=5.0)
     start = points[0, 1 : 1 + cell.state(arm).q.size]
@@ -298,13 +289,7 @@ def move_to_start(cell: Cell, arm: str, points: Matrix) -> str:
 
 
 def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
-    """Execute a motion on an arm and wait for its end.
-
-    Args:
-        cell: Running cell.
-        arm: Name of the arm.
-        law: Name of the ``joint_trajectory`` controllet.
-        points: Times, positions, velocities and accelerations of the motion, (p, 1 + 3 n).
+    """Execute a motion from :func:`read_motion` with a controllet, and wait for its end.
 
     Raises:
         TargetRejected: The arm cannot follow the motion.
@@ -318,7 +303,7 @@ def follow(cell: Cell, arm: str, law: str, points: Matrix) -> None:
     end = points[-1, 1 : 1 + cell.state(arm).q.size]
     away = np.abs(cell.state(arm).q - end).max()
     if away > START_TOLERANCE:
-        raise LoopError(f"{arm}: ended {away:.3f} rad away from the end of the motion")
+        raise LoopError(f"{arm}: stopped {away:.3f} rad away from the end of the motion")
 
 
 def _is_at(cell: Cell, arm: str, q: Matrix) -> bool:

@@ -32,7 +32,6 @@ def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_server(options: argparse.Namespace) -> int:
-    """Simulate robots for libfranka clients, and print their state once a second."""
     from multipanda_py.simulation.fci.process import make_server
 
     server = make_server(options, _cell(options))
@@ -51,7 +50,7 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell of ``--cell``, or None; print what the simulated robots ignore in it."""
+    """Return the cell of ``--cell``, or None; print the sections that the simulation ignores."""
     if options.cell is None:
         if options.task is not None:
             raise ConfigurationError("--task: needs --cell, because it adds objects to a cell.")
@@ -132,7 +131,6 @@ def _run_inject(options: argparse.Namespace) -> int:
 
 
 def _fault_names() -> list[str]:
-    """Return the names of the faults that can be injected, in the order of their declaration."""
     return [name.removeprefix("do_") for name in vars(Admin) if name.startswith("do_")]
 
 

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Identify arm or payload, print the quality of the result, and write the file atomically."""
+    """Identify arm or payload, print the quality of the result and write the file."""
     end_in_order()
     if not 0.05 <= options.held_out <= 0.5:
         raise ConfigurationError(f"--held-out: got {options.held_out:g}, allowed 0.05 to 0.5")
@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         check_output(
             options.plot, *SUFFIXES, option="--plot", beside=[*options.logs, options.output]
         )
-        pyplot()  # A missing matplotlib must fail now, not after minutes.
+        pyplot()  # Fails now, not after minutes, if matplotlib is missing.
     arm, load = _arm(options)
     motions = _motions(options, arm)
     if options.load:
@@ -144,10 +144,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_load_options(options: argparse.Namespace) -> None:
-    """Reject options for bodies and friction, which ``--load`` does not use.
+    """Check that no option for link inertia or friction is used together with ``--load``.
 
     Raises:
-        ConfigurationError: One of these options is given; the message names the first.
+        ConfigurationError: Such an option is used.
     """
     usual = Options()
     for name, requested in (
@@ -161,11 +161,11 @@ def _check_load_options(options: argparse.Namespace) -> None:
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
-    """Return the measured arm and the payload that its robot compensated."""
+    """Return the measured arm, and the payload that the robot compensated during the logs."""
     load = NO_LOAD
     if options.cell and options.robot:
         raise ConfigurationError(
-            "--robot: not allowed with --cell, which names the robot already."
+            "--robot: not allowed with --cell, because the cell names the robot. Remove --robot."
         )
     if options.cell:
         config = CellConfig.from_yaml(options.cell)
@@ -187,7 +187,8 @@ def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Load]:
 def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredMotion]:
     if len(options.mounting) not in (0, 1, len(options.logs)):
         raise ConfigurationError(
-            f"--mounting: got {len(options.mounting)}, allowed one for all logs or one per log"
+            f"--mounting: given {len(options.mounting)} times, allowed once for all logs, or once "
+            "per log"
         )
     if not all(math.isfinite(angle) for rpy in options.mounting for angle in rpy):
         raise ConfigurationError(f"--mounting: got {options.mounting}, allowed finite angles")
@@ -207,7 +208,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
             rpy = options.mounting[min(i, len(options.mounting) - 1)]
             gravity = gravity_in_base(rpy)
         motion = motion_of(one, str(path), gravity)
-        # A table has no joint names, and the assumed ones must not be compared with the arm's.
+        # Joint names of a table are assumed, so they must not be compared with those of the arm.
         if one.robot is None and Path(path).suffix.lower() in TABLE_SUFFIXES:
             motion = replace(motion, joints=None)
         motions.append(motion)
@@ -215,18 +216,18 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
 
 
 def _name_in(log: Log, options: argparse.Namespace) -> str | None:
-    """Return the name of the arm in a log; None if the log has one unnamed arm.
+    """Return the name that a log uses for the requested arm; None for the only arm of the log.
 
     Raises:
-        IdentificationRejected: The log is of another arm of the same cell.
+        IdentificationRejected: The log contains other arms of the cell, but not the requested one.
     """
     requested: str | None = options.arm
     if options.cell is None or requested in log.arms:
-        return requested  # Without a cell, ``--arm`` is the name in the log.
+        return requested
     known = CellConfig.from_yaml(options.cell).arms
     if requested is not None and (others := [name for name in log.arms if name in known]):
         raise IdentificationRejected(
-            f"{log.source_description}: is a log of {', '.join(others)}, not of {requested}"
+            f"{log.source_description}: has data of {', '.join(others)}, but not of {requested}"
         )
     return None
 
@@ -253,7 +254,6 @@ def _report(result: Identified) -> None:
 
 
 def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
-    """Return conditions and quality of the identification, as notes for the file."""
     return {
         "logs": [str(log) for log in options.logs],
         "friction_model": options.friction,
@@ -274,7 +274,7 @@ def _notes(notes: Identified, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _load(options: argparse.Namespace, arm: ArmDescription, motions: list[MeasuredMotion]) -> int:
-    """Print the payload at the flange, and write it if there is an output file."""
+    """Identify and print the payload at the flange; write it if there is an output file."""
     result = identify_payload(motions, arm, options.cutoff)
     body = result.load
     inertia = moments_of(body.inertia)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the parts a cell file can name: controllets, features, backends, actuators and robots."""
+"""List what a cell file can name: controllets, features, backends, actuators and robots."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _COLUMNS = ("parameter", "type", "unit", "bounds", "default", "meaning")
 def markdown(
     result: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> str:
-    """Return a Markdown page with everything the registry found, by kind, and robot settings."""
+    """Return a Markdown page on all controllets, features, backends and actuators."""
     kinds = (line for kind in result for line in _kind_section(kind, result))
     return "\n".join([_HEAD, *_targets(), *kinds, *_settings_section(result.get("backends", ()))])
 
@@ -96,13 +96,13 @@ def _kind_section(kind: str, parts: Mapping[str, Sequence[Mapping[str, Any]]]) -
         if facts:
             yield "\n" + "\n".join(f"- {fact}" for fact in facts)
         rows = [_parameter_cells(parameter) for parameter in item.get("parameters", ())]
-        if rows and kind != "backends":  # Parameters of backends have a separate section.
+        if rows and kind != "backends":  # _settings_section() lists parameters of backends.
             yield ""
             yield from _table(_COLUMNS, rows)
 
 
 def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the settings that may change at run time, for every backend with such settings."""
+    """Yield tables of the backends' settings that may change at run time."""
     yield _ROBOT
     for backend in backends:
         live = [setting for setting in backend.get("parameters", ()) if not setting["read_only"]]
@@ -112,7 +112,7 @@ def _settings_section(backends: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _facts(item: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the facts of a part as lines of text: arms, targets, features and reports."""
+    """Yield lines on a controllet, feature or actuator, such as its number of arms."""
     if "arms" in item:
         min_value, max_value = item["arms"]["min"], item["arms"]["max"]
         yield (
@@ -142,7 +142,7 @@ def _facts(item: Mapping[str, Any]) -> Iterator[str]:
 
 
 def actuator_facts(item: Mapping[str, Any]) -> list[str]:
-    """Return motors, identified parameters and source of an actuator."""
+    """Return lines on an actuator: number of motors, identified parameters and source."""
     preset = f"2 motors per joint; stiffness presets in {item['preset']}"
     facts = [preset if item["motors"] == 2 else "1 motor per joint; no stiffness presets"]
     if item["identified"]:
@@ -202,16 +202,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print every part that the registry knows."""
+    """Print everything that is registered, as text, JSON or Markdown."""
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
     parts = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}
-    # A Markdown page shows parameters, and robots have none.
+    # The Markdown page shows parameters. Robots have none.
     if ROBOTS in kinds and not options.markdown:
         parts[ROBOTS] = list(map(robot, robots(options.built_in)))
     if options.markdown:
         broken = [item for entries in parts.values() for item in entries if "error" in item]
-        if broken:  # A page must not lack a part silently.
+        if broken:  # An incomplete page must not be written.
             complain("\n".join(f"multipanda list: {item['error']}" for item in broken))
             return FAILED
         print_line(markdown(parts))
@@ -227,12 +227,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def entry(kind: str, name: str) -> dict[str, Any]:
-    """Describe one part; if it cannot be loaded or described, the entry has an ``error``."""
+    """Return a description of a controllet, feature, backend or actuator as plain data.
+
+    If loading fails, the description only has the name and an ``error``.
+    """
     try:
         return _entry(kind, name)
     except ConfigurationError as error:
         return {"name": name, "error": str(error)}
-    except Exception as error:  # Declarations of other packages may raise any error.
+    except Exception as error:  # Code of other packages may raise any error.
         return {"name": name, "error": f"its declarations raise {type(error).__name__}: {error}"}
 
 
@@ -274,12 +277,16 @@ def _entry(kind: str, name: str) -> dict[str, Any]:
 
 
 def robots(built_in: bool) -> list[str]:
-    """Return the names of all robots, or of the robots of this package."""
+    """Return the names of the robots.
+
+    Args:
+        built_in: True to leave out robots of other packages.
+    """
     return [name for name in MODELS if MODELS.is_built_in(name) or not built_in]
 
 
 def robot(name: str) -> dict[str, Any]:
-    """Describe a robot; if it cannot be read, the entry has an ``error``."""
+    """Return a description of a robot as plain data; with ``error`` if it cannot be read."""
     try:
         robot = MODELS[name]
     except ConfigurationError as error:
@@ -304,7 +311,7 @@ def robot(name: str) -> dict[str, Any]:
 
 
 def _own_channels(declared: Iterable[str | Channel]) -> list[dict[str, Any]]:
-    """Describe the channels that a part declares itself, as opposed to the built-in channels."""
+    """Return descriptions of those channels that are not built-in."""
     return [
         {
             "name": channel.name,
@@ -339,14 +346,13 @@ def _parameter(spec: Spec) -> dict[str, Any]:
 
 
 def _type(spec: Spec) -> str:
-    """Return the type of a parameter as text, such as ``a number per joint``."""
     if spec.per_joint:
         return "a number per joint"
     return f"{spec.width} numbers" if spec.kind == "vector" else spec.kind
 
 
 def _finite(bound: Bound) -> Any:
-    """Return a bound for JSON: a number, None if infinite, or a list of them."""
+    """Return a bound as JSON data, with None for infinity."""
     if isinstance(bound, tuple):
         return [_finite(element) for element in bound]
     return None if math.isinf(bound) else bound
@@ -386,7 +392,6 @@ def _lines(item: dict[str, Any]) -> list[str]:
 
 
 def _parameter_row(parameter: dict[str, Any]) -> tuple[str, ...]:
-    """Return name, type, unit, bounds, default and meaning as text."""
     low, high, default = parameter["low"], parameter["high"], parameter["default"]
     if parameter["options"]:
         bounds = " | ".join(parameter["options"])
@@ -403,7 +408,7 @@ def _parameter_row(parameter: dict[str, Any]) -> tuple[str, ...]:
 
 
 def bound_text(bound: Any, missing: str) -> str:
-    """Return a bound as text; a list of bounds is joined with spaces."""
+    """Return a bound, or a list of bounds, as text; ``missing`` is the text for None."""
     if isinstance(bound, list):
         return " ".join(bound_text(element, missing) for element in bound)
     return missing if bound is None else f"{bound:g}"

@@ -68,17 +68,16 @@ def _add_record_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_record(options: argparse.Namespace) -> int:
-    """Record a cell; print the recorded files and the number of cycle records."""
     if (options.file is None) == (options.node is None):
-        raise ConfigurationError("name either a cell file to run and record, or --node")
+        raise ConfigurationError("name either a cell file to run, or --node for a running node")
     if options.node is not None and options.torque_terms:
-        raise ConfigurationError("--torque-terms: only for a cell that this command runs")
+        raise ConfigurationError("--torque-terms: not allowed with --node. Name a cell file.")
     if options.motion is None and options.arm is not None:
-        raise ConfigurationError("--arm: only with --motion. A recording contains all arms.")
+        raise ConfigurationError("--arm: only with --motion, because all arms are recorded.")
     if options.motion is not None and (options.node is not None or options.duration is not None):
         raise ConfigurationError(
-            "--motion: only for a cell that this command runs, and without --duration, since the "
-            "motion sets the duration"
+            "--motion: not allowed with --node, nor with --duration, because the motion sets the "
+            "duration"
         )
     end_in_order()
     result = _attached(options) if options.file is None else _own(options)
@@ -90,7 +89,7 @@ def _run_record(options: argparse.Namespace) -> int:
 
 def _own(options: argparse.Namespace) -> Recorded:
     own = Cell.from_yaml(options.file)
-    # Errors of path and motion file are reported before the arms are connected and move.
+    # Errors in options are reported before the arms are connected.
     path = _target(options, own.config.cell.name)
     arm, law, points = "", "", None
     if options.motion is not None:
@@ -99,8 +98,8 @@ def _own(options: argparse.Namespace) -> Recorded:
     with own as cell:
         if cell.config.cell.placement == "inline":
             raise ConfigurationError(
-                f"{options.file}: placement inline does not run in real time. Use process or "
-                "thread; a program that steps an inline cell records it with cell.recorder."
+                f"{options.file}: cell.placement: got inline, which does not run in real time. "
+                "Use process or thread."
             )
         for warning in cell.warnings:
             complain(f"warning: {warning}")
@@ -114,7 +113,7 @@ def _own(options: argparse.Namespace) -> Recorded:
             try:
                 follow(cell, arm, law, points)
             except KeyboardInterrupt:
-                raise LoopError(f"{path}: stopped before the end of the motion") from None
+                raise LoopError(f"{path}: interrupted before the end of the motion") from None
             return cell.recorder.stop()
         until = time.monotonic() + (options.duration or float("inf"))
         try:
@@ -152,7 +151,7 @@ def _attached(options: argparse.Namespace) -> Recorded:
 
 
 def _target(options: argparse.Namespace, cell: str) -> Path:
-    """Return the file to record to, in an existing folder."""
+    """Return the path of the new log, in a folder that exists."""
     return check_output(new_file(options.output or _default(cell)))
 
 
@@ -172,14 +171,13 @@ def _add_plot_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_plot(options: argparse.Namespace) -> int:
-    """Plot the log and print notes on suspicious data."""
     output = options.output or Path(Path(options.logs[0]).stem + ".png")
     check_output(output, *SUFFIXES, beside=options.logs)
     log = read(options.logs, robot=options.robot)
     for sentence in check_recording(log):
         complain(f"note: {sentence}")
     for arm in log.arms.values():
-        for sentence in check_log(arm, moves=False):  # Plots of an arm at rest are useful, too.
+        for sentence in check_log(arm, moves=False):  # A log of an arm at rest is valid.
             complain(f"note: {sentence}")
     for path in draw(log, output):
         print_line(f"{path}: {path.stat().st_size / 1e3:.0f} kB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record the same motions on a simulated twin and on a reference robot."""
+"""Record a data set of equal motions of a simulated twin and a reference robot."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Record motions of twin and reference robot to a data set."""
+    """Record motions of twin and reference robot to a data set, or replay logs on the twin."""
     end_in_order()
     for kind in ("multi", "single", "linear"):
         if not 0 <= getattr(options, kind) <= 99999:
@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Record motions of a simulated or real reference robot and of the twin to the data set."""
+    """Move reference robot and twin, record both and return the number of motions."""
     for name in ("follow", "robot", "log_arm"):
         if getattr(options, name):
             raise ConfigurationError(f"--{name.replace('_', '-')}: only allowed with --logs")
@@ -150,7 +150,7 @@ def _recorded(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
 
 
 def _replayed(options: argparse.Namespace, twin: CellConfig, arm: str) -> int:
-    """Repeat recorded motions of a reference robot on the twin, and store both in the data set."""
+    """Repeat logged motions of a reference robot on the twin; return the number of motions."""
     if options.plant_controllet:
         raise ConfigurationError("--plant-controllet: not allowed with --logs. Remove it.")
     return replay_logs(

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # Leave the core of the loop.
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # Do not use the loop's core.
         address = options.host, options.port
         with CellPanel(
             cell, *address, report=lambda event: print_line(f"event: {event}")
@@ -91,10 +91,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_host(host: str) -> None:
-    """Check that this machine can listen at the host; the web server would wait without a message.
+    """Check that the server can listen at an address; otherwise it would wait without a message.
 
     Raises:
-        ConfigurationError: The machine cannot listen there; the message gives the reason.
+        ConfigurationError: The address is not one of this machine.
     """
     try:
         kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
@@ -107,7 +107,7 @@ def _refuse_host(host: str) -> None:
 
 
 def _become_client(options: argparse.Namespace) -> NoReturn:
-    """Replace this process by one that uses ROS, after the arguments are checked."""
+    """Check the arguments and replace this process by :mod:`.node_panel`, which uses ROS."""
     refuse_namespace(options.node)
     if options.file is not None:
         CellConfig.from_yaml(options.file)

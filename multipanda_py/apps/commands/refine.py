@@ -82,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the rounds of the calibration, and write the output folder atomically."""
+    """Calibrate the twin and write the output folder."""
     end_in_order()
-    # The command must fail now if a library is missing, not after minutes.
+    # The command fails now, not after minutes, if a library is missing.
     for library in ("scipy.optimize", "cvxpy"):
         needed(library)
     pyplot()
@@ -107,12 +107,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
-    """Run the calibration rounds that an interrupted command has not completed.
-
-    Args:
-        parts: Folder with the results of completed rounds.
-        options: Options of the command.
-    """
+    """Run the calibration; completed rounds of an interrupted command are not repeated."""
     plant, twin = CellConfig.from_yaml(options.plant), CellConfig.from_yaml(options.twin)
     plan = CalibrationPlan(
         tasks=sorted(set(options.task or (1, 2, 3, 4))),
@@ -147,7 +142,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
 
 
 def _put(result: Calibration, target: Path, options: argparse.Namespace) -> None:
-    """Write the output folder atomically."""
+    """Write the output folder; it does not exist until it is complete."""
     partial = target.with_name(f".{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -159,7 +154,6 @@ def _put(result: Calibration, target: Path, options: argparse.Namespace) -> None
 
 
 def _write(result: Calibration, folder: Path, options: argparse.Namespace) -> None:
-    """Write the report and the cell files with the calibrated parameters."""
     about = {"plant": options.plant, "twin": options.twin, "seconds of each task": options.seconds,
              "repeats": options.repeats, "seed": options.seed}  # fmt: skip
     (folder / "report.html").write_text(report.page(result, about), encoding="utf-8")

@@ -37,16 +37,14 @@ RAMP_TIME = 0.6
 
 
 class Demo:
-    """Demo motion: every arm on a circle, neighbours in opposite phase, with one switch.
+    """Demo motion: tools move on circles; half-way, other controllets take over.
 
-    The tools move on circles around their start poses, in the y-z plane of the base. The radius
-    grows from zero and shrinks to zero at the end. It is reduced if the gate is smaller than the
-    circle. Half-way, other controllets take over in motion. Those with pose targets are preferred,
-    then those of several arms.
+    Circles lie in the y-z plane of the base. Controllets with joint targets move the first joint
+    back and forth instead. Adjacent arms move in opposite directions.
 
     Args:
         cell: A started cell.
-        duration: Duration of the whole motion [s].
+        duration: Duration of the motion [s].
     """
 
     def __init__(self, cell: Cell, duration: float) -> None:
@@ -59,7 +57,7 @@ class Demo:
         idle = [arm for arm in cell.arms if not cell.spec(cell.state(arm).owner).channels]
         taken: set[str] = set()
         chosen = []
-        for spec in cell.specs:  # An arm that only holds gets the first controllet with targets.
+        for spec in cell.specs:  # Arms on hold get the first controllet that accepts targets.
             arms = set(spec.config.arms)
             if spec.channels and arms <= set(idle) and not arms & taken:
                 taken |= arms
@@ -70,13 +68,13 @@ class Demo:
         self._q = {arm: cell.state(arm).q for arm in cell.arms}
 
     def update(self, time: float) -> str:
-        """Send the targets for a time, and switch half-way.
+        """Send the targets of all arms, and switch controllets half-way.
 
         Args:
             time: Time since the start [s].
 
         Returns:
-            Message of a switch that happened in this call, or an empty string.
+            Message on the switch if this call made it; otherwise empty.
         """
         news = ""
         if not self._switched and time >= self._duration / 2:
@@ -99,7 +97,10 @@ class Demo:
         return news
 
     def _switch(self) -> str:
-        """Switch to inactive controllets for every arm that has one."""
+        """Switch every arm to an inactive controllet, if it has one with targets.
+
+        Controllets with pose targets are preferred, then those of several arms.
+        """
         cell = self._cell
         active, taken = set(cell.active), set[str]()
         chosen = []
@@ -118,7 +119,6 @@ def _fitness(spec: InstanceSpec) -> tuple[bool, int]:
 
 
 def _circle(angle: float) -> Vector:
-    """Return a point of the unit circle in the y-z plane, (3,)."""
     return np.array([0.0, np.sin(angle), np.cos(angle)])
 
 
@@ -182,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def with_simulated_arms(config: CellConfig) -> CellConfig:
-    """Return the cell with all arms simulated and placement inline, so that no real arm moves."""
+    """Return a copy of the cell in which all arms are simulated and the placement is inline."""
     data = config.model_dump()
     data["cell"]["placement"] = "inline"
     for arm in data["arms"].values():
@@ -194,16 +194,14 @@ def with_simulated_arms(config: CellConfig) -> CellConfig:
 def simulate_frames(
     config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
 ) -> Iterator[int]:
-    """Run the cell and set the scene for every frame of a video.
-
-    The motion of a cell is the same on every machine. Progress goes to standard error.
+    """Run a cell and pose its scene for each frame of a video; print progress to standard error.
 
     Args:
-        config: Configuration with placement inline.
-        seconds: Length of the video [s].
+        config: Configuration of a cell with placement inline.
+        seconds: Duration of the video [s].
         fps: Frames per second.
-        demo: True if the arms move.
-        view: Scene to set.
+        demo: True to move the arms by :class:`Demo`.
+        view: Scene to pose.
 
     Yields:
         Number of the frame.
@@ -231,15 +229,15 @@ def simulate_frames(
 
 
 def newest_row(cell: Cell) -> NDArray[np.void]:
-    """Return a copy of the newest cycle record; an inline cell without one runs a cycle first."""
-    cell.state(cell.arms[0])  # An inline cell without cycles runs one here.
+    """Return a copy of the newest cycle record: the state of all arms and objects."""
+    cell.state(cell.arms[0])  # An inline cell that has not run yet runs one cycle here.
     total, _ = cell.records(since=sys.maxsize)
     row: NDArray[np.void] = cell.records(total - 1)[1][-1]
     return row
 
 
 def _progress(text: str) -> None:
-    """Overwrite the last line of standard error if it is a terminal."""
+    """Show a progress text in the last line of the terminal, if standard error is one."""
     if sys.stderr.isatty() or text.endswith("\n"):
         sys.stderr.write(f"\r\x1b[K{text}" if sys.stderr.isatty() else text)
         sys.stderr.flush()

@@ -60,7 +60,6 @@ def _add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_evaluate(options: argparse.Namespace) -> int:
-    """Evaluate a residual on the test motions and print a table."""
     if options.json is not None:
         check_output(options.json, ".json", option="--json")
     if options.plot is not None:
@@ -141,7 +140,7 @@ def _add_node_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_node(options: argparse.Namespace) -> NoReturn:
-    # The file is read here only to report errors before the node starts.
+    # Errors in the file are reported before the node starts.
     CorrectedStates(load_residual(options.file))
     require("rclpy", "sensor_msgs", "std_msgs")
     remaps = [word for remap in options.remap for word in ("-r", remap)]
@@ -262,7 +261,7 @@ def _run_train(options: argparse.Namespace) -> int:
 
 
 def _bodies(options: argparse.Namespace, pairs: PairedMotions) -> BodyDifference | None:
-    """Fit the difference of inertia between robot and twin; return None without ``--bodies``."""
+    """Fit the difference of link inertia between robot and twin; None without ``--bodies``."""
     if options.bodies is None:
         return None
     config = CellConfig.from_yaml(options.bodies)

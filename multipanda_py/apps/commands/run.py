@@ -66,7 +66,7 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
         print_line(f"stopped after {time.monotonic() - started:.1f} s")
         return OK
     finally:
-        print_events(cell)  # After an error, its cause is among these events.
+        print_events(cell)  # The last events tell the cause of an error.
         if viewer is not None:
             stop_viewer(viewer)
     faults = {arm: cell.state(arm).fault for arm in cell.arms}
@@ -79,13 +79,13 @@ def _watch(cell: Cell, options: argparse.Namespace) -> int:
 def _advance(
     cell: Cell, duration: float, started: float, viewer: subprocess.Popen[bytes] | None
 ) -> None:
-    """Run the cell for a time.
+    """Run the cell for a duration and print its status.
 
     Args:
         cell: Running cell.
-        duration: Simulated time of an inline cell, otherwise wall time [s].
+        duration: Duration [s]: simulated time with placement inline, wall time with others.
         started: Start of the run on the monotonic clock [s].
-        viewer: Process of the viewer, if any.
+        viewer: Process of the viewer; None without a viewer.
     """
     inline = cell.config.cell.placement == "inline"
     rate = cell.config.cell.rate
@@ -106,13 +106,13 @@ def _advance(
         batch = max(1, round(min(_CHECK_PERIOD, duration - passed) * rate))
         cell.step(batch)
         cycles += batch
-        # Without a pause, a viewer would show the motion too fast.
+        # A pause keeps the motion in the viewer at real speed.
         if viewer is not None and viewer.poll() is None:
             time.sleep(max(0.0, started + cycles / rate - time.monotonic()))
 
 
 def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int:
-    """Print the status of the cycles since the last call; return the total number of cycles.
+    """Print the status since the last call, and return the total number of cycles.
 
     Args:
         cell: Running cell.
@@ -122,7 +122,7 @@ def _report(cell: Cell, passed: float, wall: float, reported_cycles: int) -> int
     """
     total, _ = cell.records(since=sys.maxsize)
     now = cell.statistics(max(2, total - reported_cycles))
-    if cell.config.cell.placement == "inline":  # It has no clock, so its speed is of interest.
+    if cell.config.cell.placement == "inline":  # It runs as fast as it can.
         timing = f"{(total - reported_cycles) / max(wall, 1e-9):6.0f} cycles/s"
         factor = (total - reported_cycles) / cell.config.cell.rate / max(wall, 1e-9)
     else:

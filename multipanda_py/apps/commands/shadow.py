@@ -79,31 +79,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the twin along a cell or logs; print deviations, or learn and write their band."""
+    """Run the twin along a cell or logs, and print deviations outside their usual range.
+
+    With ``--learn``, learn this range (band) from good runs and write it to a file.
+    """
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
     if sum(sources) != 1:
         raise ConfigurationError(
-            "name logs, --node for a cell that runs on this machine, or --topics for a cell in "
-            "the ROS network, and only one of them"
+            "source: name logs, --node (a cell that runs on this machine) or --topics (a cell in "
+            "the ROS network), and only one of them"
         )
     if options.topics is not None and not options.twin:
         raise ConfigurationError(
-            "--topics: needs --twin CELL, since topics do not describe the arms"
+            "--topics: needs a cell file that describes the arms. Name it with --twin CELL"
         )
     if options.learn and (options.band or options.update or options.output is None):
         raise ConfigurationError("--learn: needs good runs and an output file: multipanda shadow "
                                  "--learn LOG ... -o band.yaml")  # fmt: skip
     if not live and (options.ros or options.duration):
-        raise ConfigurationError("--ros, --duration: only for a running cell, not for a log")
+        raise ConfigurationError("--ros, --duration: not allowed with logs. Remove them")
     if options.namespace and not options.ros:
-        raise ConfigurationError("--namespace: only with --ros")
+        raise ConfigurationError("--namespace: not allowed without --ros. Add --ros or remove it")
     refuse_namespace(options.namespace)
     if options.output is not None:
         beside = [*options.logs, options.twin, options.band]
         check_output(options.output, *(() if options.learn else SUFFIXES), beside=beside)
         if not options.learn:
-            pyplot()  # A missing matplotlib must fail now, not after the log.
+            pyplot()  # Fails now, not at the end, if matplotlib is missing.
     band = Band.from_yaml(options.band) if options.band else None
     if live:
         return follow_live(options, band)
@@ -163,21 +166,20 @@ def _check_log(shadow: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
 
 
 def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, ArmLog]]:
-    """Return the cell that describes the twin, and the logs by the arm names of that cell."""
+    """Return the cell of the twin, and the log of each arm by the arm's name in this cell."""
     if options.twin:
         config = CellConfig.from_yaml(options.twin)
     elif log.cell:
         cell = with_current_keys(json.loads(log.cell))
-        if isinstance(cell, dict) and "arms" in cell:  # The twin needs no controllets.
+        if isinstance(cell, dict) and "arms" in cell:  # A twin needs only the arms.
             cell = {"arms": cell["arms"]}
         config = CellConfig.from_dict(cell, "cell of the log")
     else:
         raise MonitorRejected(
             f"{log.source_description}: does not describe its cell. Name a cell file that "
-            f"describes the arm: "
-            "--twin CELL"
+            "describes the arm with --twin CELL"
         )
-    # A log in a CSV or Parquet table names no arm: take the twin's only arm, or that of --arm.
+    # A log without names, such as a CSV table, is of the twin's only arm or of that of --arm.
     if len(log.arms) == 1 and not set(log.arms) & set(config.arms):
         names = [options.arm] if options.arm else list(config.arms)
         if len(names) != 1:

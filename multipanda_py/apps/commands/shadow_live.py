@@ -38,14 +38,14 @@ from multipanda_py.state import Matrix
 
 
 def check_arms(config: CellConfig, names: tuple[str, ...]) -> None:
-    """Check that the twin has these arms.
+    """Check that the cell of the twin has arms of the given names.
 
     Raises:
-        MonitorRejected: An arm is missing; the message lists the arms of the twin.
+        MonitorRejected: An arm is missing.
     """
     for name in names:
         if name not in config.arms:
-            raise MonitorRejected(f"the twin has no arm {name!r}; it has {', '.join(config.arms)}")
+            raise MonitorRejected(f"twin: no arm {name!r}, choose one of {', '.join(config.arms)}")
 
 
 def write_band(
@@ -55,13 +55,13 @@ def write_band(
     margin: float,
     description: str,
 ) -> int:
-    """Learn the band of deviations of good runs, write it and print its arms and duration.
+    """Learn the usual range of deviations (band) from good runs, and write it to a file.
 
     Args:
         path: YAML file to write.
         runs: Recorded deviations of each run, by arm.
         arms: Descriptions of the arms, by name.
-        margin: Widening of the band on both sides, as a fraction of its width.
+        margin: Widening of the range on both sides, as a fraction of its width.
         description: Source of the data, for the first line of the file.
 
     Raises:
@@ -77,7 +77,7 @@ def write_band(
 def draw(
     path: Path | None, shadow: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
 ) -> None:
-    """Plot every arm that was followed, if there is an output path."""
+    """Plot the deviations of every arm, if there is an output path."""
     if path is None:
         return
     for name, result in parts.items():
@@ -91,9 +91,9 @@ def draw(
 
 
 def end(shadow: CellMonitor) -> int:
-    """Print estimates and deviations at the end, and return the exit code.
+    """Print a summary and return the exit code.
 
-    It is 1 if an arm was outside its band, or if nothing was compared.
+    The code is 1 if deviations left their usual range, or if nothing was compared.
     """
     for update in shadow.updates.values():
         for line in update.lines():
@@ -113,7 +113,7 @@ def end(shadow: CellMonitor) -> int:
 
 
 class RosOutput:
-    """Publisher of ``/diagnostics`` on the agreement of twins and arms, in a node process.
+    """Publisher of the deviations between arms and twins on ``/diagnostics``, in a child process.
 
     Args:
         cell: Name of the cell; the node is ``twin_monitor_CELL``.
@@ -183,10 +183,10 @@ MAX_QUEUED_STATES = 1000
 
 
 class RosInput:
-    """Subscriber of ``joint_states`` and ``external_wrench`` of arms, in a node process.
+    """Source of arm states from the topics ``joint_states`` and ``external_wrench``.
 
-    The torques are the measured efforts. External torques are computed from the external wrench by
-    ``tau_ext = J^T F`` with the Jacobian J. Lost messages leave gaps.
+    External torques are computed from the external wrench F by ``tau_ext = J^T F`` with the
+    Jacobian J. A child process subscribes.
 
     Args:
         namespace: Namespace of the cell.
@@ -195,7 +195,7 @@ class RosInput:
 
     Attributes:
         config: Cell that describes the arms.
-        dropped: Number of states dropped because another arm was silent for too long.
+        dropped: Number of states dropped while another arm sent none.
 
     Raises:
         MissingExtra: ROS 2 is not installed.
@@ -224,7 +224,7 @@ class RosInput:
         """Return the states received since the last call, by arm.
 
         Returns:
-            Log of each arm; empty until every arm has sent a state.
+            Log of each arm; empty until every arm has sent a new state.
 
         Raises:
             MonitorRejected: An arm has sent nothing within 20 s, or is a different robot.
@@ -267,7 +267,8 @@ class RosInput:
         )
         if not all(rows.shape[1] > max(order) for rows in (q, dq, tau)):
             raise MonitorRejected(
-                f"{name}: its joint_states have no velocities or no efforts, which a twin needs"
+                f"{name}/joint_states: messages without velocity or effort. Publish both, which "
+                "the twin needs"
             )
         q = q[:, order]
         tool = self._tools[name]
@@ -287,7 +288,9 @@ class RosInput:
 
 
 def _order(arm: ArmDescription, names: list[str]) -> list[int]:
-    """Return the index of each joint of an arm in a list of names, with or without arm prefix.
+    """Return the index of each joint of an arm in a list of joint names.
+
+    Names may have the arm's name as a prefix.
 
     Raises:
         MonitorRejected: A joint is missing.
@@ -314,7 +317,7 @@ _MAX_HISTORY = 600.0
 
 
 class States(Protocol):
-    """Source of the states of running arms."""
+    """Source of states of running arms, from shared memory or ROS topics."""
 
     @property
     def dropped(self) -> int:
@@ -325,7 +328,7 @@ class States(Protocol):
         """True while the source may deliver more states."""
 
     def pop(self) -> dict[str, ArmLog]:
-        """Return the states since the last call, by arm; may be empty."""
+        """Return the states since the last call, by arm; empty without new states."""
 
 
 def follow_live(options: argparse.Namespace, band: Band | None) -> int:
@@ -333,7 +336,7 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
 
     Args:
         options: Options of the command.
-        band: Band of deviations in good runs, or None.
+        band: Usual range of deviations; None to report no alarms.
 
     Returns:
         Exit code.

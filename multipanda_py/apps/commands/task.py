@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     task = TaskFile.from_yaml(options.file)
     path = options.cell or task.cell
     if not path:
-        raise ConfigurationError(f"{options.file}: cell: missing. Add the key or use --cell.")
+        raise ConfigurationError(f"{options.file}: cell: missing. Add this key or use --cell.")
     video = options.video
     if video is not None:
         check_output(video, *SUFFIXES, option="--video")
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
         raise ConfigurationError("--ablate: needs --lockstep, because real arms without force "
                                  "may drop what they carry")  # fmt: skip
     if options.report is not None:
-        pyplot()  # A missing matplotlib must fail before anything moves.
+        pyplot()  # Fails now, before arms move, if matplotlib is missing.
     cell = Cell.from_yaml(path, placement="inline" if inline else None)
     task.check(cell.config)
     if options.check:
@@ -120,7 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def checked(task: TaskFile, config: CellConfig, options: argparse.Namespace) -> int:
-    """Plan all subtasks without moving, print the faults, and return the exit code."""
+    """Plan all subtasks without motion, print the results and return the exit code."""
     checks: list[SubtaskCheck] = []
 
     def note(one: SubtaskCheck) -> None:
@@ -157,7 +157,7 @@ def filmed(
     runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
 ) -> bool:
     """Execute the task and render it to a video; return True if it was completed."""
-    # MuJoCo is an optional dependency and takes half a second to load, so it is imported here.
+    # MuJoCo is optional and takes half a second to load.
     import mujoco
 
     from multipanda_py.simulation.rendering import Renderer, open_video

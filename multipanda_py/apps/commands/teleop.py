@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
         for warning in cell.warnings:
             complain(f"warning: {warning}")
         if cell.config.cell.placement == "process":
-            os.sched_setaffinity(0, other_cpus(cell.realtime))  # Leave the core of the loop.
+            os.sched_setaffinity(0, other_cpus(cell.realtime))  # Do not use the loop's core.
         rate = options.rate or DEFAULT_RATES.get(options.source, 50.0)
         teleoperator = Teleoperator(
             cell,

@@ -52,7 +52,6 @@ def _add_perturb_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_perturb(options: argparse.Namespace) -> int:
-    """Write a copy of a cell file with perturbed simulated arms, atomically."""
     target = check_output(Path(options.output), *CELL_FILES, beside=[options.cell, options.spec])
     config = CellConfig.from_yaml(options.cell)
     if not any(arm.backend == "mujoco" for arm in config.arms.values()):
@@ -61,7 +60,7 @@ def _run_perturb(options: argparse.Namespace) -> int:
             "simulated arms."
         )
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE)
-    spec.draw(config, options.seed)  # This checks the values before anything is written.
+    spec.draw(config, options.seed)  # Invalid values raise an error before the file is written.
     values = spec.values_for(config, options.seed)
     change: dict[str, Any] = {}
     for section, keys in values.items():
@@ -109,9 +108,8 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_validate(options: argparse.Namespace) -> int:
-    """Run the tasks on reference robot and twin, and write a report on their differences."""
     end_in_order()
-    pyplot()  # A missing matplotlib must fail now, not after minutes.
+    pyplot()  # Fails now, not after minutes, if matplotlib is missing.
     target = check_output(Path(options.output), ".html")
     check_output(target.with_suffix(".json"))
     twin = CellConfig.from_yaml(options.twin)
@@ -164,7 +162,6 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run_sweep(options: argparse.Namespace) -> int:
-    """Compare a cell with many perturbed copies of it in tasks, and write a table of results."""
     end_in_order()
     target = check_output(Path(options.output), ".parquet")
     config = CellConfig.from_yaml(options.cell)

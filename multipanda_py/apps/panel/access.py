@@ -26,7 +26,7 @@ _FORBIDDEN = "open the address that the panel has printed\n"
 
 
 class AccessToken:
-    """Secret in the URL of one panel.
+    """Random secret in the URL of a panel, without which no page opens.
 
     Attributes:
         path: Path of the page, with the secret.
@@ -37,19 +37,13 @@ class AccessToken:
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
-        """Return the path of a request without the secret; None if the secret is wrong or missing.
-
-        viser then serves the path as if there was no secret.
-        """
+        """Return a requested path without the secret; None if the secret is wrong or missing."""
         token, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         is_right = hmac.compare_digest(token.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
 
     def guard(self, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-        """Return a handler of requests that calls ``answer`` only for requests with the secret.
-
-        It rejects all other requests for pages and websockets.
-        """
+        """Return a handler that rejects requests without the secret and forwards all others."""
 
         def guarded(connection: Any, request: Any) -> Any:
             path = self.without(request.path)
@@ -62,11 +56,8 @@ class AccessToken:
 
 @contextmanager
 def require_token(token: AccessToken) -> Iterator[None]:
-    """Require a secret for all connections to a server that is constructed in this context.
-
-    viser accepts connections from its construction on and has no option for a request handler.
-    This context therefore replaces ``server.serve``, so that viser's own handler is wrapped.
-    """
+    """Require a secret for connections to a viser server that is constructed in this context."""
+    # viser has no option for a request handler, so its handler is wrapped in `server.serve`.
     plain = server.serve
 
     def serve(*args: Any, process_request: Any, **options: Any) -> Any:
@@ -84,10 +75,10 @@ POLICY_VIOLATION = 1008
 
 
 def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
-    """Return True if a connection comes from the panel's own page or from no browser.
+    """Return False if a connection comes from a browser that shows a page of another site.
 
     Args:
-        origin: Header ``Origin`` of the request; None for a client that is no browser.
+        origin: Header ``Origin`` of the request; None for a program that is no browser.
         host: Header ``Host`` of the request.
         bound_to: Address that the panel listens at.
     """
@@ -97,9 +88,9 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
         page, host_url = urlsplit(origin), urlsplit(f"//{host}")
         is_same = page.scheme in ("http", "https") and page.netloc == host_url.netloc
         name = host_url.hostname or ""
-    except ValueError:  # A browser never sends such headers.
+    except ValueError:  # Browsers send only valid URLs.
         return False
-    # A foreign host name can resolve to this address (DNS rebinding), so only names of this
+    # Another site's host name can resolve to this address (DNS rebinding), so only names of this
     # machine are accepted.
     if not is_same or not (_is_address(name) or name in _own_names(bound_to)):
         return False
@@ -107,10 +98,10 @@ def is_own_page(origin: str | None, host: str | None, bound_to: str) -> bool:
 
 
 def close_foreign_connections(server: Any, bound_to: str) -> None:
-    """Make a viser server close connections that do not come from its own page.
+    """Make a viser server close connections that come from pages of other sites.
 
     viser has no public access to the headers of a connection, so this function uses private
-    attributes of the pinned version. A connection without these attributes is closed.
+    attributes of the pinned version.
 
     Args:
         server: A ``viser.ViserServer`` that already listens.
@@ -125,11 +116,11 @@ def close_foreign_connections(server: Any, bound_to: str) -> None:
             return
         await connection.close(POLICY_VIOLATION, "not the page of this panel")
         with suppress(ConnectionClosed):
-            async for _ in connection:  # Drops messages that arrived before the closing.
+            async for _ in connection:  # Drops messages that have arrived already.
                 pass
 
     sockets.on_client_connect(poll)
-    sockets.disconnect_all_clients()  # Pages connected before this check reconnect through it.
+    sockets.disconnect_all_clients()  # Earlier pages reconnect and are then checked.
 
 
 def _is_address(name: str) -> bool:
@@ -154,17 +145,11 @@ _chosen_value: ContextVar[Any] = ContextVar("value that a page has chosen")
 
 
 def accept_values_only(server: Any) -> None:
-    """Make a viser server accept only the values of elements from pages.
+    """Make a viser server drop all messages of pages except valid values of elements.
 
-    viser sets any attribute that a page names, including the callbacks of a button, so that one
-    page could disable the stop button of all others. Values of a wrong type and gizmo poses that
-    are not numbers raise errors within viser. An unreadable message ends the connection of its
-    page. Such messages are dropped here, as are requests to share the page through viser's public
-    server. There is no public interface, so this function uses private attributes of the pinned
-    version.
-
-    Args:
-        server: A ``viser.ViserServer``.
+    Without this function, a page could set any attribute of an element, and so disable the stop
+    button of all other pages. Requests to share the page through viser's public server are dropped
+    too. This function uses private attributes of the pinned version of viser.
     """
     elements = server.gui._gui_input_handle_from_uuid
     received = server._websock_server._incoming_handlers
@@ -186,17 +171,16 @@ def accept_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value that a page has just set on an element, within its callback.
+    """Return the value that a page has set; call it only in the callback of the element.
 
-    An element has one value for all pages. Before the callback runs, the panel may have reset it,
-    for example to the ``hold`` that the chosen controllet is about to replace.
+    ``element.value`` may differ, because the panel may have changed it before the callback runs.
     """
     value = element.value
     return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)
 
 
 def _drop_unreadable(sockets: Any) -> None:
-    """Drop messages of unknown type or with missing parts, for which viser ends the connection."""
+    """Drop messages that viser cannot read; otherwise it would end the connection."""
 
     async def guard(client: Any) -> None:
         connection = sockets._live_connections.get(client.client_id)
@@ -212,7 +196,7 @@ def _drop_unreadable(sockets: Any) -> None:
                     if not is_reported:
                         is_reported = True
                         _log.warning(
-                            "viewer %d: dropped unreadable %.120r: %s",
+                            "viewer %d: dropped unreadable message %.120r: %s",
                             client.client_id,
                             data,
                             error,
@@ -234,20 +218,20 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
                 _chosen_value.set(message.updates["value"])
             await handler(viewer, message)
         elif viewer not in is_reported:
-            # One line per viewer is enough: a page may send a thousand messages per second.
+            # Logged once per viewer, because a page may send a thousand messages per second.
             is_reported.add(viewer)
-            _log.warning("viewer %d: rejected %.120r", viewer, message)
+            _log.warning("viewer %d: rejected invalid message %.120r", viewer, message)
 
     return checked
 
 
 def _is_like(value: Any, now: Any) -> bool:
-    """Return True if viser can convert a value to the type of an element's current value."""
+    """Return True if viser can convert a value to the type of the current value ``now``."""
     if isinstance(now, bool | str):
         return isinstance(value, type(now))
     if isinstance(now, int):
         return _is_number(value) and math.isfinite(value)
-    # The other elements of the panel have values of type float.
+    # All other elements of the panel have float values.
     return isinstance(now, float) and _is_number(value)
 
 

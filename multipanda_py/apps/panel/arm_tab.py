@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tab of one arm in the panel: controllet, gains, gripper and fault; and the plots."""
+"""Tab of one arm in the panel, with controllet, gains, gripper and fault; plots of all arms."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ _AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 class Gains:
-    """Elements to view and change one parameter of an arm's controllet.
-
-    A drop-down selects the parameter, because a controllet and its features have dozens.
+    """Drop-down of the parameters of an arm's controllet, with inputs for the selected one.
 
     Args:
         session: Session of the panel.
         folder: Folder of the page for the elements.
 
     Attributes:
-        elements: Elements of the page, one for each number of the parameter.
+        elements: Inputs of the page, one for each number of the selected parameter.
 
     Thread: the panel's.
     """
@@ -65,7 +63,7 @@ class Gains:
         with self._folder:
             self._choice = self._session.server.gui.add_dropdown("parameter", tuple(specs))
 
-        # A viewer may select a parameter without the command over the cell.
+        # Any viewer may select a parameter, even if another one is in command.
         def chosen(viewer: int, name: Any) -> None:
             if name in specs and law is self._law:
                 act = lambda: self._open(law, specs[name])  # noqa: E731
@@ -75,7 +73,7 @@ class Gains:
         self._open(law, next(iter(specs.values())))
 
     def _open(self, law: InstanceSpec, spec: Spec) -> None:
-        """Replace the elements of the page by those of another parameter."""
+        """Replace the inputs by those of another parameter."""
         for element in self.elements:
             element.remove()
         self._spec = spec
@@ -103,10 +101,7 @@ class Gains:
         return change
 
     def _refresh(self) -> None:
-        """Show the current values of the parameter in its elements.
-
-        Other clients may have changed them, and a value that the cell has rejected must vanish.
-        """
+        """Show the current values of the selected parameter."""
         if self._law is None or self._spec is None:
             return
         values = _parts(self._spec, self._session.cell.parameters(self._law.name)[self._spec.name])
@@ -129,12 +124,7 @@ class Gains:
 
 
 def step_of(low: float, high: float) -> float:
-    """Return the largest power of ten with which a range has ``MIN_SLIDER_STEPS`` steps or more.
-
-    Args:
-        low: Lower end of the range.
-        high: Upper end of the range.
-    """
+    """Return a power of ten as step of a slider, so that it has ``MIN_SLIDER_STEPS`` or more."""
     return float(10.0 ** math.floor(math.log10((high - low) / MIN_SLIDER_STEPS)))
 
 
@@ -143,7 +133,6 @@ def _parts(spec: Spec, value: Any) -> list[Any]:
 
 
 def _labels(spec: Spec) -> list[str]:
-    """Return the label of each number of a parameter, with its unit."""
     units = [part.strip() for part in spec.unit.split(",")]
     unit = [f" [{part}]" if part else "" for part in units]
     if spec.kind != "vector":
@@ -162,11 +151,11 @@ _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#1
 
 
 class Plots:
-    """Plots of the external force and the joint torques of one arm; any viewer selects the arm.
+    """Plots of external force and joint torques of an arm, which viewers select.
 
     Args:
         session: Session of the panel.
-        torque: Name of the quantity in ``tau`` of the states, such as ``measured torque``.
+        torque: Title of the torque plot, such as ``measured torque``.
 
     Thread: the panel's.
     """
@@ -186,7 +175,7 @@ class Plots:
     def sample(self) -> None:
         """Add the current state of the selected arm to the plots."""
         arm = self._choice.value
-        if arm not in self._session.cell.arms:  # A page may send any text.
+        if arm not in self._session.cell.arms:  # A page may send an invalid name.
             self._choice.value = arm = self._shown
         if arm != self._shown:
             self._shown = arm
@@ -253,7 +242,7 @@ class ArmTab:
         session.on_use(self._recover, self._ask_recovery)
 
     def owner(self) -> InstanceSpec:
-        """Return the active controllet of the arm, which is its hold if no other is active."""
+        """Return the active controllet of the arm, which may be its hold."""
         active = self._session.cell.active
         owners = [spec for spec in self._laws if spec.name in active]
         laws = [spec for spec in owners if not spec.is_hold]
@@ -264,7 +253,7 @@ class ArmTab:
 
         Args:
             reason: Reason of the arm's fault; empty without a fault.
-            hold_reason: Reason why the arm holds; empty if it has held since the start.
+            hold_reason: Reason why the arm holds; empty if no reason is known.
         """
         law, fault = self.owner(), self._session.cell.state(self._arm).fault
         name = HOLD if law.is_hold else law.name

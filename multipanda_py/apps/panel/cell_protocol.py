@@ -21,7 +21,7 @@ from multipanda_py.state import ArmSnapshot
 
 @runtime_checkable
 class PendingResponse(Protocol):
-    """Pending result of a request; no method waits."""
+    """Pending result of a request, which can be polled without waiting."""
 
     def poll(self) -> object | None:
         """Return the result, or None while it is pending.
@@ -48,8 +48,8 @@ class GripperProtocol(Protocol):
 class CellProtocol(Protocol):
     """Cell that a panel shows; :class:`.Cell` implements and documents these methods.
 
-    No method waits. A request with a later result returns a :class:`PendingResponse`. A request
-    that is rejected at once raises an exception.
+    No method waits. Requests return a :class:`PendingResponse` if their result comes later, and
+    raise an exception if they are rejected at once.
 
     Thread: the panel's; :meth:`request_hold` any.
     """
@@ -75,10 +75,10 @@ class CellProtocol(Protocol):
         """Names of the active controllets."""
 
     def activation_count(self, arm: str) -> int:
-        """Return the number of controllet activations on an arm so far, as last reported."""
+        """Return the number of controllet activations on an arm since the start of the cell."""
 
     def stall_reason(self) -> str:
-        """Return the reason why the known state of the cell is stale; empty if it is current."""
+        """Return the reason why the state of the cell is out of date; empty if it is current."""
 
     def check(self) -> None:
         """Raise :class:`.LoopError` if the cell has ended."""
@@ -102,7 +102,7 @@ class CellProtocol(Protocol):
         """Return the values of a controllet's parameters, by name."""
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> object:
-        """Change parameters of a controllet; the loop applies all ``values`` together."""
+        """Change parameters of a controllet, all in the same cycle of the loop."""
 
     def set_target(self, arm: str, pose: Pose | None = ..., *, frame: str = ...) -> None:
         """Send a target pose of the tool to an arm's controllet.
@@ -121,10 +121,10 @@ class CellProtocol(Protocol):
         timeout: float = ...,
         by: str = ...,
     ) -> PendingResponse:
-        """Request a switch; strictness as in :class:`.Strictness`; ``by`` names the client."""
+        """Request a switch of controllets, see :meth:`.Cell.request_switch`."""
 
     def request_hold(self, *, by: str = ...) -> PendingResponse:
-        """Request that every arm brakes and holds."""
+        """Request that all arms brake and hold; ``by`` names the client."""
 
     def request_recovery(self, arms: Sequence[str] | None = ...) -> object:
         """Request to clear the latched faults of arms; None for all arms."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gizmo in the scene that a viewer drags to move an arm's tool."""
+"""Gizmo (draggable axes) in the scene of the page, which moves an arm's tool."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TARGET_TIMEOUT = 0.5
 
 
 class Drag:
-    """Drag of an arm's target by one viewer, with a watchdog.
+    """Watchdog of a viewer's drag of an arm's target.
 
-    During a drag, messages stop if the page is closed, stalls or loses its network, or if the user
-    keeps the mouse still. In each case :meth:`has_timed_out` returns True once and the arm must
-    hold. It moves again with the next message.
+    Messages of a drag stop if the page stalls, loses its network or is closed, or if the mouse
+    does not move. :meth:`has_timed_out` then returns True once, and the arm must hold until the
+    next message.
 
     Attributes:
-        viewer: Number of the viewer who drags, or None.
+        viewer: Number of the viewer who drags; None without a drag.
 
     Thread: one.
     """
@@ -36,20 +36,15 @@ class Drag:
         self._latest = math.inf
 
     def message_received(self, viewer: int, now: float) -> None:
-        """Record a message of the drag, which restarts the timeout.
-
-        Args:
-            viewer: Number of the viewer who drags.
-            now: Time of the message [s].
-        """
+        """Record a message of the drag at a time [s], which restarts the timeout."""
         self.viewer, self._latest = viewer, now
 
     def end(self) -> None:
-        """Record that the viewer has released the gizmo; missing messages are then no timeout."""
+        """Record that the viewer has released the gizmo, which disables the timeout."""
         self.viewer, self._latest = None, math.inf
 
     def has_timed_out(self, now: float) -> bool:
-        """Return True once if there is a drag without messages for :data:`TARGET_TIMEOUT`."""
+        """Return True once if a drag has had no message for :data:`TARGET_TIMEOUT`."""
         if now - self._latest <= TARGET_TIMEOUT:
             return False
         self._latest = math.inf
@@ -62,12 +57,10 @@ _RESTARTED = "a controllet has started meanwhile. Grasp the gizmo again."
 
 
 class Gizmo:
-    """Gizmo at an arm's target pose, through which a viewer sends targets.
+    """Gizmo that a viewer drags to send target poses to an arm.
 
-    The cell checks targets as from any client: it rejects jumps, and only a controllet that takes
-    poses receives them. The gizmo follows the tool until the first target. It also returns to the
-    tool whenever a controllet starts on the arm, even the same one again. A viewer who drags at
-    that time must grasp the gizmo again.
+    The gizmo follows the tool until the first target. It returns to the tool when a target is
+    rejected or a controllet starts on the arm; the viewer must then grasp it again.
 
     Args:
         session: Session of the panel.
@@ -75,9 +68,9 @@ class Gizmo:
         base: Pose of the arm's base in the world.
 
     Attributes:
-        drag: Present drag.
+        drag: Watchdog of the present drag.
         arm: Name of the arm.
-        handle: Element of the gizmo in the page.
+        handle: Element of the page.
 
     Thread: the panel's.
     """
@@ -95,10 +88,7 @@ class Gizmo:
         return f"/target/{self.arm}"
 
     def tick(self, law: InstanceSpec, now: float) -> None:
-        """Update the gizmo; call it periodically.
-
-        Before the first target, the gizmo follows the tool. After a timeout of a drag, the arm
-        holds.
+        """Update the gizmo, and let the arm hold after a timeout of a drag; call it periodically.
 
         Args:
             law: Active controllet of the arm.
@@ -117,7 +107,7 @@ class Gizmo:
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
-        """Let the arm hold if a viewer who drags it has left."""
+        """Let the arm hold if this viewer, who has left the panel, was dragging it."""
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_commanded = False
@@ -140,8 +130,8 @@ class Gizmo:
     def _send_target(
         self, handle: Any, viewer: int, phase: str, position: Any, wxyz: Any, now: float
     ) -> None:
-        """Send a target to the arm; a gizmo with a rejected target returns to the tool."""
-        if handle is not self.handle:  # The gizmo was replaced in the meantime.
+        """Send a target to the arm; if it is rejected, return the gizmo to the tool."""
+        if handle is not self.handle:  # The message belongs to a former gizmo.
             return
         if self._law is None or self._session.cell.activation_count(self.arm) != self._law[1]:
             self._reset()
@@ -164,8 +154,7 @@ class Gizmo:
     def _reset(self, visible: bool | None = None) -> None:
         """Replace the gizmo by a new one at the tool.
 
-        The old element may hold the pose that a page sent last. Until the mouse button is
-        released, further messages of the drag refer to the old element and are ignored.
+        Messages of a drag that continues refer to the old element and are ignored.
         """
         self.drag.end()
         self._is_commanded = False
@@ -180,11 +169,11 @@ class Gizmo:
         )  # fmt: skip
 
         async def moved(event: Any) -> None:
-            if event.target is not self.handle:  # The message is for a gizmo that was replaced.
+            if event.target is not self.handle:  # The message belongs to a former gizmo.
                 return
             if event.client_id not in self._session.server.get_clients():
-                # viser ends the drag of a closed page as if its gizmo was released, which would
-                # move the arm to it. The arm must hold instead: see `forget`.
+                # viser sends a last pose for a page that was closed during a drag. The arm must
+                # not move to it, but hold: see `forget`.
                 return
             act = partial(
                 self._send_target, handle, event.client_id, event.phase,
@@ -202,10 +191,10 @@ def _wxyz(pose: Pose) -> Any:
 
 
 def _pose(arm: str, position: Any, wxyz: Any) -> Pose:
-    """Return the pose in the world that a page has sent.
+    """Return the pose for a position and a quaternion that a page has sent.
 
     Raises:
-        TargetRejected: The numbers are not a pose.
+        TargetRejected: The numbers are not a valid pose.
     """
     try:
         return Pose.from_quaternion(position, np.roll(wxyz, -1).tolist())

@@ -2,7 +2,7 @@
 """Panel of a running ROS node.
 
 ``multipanda panel --node`` runs ``python -m multipanda_py.apps.panel.node_panel OPTIONS``, with
-namespace, file, host, port and duration as JSON.
+namespace, file, host, port and duration as a JSON object.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from multipanda_py.ros.node.participants import SWITCH_INTERVAL
 
 
 def main() -> int:
-    """Serve the page until Ctrl-C, the end of the duration or of the node."""
+    """Serve the page until Ctrl-C is pressed, the duration is over or the node ends."""
     options = json.loads(sys.argv[1])
-    sys.setswitchinterval(SWITCH_INTERVAL)  # A thread that draws must not delay a stop.
+    sys.setswitchinterval(SWITCH_INTERVAL)  # Other threads must not delay a stop request.
     try:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None
         with NodeCell(options["namespace"], config) as cell:
-            with contextlib.suppress(OSError):  # These cores may exist only on the node's machine.
+            with contextlib.suppress(OSError):  # The node's machine may have other cores.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             address = options["host"], options["port"]
             with CellPanel(cell, *address, torque="measured torque", report=_print_event) as panel:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Page of a cell: its scene, its elements and their updates."""
+"""Panel: server of a browser page that shows a cell."""
 
 from __future__ import annotations
 
@@ -38,17 +38,14 @@ MIN_POSE_CHANGE = 1e-5
 
 
 class SceneNodes:
-    """Bodies of a MuJoCo scene in a page.
-
-    The node of a body is a child of its parent body's node, so that one message moves all bodies
-    beyond a joint.
+    """Bodies of a MuJoCo scene in the page; moving a body moves its child bodies.
 
     Args:
         server: A ``viser.ViserServer``.
-        view: Scene, posed by cycle records.
+        view: MuJoCo scene, posed from cycle records.
 
     Attributes:
-        frames: Elements of the page, by body number.
+        frames: Elements of the page, by MuJoCo body number.
 
     Thread: one.
     """
@@ -101,7 +98,7 @@ class SceneNodes:
         return moved
 
     def _pose_of(self, body: int) -> tuple[Vector, Vector]:
-        """Return the present pose of a body in its parent: position and quaternion w x y z."""
+        """Return position and quaternion (w, x, y, z) of a body in its parent body."""
         data, parent = self._view.data, int(self._parents[body])
         base = data.xmat[parent].reshape(3, 3)
         quaternion = np.empty(4)
@@ -133,7 +130,7 @@ def _meshes(model: mujoco.MjModel, body: int) -> dict[tuple[float, ...], trimesh
 
 
 def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
-    """Return the surface of a geom, or None for a plane, which the page shows as a grid."""
+    """Return the surface of a geom; None for types that have none, such as a plane."""
     kind, size = int(model.geom_type[geom]), model.geom_size[geom]
     if kind == mujoco.mjtGeom.mjGEOM_MESH.value:
         number = int(model.geom_dataid[geom])
@@ -155,7 +152,7 @@ def _mesh(model: mujoco.MjModel, geom: int) -> trimesh.Trimesh | None:
 
 
 class RateTimer:
-    """Timer of a periodic action; missed periods are not made up for.
+    """Timer of a periodic action, which skips missed periods.
 
     Args:
         rate: Rate of the action [Hz].
@@ -166,7 +163,7 @@ class RateTimer:
         self._next = -math.inf
 
     def is_due(self, now: float) -> bool:
-        """Return True if the action is due at a time [s], and start the next period."""
+        """Return True, and start the next period, if the action is due at a time [s]."""
         if now < self._next:
             return False
         late = now - self._next
@@ -190,25 +187,22 @@ TIMING_RATE = 1.0
 
 
 class CellPanel(Closeable):
-    """Server of a page that shows a running cell, which one viewer at a time may move.
+    """Server of a browser page that shows and moves a running cell.
 
     All viewers see the same page, and each of them may stop the arms. Other requests need the
-    command over the cell (:class:`.Command`), which any viewer may take.
-
-    The panel does not run in the loop. It is a client of the cell, which checks its requests as
-    those of any other client.
+    command over the cell (:class:`.Command`), which one viewer at a time has.
 
     Args:
         cell: A started cell, or the client of a node.
         host: Address to listen at; by default only this machine can connect.
-        port: Port to listen at; if it is in use, the next free one. 0 for any free port.
+        port: Port to listen at, or the next free one if it is in use; 0 for any free port.
         clock: Function that returns the time [s].
-        torque: Name of the quantity in ``tau`` of the states, such as ``measured torque``.
+        torque: Title of the torque plot, such as ``measured torque``.
         report: Callback for every event that the page shows.
 
     Attributes:
         session: Session that processes requests.
-        tabs: Elements of every arm.
+        tabs: Tab of every arm.
         scene: Bodies of the scene in the page.
 
     Thread: the one that created it.
@@ -234,7 +228,7 @@ class CellPanel(Closeable):
         close_foreign_connections(self._server, host)
         self.session = Session(self._server, cell, clock)
         gui = self._server.gui
-        # The share button is hidden, because it would forward the page through a public server.
+        # The share button would forward the page through a public server.
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="medium")
         self._server.initial_camera.position = CAMERA_POSITION
         self._server.initial_camera.look_at = CAMERA_TARGET
@@ -264,7 +258,7 @@ class CellPanel(Closeable):
     @property
     def address(self) -> str:
         """URL of the page, with its secret."""
-        # RFC 3986, 3.2.2 requires brackets around an IPv6 address.
+        # URLs have brackets around IPv6 addresses (RFC 3986, section 3.2.2).
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http://{host}:{self._server.get_port()}{self._token.path}"
 
@@ -274,7 +268,7 @@ class CellPanel(Closeable):
         return len(self._server.get_clients())
 
     def work(self) -> None:
-        """Process the requests of viewers, and update elements that are due, without waiting."""
+        """Process the requests of viewers and update the page, without waiting."""
         self.session.work()
         now = self._clock()
         with self._server.atomic():
@@ -283,7 +277,7 @@ class CellPanel(Closeable):
                     self.session.try_to(show)
 
     def wait(self) -> None:
-        """Wait until a viewer sends a request or an update is due."""
+        """Wait until a viewer sends a request or the page needs an update."""
         left = min(timer.left(self._clock()) for timer in self._timers.values())
         self.session.queue.wait(left)
 
@@ -300,7 +294,7 @@ class CellPanel(Closeable):
             self.wait()
 
     def close(self) -> None:
-        """Stop serving the page; arms continue as they are. Safe to call twice."""
+        """Stop serving the page; arms are not affected. Safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
             self._server.stop()
@@ -330,7 +324,7 @@ class CellPanel(Closeable):
             _set_text(self._timing, f"**{reason}; the page shows the last known state**")
 
     def _measure(self) -> None:
-        if self._cell.stall_reason():  # _refresh() then shows this reason in the same text.
+        if self._cell.stall_reason():  # _refresh() shows this reason in place of the timing.
             return
         statistics = self._cell.statistics(1000)
         _set_text(
@@ -356,7 +350,7 @@ class CellPanel(Closeable):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let the arms hold that a viewer drags at the time it loses the command over the cell."""
+        """Let those arms hold that a viewer was dragging when it lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Session of a panel: requests of viewers, the command, and notes on results."""
+"""Session of a panel: queue of viewers' requests, right to command, and notes on results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ViewerRequest(NamedTuple):
     """Request of a viewer.
 
     Attributes:
-        viewer: Number of the viewer, or None for a request of the panel itself.
+        viewer: Number of the viewer; None for a request of the panel itself.
         act: Function that performs the request.
     """
 
@@ -30,15 +30,15 @@ class ViewerRequest(NamedTuple):
 
 
 class RequestQueue:
-    """Queue with the newest request of every kind; an older one of the same kind is dropped.
+    """Queue that keeps only the newest request of each kind.
 
-    A page that floods the panel cannot fill the queue. A page that stalls and then sends many
-    targets at once does not move an arm along an outdated path.
+    A page that stalls and then sends many targets at once thus cannot fill the queue, nor move an
+    arm along an outdated path.
 
     Attributes:
         requests: Newest request of each kind, in order of arrival.
 
-    Thread: any; :meth:`wait` and :meth:`pop_all` are for one.
+    Thread: any; :meth:`wait` and :meth:`pop_all` in one thread.
     """
 
     def __init__(self) -> None:
@@ -46,15 +46,9 @@ class RequestQueue:
         self._condition = threading.Condition()
 
     def post(self, kind: Hashable, viewer: int | None, act: Act) -> None:
-        """Add a request and drop the previous one of its kind.
-
-        Args:
-            kind: Kind of the request.
-            viewer: Number of the viewer; None for the panel itself.
-            act: Function that performs the request.
-        """
+        """Add a request and drop the previous one of its kind."""
         with self._condition:
-            self.requests.pop(kind, None)  # A new entry is at the end of the order.
+            self.requests.pop(kind, None)  # The new entry then comes last.
             self.requests[kind] = ViewerRequest(viewer, act)
             self._condition.notify()
 
@@ -84,10 +78,10 @@ class RequestQueue:
 
 
 class Command:
-    """Command over the cell, which one viewer at a time may hold.
+    """Right to command the cell, which one viewer at a time has.
 
     Attributes:
-        holder: Number of the viewer in command, or None.
+        holder: Number of the viewer in command; None if there is none.
 
     Thread: any.
     """
@@ -97,16 +91,16 @@ class Command:
         self._lock = threading.Lock()
 
     def acquire(self, viewer: int) -> int | None:
-        """Give the command to a viewer; return the previous holder, or None."""
+        """Give the command to a viewer; return the previous viewer in command, or None."""
         with self._lock:
             before, self.holder = self.holder, viewer
         return before
 
     def release(self, viewer: int | None = None) -> bool:
-        """End the command of a viewer over the cell; return True if this viewer had it.
+        """Take the command from a viewer; return True if this viewer had it.
 
         Args:
-            viewer: Number of the viewer; None for any viewer.
+            viewer: Number of the viewer; None for the one in command.
         """
         with self._lock:
             if self.holder is None or viewer not in (None, self.holder):
@@ -115,7 +109,7 @@ class Command:
             return True
 
     def refusal(self, viewer: int | None) -> str:
-        """Return the reason why a viewer may only stop the arms; empty if it is in command."""
+        """Return the reason why a request is rejected; empty if this viewer is in command."""
         holder = self.holder
         if holder is not None and holder == viewer:
             return ""
@@ -132,12 +126,12 @@ REJECT_TIME = 0.5
 
 
 def viewer_named(viewer: int) -> str:
-    """Return the name of a viewer in the events of the loop."""
+    """Return the name of a viewer for events of the cell."""
     return f"viewer {viewer} of the panel"
 
 
 class Session:
-    """Session that processes requests of viewers and notes their results.
+    """Session of a panel, which processes requests of viewers and shows their results.
 
     Args:
         server: A ``viser.ViserServer``.
@@ -168,13 +162,13 @@ class Session:
         self._worked, self._reject_until = math.inf, -math.inf
 
     def note(self, text: str) -> None:
-        """Show a note at the top of the page; an equal note that is already shown moves there."""
+        """Show a note at the top of the page."""
         with self._noting:
             others = (one for one in self.notes if one != text)
             self.notes = (text, *others)[:MAX_NOTES]
 
     def ask(self, kind: Hashable, viewer: int, act: Act) -> bool:
-        """Queue a request of a viewer, or note its rejection; return True if queued.
+        """Queue a request of a viewer, or show why it is rejected; return True if queued.
 
         Args:
             kind: Kind of the request. A new request replaces an older one of its kind.
@@ -198,29 +192,27 @@ class Session:
             use: Callback with the viewer's number and the new value; it must not wait.
         """
 
-        # viser runs coroutines one after another in its own thread. Plain functions would run in
-        # a thread pool, in any order.
+        # viser runs coroutines in order in its own thread, but plain functions in a thread pool.
         async def used(event: Any) -> None:
-            if event.client_id is not None:  # None means that the panel itself has set the value.
+            if event.client_id is not None:  # None if the panel itself has set the value.
                 use(event.client_id, value_of(event.target))
 
         (handle.on_click if hasattr(handle, "on_click") else handle.on_update)(used)
 
     def stop(self, viewer: int) -> None:
-        """Let every arm brake and hold, for any viewer, and drop all earlier requests.
+        """Let all arms brake and hold, and drop all earlier requests; any viewer may do so.
 
-        The page reports the stop only when the cell has confirmed it.
+        The page reports the stop when the cell has confirmed it.
         """
         self.queue.clear()
         self.command.release()
         self.note(request_note := f"viewer {viewer} has pressed STOP; no confirmation yet")
         self._stops += 1
         pending = self.cell.request_hold(by=viewer_named(viewer))
-        # The request is sent at once, in viser's thread. The panel's thread then waits for its
-        # result.
+        # This thread, which is viser's, sends the request. The panel's thread checks its result.
         if self.try_to(pending.poll):
             self._stopping.append((pending, request_note, f"stopped by viewer {viewer}"))
-            # An empty request wakes the panel's thread, which checks the result.
+            # An empty request wakes the panel's thread.
             self.queue.post("stop", None, lambda: None)
         else:
             self._remove_note(request_note)
@@ -237,12 +229,12 @@ class Session:
             if viewer is None or not (refusal := self._refusal(viewer)):
                 stops = self._stops
                 self.try_to(act)
-                # A viewer has pressed stop while this request was performed. The request may have
-                # started a motion after the stop, so the arms have to hold again.
+                # If a viewer has pressed STOP during this request, the request may have started a
+                # motion after the stop. The arms must hold again.
                 if self._stops != stops:
                     self._waiting.append(self.cell.request_hold(by="an earlier stop"))
             else:
-                self.note(refusal)  # Another viewer has taken the command in the meantime.
+                self.note(refusal)
         for _ in range(len(self._stopping)):
             self._check_stop(*self._stopping.popleft())
         waiting, self._waiting = self._waiting, []
@@ -250,9 +242,9 @@ class Session:
             self.try_to(lambda answer=answer: self._poll(answer))  # type: ignore[misc]
 
     def try_to(self, act: Act) -> bool:
-        """Perform a request and note a rejection; return True if it was performed.
+        """Perform a request, or show why it was rejected; return True if it was performed.
 
-        If the request returns a :class:`.PendingResponse`, :meth:`work` checks it later.
+        If the request returns a :class:`.PendingResponse`, :meth:`work` polls it later.
         """
         try:
             answer = act()
@@ -260,7 +252,7 @@ class Session:
             self.note(f"rejected: {error}")
             return False
         except Exception as error:
-            # A page may send anything, and its errors must not stop the panel for other pages.
+            # An invalid message of one page must not stop the panel for others.
             self.note(f"rejected: {type(error).__name__}: {error}")
             return False
         if isinstance(answer, PendingResponse):
@@ -270,7 +262,7 @@ class Session:
     def _check_stop(self, answer: PendingResponse, request_note: str, stopped: str) -> None:
         results: list[object] = []
         if not self.try_to(lambda: results.append(answer.poll())):
-            self._remove_note(request_note)  # try_to() has noted why the stop failed.
+            self._remove_note(request_note)  # try_to() shows why the stop failed.
         elif results[0] is None:
             self._stopping.append((answer, request_note, stopped))
         else:
@@ -289,9 +281,9 @@ class Session:
             self.note(f"active: {', '.join(result.activated)}")
 
     def stale_reason(self) -> str:
-        """Return the reason why requests of pages are rejected as stale, or an empty string.
+        """Return the reason why requests of pages may be out of date; empty otherwise.
 
-        They are stale while :meth:`work` is not called, and for a short time afterwards.
+        Requests are out of date while the panel is blocked, and for a short time afterwards.
         """
         if self.now() < self._reject_until or self.now() > self._worked + STALL_TIME:
             return "the panel was blocked: repeat the request"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Teleoperation of arms with input devices through a clutch; arms hold when a device fails."""
+"""Teleoperation of arms with input devices and a clutch; arms hold when a device fails."""
 
 from multipanda_py.apps.teleoperation.source import (
     Clutch,

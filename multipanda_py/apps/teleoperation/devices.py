@@ -40,15 +40,15 @@ KEYBOARD_HELP = (
 
 
 class Keyboard:
-    """Keyboard that moves one arm at a time while keys are held; space closes or opens the clutch.
+    """Keyboard that moves one arm at a time; the space key closes and opens the clutch.
 
-    A held key repeats after a delay of the terminal. The first press is therefore a short step,
-    followed by a steady motion.
+    A pressed key first causes a short step, and then a steady motion when the terminal repeats the
+    key.
 
     Args:
         arms: Arms to move; tab selects the next one.
         frame: Frame of the axes, as in :class:`.DeviceCommand`.
-        fd: File descriptor of the terminal.
+        fd: File descriptor of the terminal; standard input by default.
         clock: Function that returns the time [s].
 
     Raises:
@@ -76,7 +76,7 @@ class Keyboard:
         self._arm, self._is_engaged, self._is_closed = 0, False, False
 
     def read(self) -> Mapping[str, DeviceCommand]:
-        """Return the command of keys that are held or were pressed since the last call.
+        """Return the command for the selected arm from the keys pressed since the last call.
 
         Raises:
             SourceLost: The terminal was closed.
@@ -131,10 +131,10 @@ class SpaceMouse:
     """SpaceMouse that moves an arm along and about all axes; the left button closes the clutch.
 
     Args:
-        arms: Arms, of which it moves the first.
+        arms: Names of arms; the mouse moves the first one.
         frame: Frame of the axes, as in :class:`.DeviceCommand`; x points away from the user.
-        open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with ROS axes; by
-            default the first device found.
+        open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with ROS axes; opens
+            the first device found by default.
         clock: Function that returns the time [s].
 
     Raises:
@@ -164,7 +164,7 @@ class SpaceMouse:
         self._buttons, self._time = [0, 0], -1.0
 
     def read(self) -> Mapping[str, DeviceCommand]:
-        """Return the command of the present deflection of the cap, and of the buttons.
+        """Return the command for the arm from the deflection of the cap and the buttons.
 
         Raises:
             SourceLost: The mouse is disconnected.
@@ -193,11 +193,7 @@ class SpaceMouse:
                 mouse.close()
 
     def _report(self) -> tuple[Any, bool]:
-        """Read one report of the mouse.
-
-        Returns:
-            State of cap and buttons, and True if the report was new.
-        """
+        """Return the state of cap and buttons, and True if it is a new report of the mouse."""
         mouse = self._mouse
         try:
             state = mouse.read()
@@ -219,7 +215,7 @@ class SpaceMouse:
                 self._buttons = [0] * max(2, len(self._mouse.info.button_specs))
                 return
             except Exception as error:
-                # Without a library, a permission or a device, read() tries again later.
+                # The device may be connected later, so read() tries again.
                 self._reason = str(error) or type(error).__name__
         raise SourceLost(f"cannot be opened: {self._reason}")
 
@@ -240,9 +236,8 @@ GAMEPAD_HELP = (
 class Gamepad:
     """Gamepad that moves one arm at a time while the right shoulder button is held.
 
-    Sticks and buttons have the names of SDL's game controller mapping, so that they are the same
-    on all supported gamepads. A gamepad may be connected later, reconnected or replaced. Its
-    clutch works after the shoulder button has been released once.
+    The shoulder button is the clutch. A gamepad may be connected later or replaced; its clutch
+    closes only after the button has been released once.
 
     Args:
         arms: Arms to move; Y selects the next one.
@@ -259,7 +254,7 @@ class Gamepad:
     def __init__(self, arms: Sequence[str], frame: str = "") -> None:
         for name, value in (
             ("PYGAME_HIDE_SUPPORT_PROMPT", "1"),
-            ("SDL_VIDEODRIVER", "dummy"),  # SDL would otherwise need a window for events.
+            ("SDL_VIDEODRIVER", "dummy"),  # Events without a window.
             ("SDL_JOYSTICK_ALLOW_BACKGROUND_EVENTS", "1"),
             ("SDL_NO_SIGNAL_HANDLERS", "1"),  # SDL must not replace the handler of Ctrl-C.
         ):
@@ -273,10 +268,10 @@ class Gamepad:
         self._id, self._was_open = -1, False
 
     def read(self) -> Mapping[str, DeviceCommand]:
-        """Return the command of the present position of the sticks, and of the buttons.
+        """Return the command for the selected arm from the sticks and buttons.
 
         Raises:
-            SourceLost: No supported gamepad is connected, or the present one was disconnected.
+            SourceLost: No supported gamepad is connected, or the one in use was disconnected.
         """
         had_one = self._pad is not None
         pressed = self._pressed()
@@ -289,7 +284,7 @@ class Gamepad:
             grip = "close" if "A" in pressed else "open"
         if "Y" in pressed:
             self._arm = (self._arm + 1) % len(self.arms)
-            return {}  # The clutch opens, so that the motion does not continue with another arm.
+            return {}  # Without a command the clutch opens, so the next arm does not move at once.
         x, y, across, along, left, right = (self._axis(pad, name) for name in _STICKS)
         rotation_vector = [0.0, -along, -across]
         if self._is_down(pad, "LEFTSHOULDER"):
@@ -306,7 +301,7 @@ class Gamepad:
         self._pygame.display.quit()
 
     def _axis(self, pad: Any, name: str) -> float:
-        """Return an axis from -1 to 1, or a trigger from 0 to 1; zero within the dead zone."""
+        """Return the deflection of a stick, -1 to 1, or a trigger, 0 to 1; 0 in the dead zone."""
         value = (
             float(pad.get_axis(getattr(self._pygame, f"CONTROLLER_AXIS_{name}"))) / FULL_DEFLECTION
         )
@@ -320,11 +315,7 @@ class Gamepad:
         return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
 
     def _pressed(self) -> set[str]:
-        """Return the names of buttons pressed since the last call.
-
-        If the gamepad was disconnected meanwhile, it is marked as closed, and :meth:`_open` looks
-        for another one.
-        """
+        """Return the names of buttons pressed since the last call; note a disconnection."""
         game, pressed = self._pygame, set()
         for event in game.event.get():
             if self._pad is None or getattr(event, "instance_id", None) != self._id:

@@ -35,23 +35,22 @@ class _Stream:
 
 
 class RosStreams:
-    """Device that publishes a pose or a twist over ROS.
+    """Input device that publishes a pose or a twist over ROS.
 
-    Topics are ``NAMESPACE/ARM/pose`` (PoseStamped), ``twist`` (TwistStamped) and ``cmd_vel``
-    (Twist); the newest message of the three counts. ``clutch`` (Bool) closes and opens the clutch,
-    ``gripper`` (Bool) closes and opens the gripper. A value of these two stays in effect until the
-    next message. A topic with two publishers moves no arm, because the arm would alternate between
-    two devices. A node in a child process subscribes, so that this process needs no ROS.
+    The device moves an arm by ``NAMESPACE/ARM/pose`` (PoseStamped), ``twist`` (TwistStamped) or
+    ``cmd_vel`` (Twist); the newest message counts. It closes the clutch by ``clutch`` (Bool) and
+    the gripper by ``gripper`` (Bool). An arm does not move if one of its topics has two
+    publishers.
 
     Args:
         arms: Arms to move.
         namespace: Namespace of the topics.
         frame: Frame of the axes, as in :class:`.DeviceCommand`. Frames in message headers are
-            ignored, because a cell does not know the frames of trackers.
+            ignored.
 
     Attributes:
         inputs: Newest input for each arm.
-        listener: Process that subscribes.
+        listener: Child process with the ROS node that subscribes.
 
     Raises:
         MissingExtra: ROS 2 is not installed.
@@ -66,7 +65,6 @@ class RosStreams:
         self._listen(arms, frame, "devices", self._root or "/", *arms)
 
     def _listen(self, arms: Sequence[str], frame: str, *arguments: str) -> None:
-        """Start the subscriber node in a child process."""
         require("rclpy", "geometry_msgs", "std_msgs")
         self.arms, self._frame = tuple(arms), frame
         self.inputs = {arm: _Stream() for arm in self.arms}
@@ -89,7 +87,6 @@ class RosStreams:
         self.listener.close()
 
     def _topic(self, arm: str, kind: str) -> str:
-        """Return the topic of an arm's input."""
         return f"{self._root}/{arm}/{kind}"
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -138,7 +135,7 @@ _AXES = np.eye(3)
 
 
 class WrenchFeedback:
-    r"""Force feedback: filter, scale, limit and fade a wrench.
+    r"""Force feedback: filtered, scaled, limited and faded external wrench.
 
     .. math::
         F_{back} = \rho\, F_{fb}, \qquad \dot \rho = 1/t_{in}
@@ -148,8 +145,9 @@ class WrenchFeedback:
     :math:`t_{out}`. :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the
     wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is
     :math:`g \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques.
-    This feedback alone is not passive. The leader bounds the returned energy
-    (:class:`.FeedbackWrench`), because it can measure this energy without delay.
+
+    This feedback alone is not passive. The leader's controllet bounds the energy that it returns
+    to the operator, see :class:`.FeedbackWrench`.
 
     Args:
         feedback: Gain g, 0 to 1.
@@ -158,7 +156,7 @@ class WrenchFeedback:
         fade: Fading factor :math:`\rho`.
 
     Raises:
-        ConfigurationError: g is out of range.
+        ConfigurationError: The gain is out of range.
     """
 
     def __init__(self, feedback: float) -> None:
@@ -196,19 +194,19 @@ _TOPIC_NAMES = {"pose": "current_pose"}
 
 
 class Leader(RosStreams):
-    """Leader arm in another cell, guided by an operator, that the arms of this cell follow.
+    """Leader arms in another cell, guided by an operator, as input devices.
 
-    A leader at ``/north/left`` provides the topic ``/north/left/current_pose``. Its pedal provides
-    ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). A value of these two stays in effect
-    until the next message. With feedback, the external wrench of the follower is sent to
-    ``/north/left/target_feedback_wrench``. Only a controllet with the feature ``feedback_wrench``
-    uses it, because this feature bounds its energy and discards a stale wrench.
+    For a leader ``/north/left``, its cell publishes ``/north/left/current_pose``; a pedal
+    publishes ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). With feedback, the
+    external wrench of the follower is sent to ``/north/left/target_feedback_wrench``. The leader's
+    controllet needs the feature ``feedback_wrench`` for it.
 
     Args:
-        leaders: Topic prefix of the leader of each arm.
-        feedback: Gain of the wrench feedback, 0 to 1.
-        frame: Frame in which the follower repeats the leader's motion along the axes of the
-            leader's base, as in :class:`.DeviceCommand`.
+        leaders: Topic prefix of the leader, such as ``/north/left``, by name of the arm that
+            follows.
+        feedback: Gain of the wrench feedback, 0 to 1; 0 for no feedback.
+        frame: Frame whose axes correspond to those of the leader's base, as in
+            :class:`.DeviceCommand`.
         report: Callback for messages to the user.
 
     Raises:
@@ -231,7 +229,7 @@ class Leader(RosStreams):
         for path in self._namespaces.values():
             if not _ROS_NAME.fullmatch(path):
                 raise ConfigurationError(
-                    f"leader: got {path!r}, allowed a namespace and an arm, such as /north/left"
+                    f"leader: got {path!r}, allowed /NAMESPACE/ARM, such as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
         self._log, self._subscriber_counts, self._reported = (
@@ -243,7 +241,7 @@ class Leader(RosStreams):
         self._listen(tuple(leaders), frame, "leaders", *pairs)
 
     def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
-        """Send the feedback for the external wrench of a follower to its leader, if enabled."""
+        """Send the feedback wrench to the leader of an arm, if feedback is enabled."""
         if arm not in self._feedback:
             return
         wrench = self._feedback[arm].compute(touch)
@@ -257,7 +255,7 @@ class Leader(RosStreams):
             )
         until = time.monotonic() + TIMEOUT
         message = {"arm": arm, "wrench": wrench.tolist(), "until": until}
-        # A line to a process that has ended is lost; read() reports its end.
+        # If the child process has ended, the next read() reports it.
         self.listener.send_nowait(json.dumps(message))
 
     def _topic(self, arm: str, kind: str) -> str:

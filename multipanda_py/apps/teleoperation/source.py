@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clutch between the motion of an input device and the target of an arm."""
+"""Interface of input devices, and the clutch between a device and the target of an arm."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class DeviceCommand:
     """Command of an input device for one arm.
 
     Attributes:
-        is_engaged: True while the clutch is closed and the tool moves with the device; a twist or
-            a pose is then required.
+        is_engaged: True while the clutch is closed, so that the tool moves with the device. A
+            twist or a pose is then required.
         twist: Desired linear and angular velocity, (6,) [m/s, rad/s], before scaling.
-        pose: Pose of a device that measures it, instead of a twist. Only the motion since the
-            clutch was closed matters, not the origin.
-        frame: Frame of the axes of twist or pose: ``tool``, ``world`` or an arm, for its base; by
-            default the base of the moved arm.
-        gripper: Gripper command ``open`` or ``close``, given once; else empty.
-        problem: Reason why the device gives no valid command, so that the arm holds; else empty.
+        pose: Measured pose of the device, instead of a twist. The tool repeats its changes, so
+            its origin does not matter.
+        frame: Frame of the axes of twist or pose: ``tool``, ``world``, or the name of an arm for
+            its base. By default the base of the moved arm.
+        gripper: New command ``open`` or ``close`` for the gripper; empty for none.
+        problem: Reason why the device gives no valid command. The arm then holds.
     """
 
     is_engaged: bool = False
@@ -45,7 +45,7 @@ class DeviceCommand:
 
 
 class Source(Protocol):
-    """Input device. If :meth:`read` raises, its arms hold; it is still called in later ticks.
+    """Input device, which moves the targets of arms. Its arms hold while :meth:`read` raises.
 
     Attributes:
         name: Name of the device in messages.
@@ -58,7 +58,7 @@ class Source(Protocol):
     def read(self) -> Mapping[str, DeviceCommand]:
         """Return the present command for each arm, without waiting.
 
-        Arms without a command keep their targets.
+        The clutches of arms without a command open.
         """
 
     def close(self) -> None:
@@ -71,8 +71,8 @@ class ExternalWrench:
 
     Attributes:
         wrench: Wrench of the environment on the tool, along the device's axes, (6,) [N, Nm].
-        is_following: True while the arm moves with the device; otherwise there is no feedback.
-        scale: Tool translation per device translation.
+        is_following: True while the clutch is closed; without it, feedback fades to zero.
+        scale: Translation of the tool per translation of the device.
         seconds: Time since the previous value [s].
     """
 
@@ -87,7 +87,7 @@ class ForceFeedbackSource(Source, Protocol):
     """Input device with force feedback."""
 
     def apply_wrench(self, arm: str, touch: ExternalWrench) -> None:
-        """Receive the external wrench of an arm after each :meth:`read`, without waiting."""
+        """Process the external wrench of an arm, without waiting; called after :meth:`read`."""
 
 
 MAX_SPEED = (2.0, 6.0)
@@ -102,11 +102,10 @@ unique only up to half a turn."""
 
 
 class Clutch:
-    r"""Target pose from the pose or velocity of a device.
+    r"""Clutch, which moves a target pose with a device while it is closed.
 
-    Let :math:`A` be the axes of the device's frame in the target's frame. When the clutch closes,
-    the device is at :math:`(p_0, R_0)` and the target at :math:`(x_0, Q_0)`. While it is closed, a
-    device at :math:`(p, R)` moves the target to
+    When the clutch closes, position and rotation are :math:`(p_0, R_0)` for the device and
+    :math:`(x_0, Q_0)` for the target. A device at :math:`(p, R)` then moves the target to
 
     .. math::
         x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0.
@@ -115,14 +114,15 @@ class Clutch:
 
     .. math:: x \leftarrow x + s A v \delta, \qquad Q \leftarrow \exp(r A \omega \delta) \, Q.
 
-    While the clutch is open, the target stays, so that the operator can move the device back.
+    The matrix A has the axes of the device's frame in the target's frame. While the clutch is
+    open, the target does not move.
 
     Args:
         scale: Scale s, target translation per device translation.
         rotation_scale: Scale r, target rotation per device rotation.
 
     Attributes:
-        target: Target pose, or None before the clutch is first closed.
+        target: Target pose; None before the clutch is first closed.
         is_closed: True while the clutch is closed.
     """
 
@@ -138,11 +138,11 @@ class Clutch:
 
     @property
     def axes(self) -> Matrix:
-        """A: axes of the device's frame in the target's frame at the last closing, (3, 3)."""
+        """Matrix A, the axes of the device's frame in the target's frame, (3, 3)."""
         return self._axes
 
     def close(self, target: Pose) -> None:
-        """Close the clutch: from now on, the device moves the target, starting at this pose."""
+        """Close the clutch: the device moves the target from this pose."""
         self.target = self._target_then = target
         self._device_then, self.is_closed, self._age = None, True, 0.0
 
@@ -151,16 +151,17 @@ class Clutch:
         self.is_closed = False
 
     def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
-        """Return the target for a pose of the device; its first pose does not move the target.
+        """Return the target for a pose of the device.
 
         Args:
-            device: Pose of the device. Identical numbers count as the previous reading.
+            device: Pose of the device. The first pose after closing does not move the target.
             seconds: Time since the last call [s].
-            axes: Axes of the device's frame in the target's, (3, 3); those of the first pose stay
-                in use.
+            axes: Axes of the device's frame in the target's frame, (3, 3); used only at the first
+                pose.
 
         Raises:
-            TargetRejected: The device has jumped, or has rotated too far for a scaled rotation.
+            TargetRejected: The device has moved too fast, or has rotated too far for a rotation
+                scale other than 1.
         """
         then = self._device_then
         self._age = min(self._age + seconds, MAX_READING_GAP)
@@ -174,7 +175,7 @@ class Clutch:
             raise TargetRejected(
                 f"the device has jumped by {in_decimals(step, 2)} m and {angle:.2f} rad between "
                 f"two readings, allowed {allowed[0]:.2f} m and {allowed[1]:.2f} rad "
-                f"(speed up to {MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s)"
+                f"(maximum speed {MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s)"
             )
         turned = pin.log3(device.rotation @ then.rotation.T)
         if self.rotation_scale != 1.0 and np.linalg.norm(turned) > MAX_SCALED_ROTATION:
@@ -192,18 +193,19 @@ class Clutch:
         return self.target
 
     def move(self, twist: Vector, seconds: float, axes: Matrix) -> Pose:
-        """Return the target after a motion with a twist, (6,) [m/s, rad/s].
+        """Return the target after a motion with a twist.
 
         Args:
-            twist: Velocity along the axes of a frame, about the target's origin.
+            twist: Linear and angular velocity along the axes of a frame, (6,) [m/s, rad/s]. The
+                rotation is about the target's origin.
             seconds: Duration of the motion [s].
-            axes: Axes of that frame in the target's, (3, 3).
+            axes: Axes of this frame in the target's frame, (3, 3).
 
         Raises:
             TargetRejected: The clutch was never closed.
         """
         if self.target is None:
-            raise TargetRejected("the clutch was never closed, so that there is no target to move")
+            raise TargetRejected("clutch: never closed, so there is no target. Call close() first")
         step = axes @ twist.reshape(2, 3).T * seconds
         self.target = _moved(
             self.target, self.scale * step[:, 0], self.rotation_scale * step[:, 1]
@@ -211,20 +213,18 @@ class Clutch:
         return self.target
 
     def set_target(self, target: Pose) -> None:
-        """Continue from another target, such as one that was limited to stay near the tool."""
+        """Replace the target, for example by one that is closer to the tool."""
         self.target = target
 
 
 def _is_same(pose: Pose, other: Pose) -> bool:
-    # The comparison is bit by bit, because the computed angle between equal rotations is not
-    # exactly zero.
+    # Arrays are compared, because the computed angle between equal rotations may differ from zero.
     return np.array_equal(pose.position, other.position) and np.array_equal(
         pose.rotation, other.rotation
     )
 
 
 def _moved(pose: Pose, step: Vector, rotation_vector: Vector) -> Pose:
-    # A composition of poses normalises the rotation. Otherwise rounding errors of many steps would
-    # add up.
+    # Composition of poses normalises the rotation, so that rounding errors do not add up.
     rotation = Pose(np.zeros(3), pin.exp3(rotation_vector)) @ Pose(np.zeros(3), pose.rotation)
     return Pose(pose.position + step, rotation.rotation)

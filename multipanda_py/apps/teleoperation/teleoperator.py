@@ -39,19 +39,19 @@ compliant arm is displaced under load."""
 
 
 class GuidedArm:
-    """Arm that receives targets from its clutch; the cell checks them as from any client.
+    """Arm that follows an input device through a clutch.
 
     After a hold, the arm moves again only when the clutch has been opened and closed.
 
     Args:
         cell: A started cell.
         arm: Name of the arm.
-        clutch: Clutch of this arm only.
+        clutch: Clutch of this arm.
         report: Callback for messages to the user.
 
     Attributes:
         clutch: Clutch of the arm.
-        sent: Last target of the arm; None before the first and after a rejection.
+        sent: Last target of the arm; None before the first target and after a rejected one.
 
     Thread: one.
     """
@@ -68,19 +68,19 @@ class GuidedArm:
         """Return the external wrench of the arm along the device's axes.
 
         Args:
-            seconds: Time since the previous call [s].
+            seconds: Time since the previous call, which the result contains [s].
         """
         clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
         return ExternalWrench(along, clutch.is_closed, clutch.scale, seconds)
 
     def apply_command(self, command: DeviceCommand, seconds: float, passed: float) -> None:
-        """Move the target by a command of the device, or let the arm hold; then send the target.
+        """Execute a command of the device, and send the resulting target to the arm.
 
         Args:
             command: Command of the device.
-            seconds: Duration of the motion for a twist [s].
-            passed: Time since the last command [s]; longer after a pause.
+            seconds: Duration of the motion with a twist [s].
+            passed: Time since the last command [s].
         """
         if command.problem:
             self.hold(command.problem)
@@ -97,9 +97,10 @@ class GuidedArm:
         self._send()
 
     def hold(self, reason: str) -> None:
-        """Open the clutch, so that the target stays; report the reason once.
+        """Let the arm hold until the operator has opened and closed the clutch.
 
-        The arm moves again only after the operator has opened and closed the clutch.
+        Args:
+            reason: Reason for the message to the user, which is sent once.
         """
         self.clutch.open()
         if not self._is_refused:
@@ -116,7 +117,9 @@ class GuidedArm:
         elif command.twist is not None:
             target = clutch.move(_checked(command.twist), seconds, axes)
         else:
-            raise TargetRejected("the clutch is closed, but there is neither a twist nor a pose")
+            raise TargetRejected(
+                "command: the clutch is closed, but there is neither a twist nor a pose"
+            )
         target = target.clipped(tool.position, tool.rotation, *MAX_LEAD)
         if command.pose is None:
             clutch.set_target(target)
@@ -136,7 +139,7 @@ class GuidedArm:
         return self._cell.frames.base_from(frame, self._arm).rotation
 
     def _send(self) -> None:
-        """Send the target. It is sent in every tick, because a paused stream would time out."""
+        """Send the target; call it in every tick, because a stream of targets times out."""
         if self.sent is None:
             return
         try:
@@ -150,7 +153,7 @@ class GuidedArm:
             hand = self._cell.gripper(self._arm)
             if request == "open":
                 hand.move(hand.state().max_width)
-            else:  # A grasp closes on an object of any width.
+            else:  # The grasp accepts an object of any width.
                 hand.grasp(0.0, epsilon_outer=hand.description.max_width)
         except MultipandaError as error:
             self._log(f"{self._arm}: {error}")
@@ -167,24 +170,23 @@ def _checked(twist: object) -> Vector:
     if speed > MAX_SPEED[0] or angular_speed > MAX_SPEED[1]:
         raise TargetRejected(
             f"twist: got {in_decimals(speed, 2)} m/s and {in_decimals(angular_speed, 2)} rad/s, "
-            f"allowed "
-            f"{MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s"
+            f"allowed up to {MAX_SPEED[0]:g} m/s and {MAX_SPEED[1]:g} rad/s"
         )
     return numbers
 
 
 def checked(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
-    """Return the commands of a source; an invalid command becomes a problem of its arm.
+    """Check the commands of an input device; an invalid one is replaced by one with ``problem``.
 
     Args:
-        answer: Result of a source, which may be of a third party.
-        arms: Arms of the source.
+        answer: Result of :meth:`.Source.read`.
+        arms: Arms of the device.
 
     Raises:
-        TargetRejected: The result is not a mapping, or names an arm that the source does not have.
+        TargetRejected: The result is not a mapping, or has a command for an arm not in ``arms``.
     """
     if not isinstance(answer, Mapping):
-        raise TargetRejected(f"got {answer!r:.80}, allowed commands by arm")
+        raise TargetRejected(f"got {answer!r:.80}, allowed commands by arm, as a mapping")
     if unknown := [arm for arm in answer if arm not in arms]:
         raise TargetRejected(f"got a command for {unknown[0]!r:.80}, allowed {', '.join(arms)}")
     return {arm: _command(command) for arm, command in answer.items()}
@@ -216,27 +218,26 @@ _AT_REST = DeviceCommand()
 
 
 class Teleoperator:
-    """Teleoperation of the arms of a cell; each arm follows one device or none.
+    """Teleoperation of the arms of a cell with input devices.
 
     Args:
         cell: A started cell whose active controllets take poses.
-        sources: Input devices; their owner closes them.
+        sources: Input devices, each for arms of its own; the caller closes them.
         rate: Rate of targets [Hz].
-        scale: Tool translation per device translation.
-        rotation_scale: Tool rotation per device rotation.
+        scale: Translation of the tool per translation of the device.
+        rotation_scale: Rotation of the tool per rotation of the device.
         report: Callback for messages to the user.
         clock: Function that returns the time [s].
-        controllets: Controllets to activate again after the loop let the arms hold, for example
-            because this program was blocked. This happens when all clutches are open and no arm
-            has a fault. Use it only for the sole client of a cell: another client may have
-            stopped the arms.
+        controllets: Controllets to activate again after an interruption, once all clutches are
+            open and no arm has a fault; none by default. Do not use it if the cell has other
+            clients, which may have stopped the arms on purpose.
 
     Attributes:
         arms: Arms with their clutches, by name.
 
     Raises:
-        ConfigurationError: Rate or scale is out of range, no source has an arm, or two sources
-            have the same arm.
+        ConfigurationError: Rate or scale is out of range, no source has an arm, or an arm has two
+            sources.
         UnknownName: A source has an arm that the cell does not have.
 
     Thread: one.
@@ -262,12 +263,12 @@ class Teleoperator:
                 raise ConfigurationError(f"{name}: got {value:g}, allowed (0, 10]")
         arms = [arm for source in sources for arm in source.arms]
         if not arms:
-            raise ConfigurationError("sources: no source has an arm. Provide one that has.")
+            raise ConfigurationError("sources: no source has an arm. Add a source with an arm.")
         for arm in arms:
             if arm not in cell.arms:
                 raise UnknownName("arm", arm, cell.arms)
             if arms.count(arm) > 1:
-                raise ConfigurationError(f"{arm}: has two sources, allowed one")
+                raise ConfigurationError(f"sources: {arm} has two sources, allowed one")
         self._cell, self._sources, self._log, self._clock = cell, tuple(sources), report, clock
         self._period, self._command_times = 1.0 / rate, dict[str, float]()
         self._laws, self._loss_reason = tuple(controllets), ""
@@ -276,9 +277,9 @@ class Teleoperator:
         }
 
     def tick(self) -> None:
-        """Read every source once, and send the resulting targets to its arms.
+        """Read every input device once, and send the resulting targets to its arms.
 
-        Arms of a source that fails or is too slow hold.
+        If a device fails or is too slow, its arms hold.
         """
         is_open = True
         for source in self._sources:
@@ -286,7 +287,7 @@ class Teleoperator:
             problem, commands = "", dict[str, DeviceCommand]()
             try:
                 commands = checked(source.read(), source.arms)
-            except Exception as error:  # A faulty source must not move arms.
+            except Exception as error:  # Arms of a faulty source hold.
                 problem = f"{source.name}: {str(error) or type(error).__name__}"
             if (took := self._clock() - began) > MAX_WAIT:
                 problem = problem or f"{source.name}: reading took {took:.2f} s"
@@ -298,7 +299,7 @@ class Teleoperator:
             self._reactivate()
 
     def _reactivate(self) -> None:
-        """Activate lost controllets again; the arms stay in place, because clutches are open."""
+        """Activate the controllets again, if no arm has a fault."""
         if any(self._cell.state(arm).fault for arm in self._cell.arms):
             return
         try:
@@ -312,7 +313,7 @@ class Teleoperator:
             self._loss_reason = ""
 
     def run(self, duration: float = math.inf) -> None:
-        """Call :meth:`tick` at the rate of targets for a duration [s]; step an inline cell too.
+        """Call :meth:`tick` periodically for a duration [s]; this also steps an inline cell.
 
         Raises:
             LoopError: The loop of the cell has ended.
@@ -325,7 +326,7 @@ class Teleoperator:
             self.tick()
             if is_inline:
                 self._cell.step(cycles)
-            # Missed ticks are skipped. Otherwise many ticks would follow a pause immediately.
+            # Missed ticks are skipped, so that no burst of ticks follows a pause.
             deadline = max(deadline + self._period, self._clock())
             time.sleep(max(0.0, deadline - self._clock()))
 
@@ -338,5 +339,5 @@ class Teleoperator:
             if isinstance(source, ForceFeedbackSource):
                 try:
                     source.apply_wrench(arm, guided.external_wrench(self._period))
-                except Exception as error:  # A faulty source must not end teleoperation.
+                except Exception as error:  # Teleoperation continues with all other sources.
                     guided.hold(f"{source.name}: {str(error) or type(error).__name__}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of the controllet that executes a task, and the observed state of its cell."""
+"""Client of the controllet that executes a task, and observation of arms and objects."""
 
 from __future__ import annotations
 
@@ -37,12 +37,8 @@ robot's contact threshold."""
 def observe(cell: Cell, arms: Collection[str]) -> WorldState:
     """Return the present state of the arms and all objects of a cell.
 
-    Args:
-        cell: Running cell.
-        arms: Names of the arms.
-
     Raises:
-        LoopError: If the loop has not run, or the configuration of an arm is not finite.
+        LoopError: If the loop has not run yet, or joint positions are not finite.
     """
     bases = bases_in_world(cell.config)
     fixed = {
@@ -60,10 +56,6 @@ def observe(cell: Cell, arms: Collection[str]) -> WorldState:
 
 class ControlletClient:
     """Client of an active ``optimization_augmented`` controllet.
-
-    Args:
-        cell: Started cell.
-        law: Name of the controllet.
 
     Attributes:
         arms: Names of the arms of the controllet.
@@ -86,7 +78,7 @@ class ControlletClient:
         return observe(self._cell, self.arms)
 
     def set_mode(self, mode: Mode) -> None:
-        """Set the ``mode`` parameter of the controllet if it differs."""
+        """Set the parameter ``mode`` of the controllet."""
         if self._cell.parameters(self._name)["mode"] != mode:
             self._cell.set_parameters(self._name, {"mode": mode})
 
@@ -97,7 +89,7 @@ class ControlletClient:
                 self._cell.set_target(arm, wrench=np.zeros(6))
 
     def press(self, points: Sequence[ContactPoint], force: float, state: WorldState) -> None:
-        """Command a contact force at each point, along the present normal of the object there.
+        """Command a contact force at each point, normal to the surface of the object.
 
         Args:
             points: Contact points.
@@ -117,7 +109,7 @@ class ControlletClient:
         """Start the motion of a plan.
 
         Raises:
-            TargetRejected: If the cell rejects it.
+            TargetRejected: If the cell rejects the motion.
         """
         if plan.postures:
             self._cell.follow_trajectories(
@@ -126,11 +118,10 @@ class ControlletClient:
             )
 
     def can_start(self, presses: bool) -> bool:
-        """Return True if the arms are at rest, so that a plan can start.
+        """Return True if the arms are at rest, and without contact if they shall not press.
 
         Args:
-            presses: True if the arms keep pressing in the plan. Otherwise a residual contact force
-                would end the motion as an unexpected contact.
+            presses: True if the arms press on objects during the motion.
         """
         for arm in self.arms:
             state = self._cell.state(arm)
@@ -142,14 +133,14 @@ class ControlletClient:
         return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Set the pose targets of straight tool motions. A plan of joint paths has none.
+        """Set the pose targets of straight tool motions; does nothing for joint motions.
 
         Args:
             plan: Plan of the subtask.
             time: Time since the start of the motion [s].
 
         Raises:
-            TargetRejected: If a tool does not follow, so that its target is outside the gate.
+            TargetRejected: If a target is too far from its tool, which does not follow.
         """
         for arm, pose in plan.tool_poses(time).items():
             self._cell.set_target(arm, pose, frame=WORLD)
@@ -168,7 +159,10 @@ class ControlletClient:
         return round(self._cell.report(self._name).value(MOTIONS))
 
     def has_ended(self, before: int) -> bool:
-        """Return True if the motion that follows the first ``before`` motions has ended.
+        """Return True if the present motion has ended.
+
+        Args:
+            before: Value of :attr:`motions` before the start of this motion.
 
         Raises:
             TaskFailed: If this motion ended before its goal.
@@ -179,11 +173,11 @@ class ControlletClient:
         state = MotionState(round(report.value(STATE)))
         if state > MotionState.DONE:
             words = state.name.lower().replace("_", " ")
-            raise TaskFailed(f"motion ended before its goal: {words}{self.words()}")
+            raise TaskFailed(f"the motion ended before its goal: {words}{self.words()}")
         return state is not MotionState.RUNNING
 
     def is_pressing(self, band: float) -> bool:
-        """Return True if all grippers press, with force errors of at most ``band`` [N]."""
+        """Return True if all grippers press with force errors up to ``band`` [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False
@@ -191,23 +185,22 @@ class ControlletClient:
         return report.value(FORCE_ERROR) <= band
 
     def lost(self) -> str:
-        """Return the reason if a contact was lost or not found; else an empty string."""
+        """Return the reason why a contact was lost or not found; empty otherwise."""
         if self._has_pressed and self._cell.report(self._name).value(PRESSING) < 1.0:
             return self._notice or "contact lost"
         return self._notice if self._notice.startswith("no contact found") else ""
 
     def forces(self) -> str:
-        """Describe the contact force and its largest error."""
+        """Return the contact force and its largest error as text."""
         report = self._cell.report(self._name)
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
-        """Return details for a failure message: joints near limits, and the last notice."""
+        """Return joints near their limits and the last notice, for the message of a failure."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 
     def _at_limits(self) -> Iterator[str]:
-        """Yield a text for each joint within ``LIMIT_MARGIN`` of a position limit."""
         for arm in self.arms:
             limits, q = self._cell.descriptions[arm].limits, self._cell.state(arm).q
             distance = np.minimum(q - limits.lower, limits.upper - q)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of one attempt at a subtask on a running cell, step by step."""
+"""Execution of one subtask on a running cell, step by step."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TaskEvent:
 
     Attributes:
         time: Cell time [s].
-        subtask: Name of the subtask. Empty for the whole task.
+        subtask: Name of the subtask; empty for the whole task.
         kind: Type of the event.
         text: Details, such as a reason.
     """
@@ -59,16 +59,13 @@ cell, which waits for its plans, the time is not limited."""
 
 
 class Planner:
-    """Planner of the subtasks: in a thread, or synchronously for an inline cell.
-
-    Runs of an inline cell are therefore the same on every machine, and other loops never wait for
-    a plan.
+    """Planner of the subtasks, in a thread of its own; in the caller's thread for an inline cell.
 
     Args:
-        cell: Cell for whose arms and objects plans are made.
+        cell: Cell whose arms and objects are planned for.
         task: Task to plan.
 
-    Thread: one caller. Plans are made in another thread.
+    Thread: one caller.
     """
 
     def __init__(self, cell: Cell, task: TaskFile) -> None:
@@ -78,12 +75,12 @@ class Planner:
         self._pool = None if waits else ThreadPoolExecutor(1, "planner")
 
     def ask(self, subtask: Subtask, mode: Mode, start: WorldState) -> Future[SubtaskPlan]:
-        """Request a plan. The result of the future is the plan, or the error.
+        """Request a plan, and return a future with the plan or the error.
 
         Args:
             subtask: Subtask to plan.
-            mode: Mode in which it is executed.
-            start: State at its start.
+            mode: Mode in which the subtask is planned.
+            start: State at the start of the subtask.
         """
         if self._pool is not None:
             return self._pool.submit(self._plan, subtask, mode, start)
@@ -134,21 +131,21 @@ SETTLE_TIME = 1.0
 class Execution:
     """State machine of a subtask: establish contact forces, plan, move, and check the goals.
 
-    If an object is not where the plan expects it, a new plan starts from the present state. If a
-    force error exceeds ``force_tolerance`` for :data:`OUT_OF_BAND_TIME`, the motion stops. A new
-    plan follows once the force is back within the tolerance.
+    If an object deviates from the plan, the motion is planned again from the present state. If a
+    force error exceeds ``force_tolerance`` for :data:`OUT_OF_BAND_TIME`, the motion stops until
+    the force is back within the tolerance.
 
     Args:
         cell: Started cell in which the controllet of the task is active.
         task: Task, checked for this cell.
         manner: Subtask, with its planning and control mode.
         planner: Planner of the task.
-        prepared: Plan that was requested in advance, or None.
+        prepared: Plan that was requested in advance; None without one.
         on_event: Function that is called with every event.
 
     Attributes:
         phase: Present phase.
-        plan: Present plan. None until there is one.
+        plan: Present plan; None until there is one.
         replans: Number of new plans after the first one.
         moved_at: Start of the motion in cell time [s].
         law: Client of the controllet.
@@ -211,7 +208,7 @@ class Execution:
                 + self.law.words()
             )
         for name in (*self._watched, *self._carried):
-            state.pose(name)  # An absent object raises an error.
+            state.pose(name)  # Raises an error for an absent object.
         if self._presses and self.phase != "begin":
             self.law.press(self._points, self.subtask.force, state)
         getattr(self, f"_{self.phase}")(state, time)
@@ -223,26 +220,26 @@ class Execution:
         return self._presses and self.phase != "begin"
 
     def interrupt(self) -> None:
-        """Stop the motion but keep pressing. :meth:`step` then makes a new plan."""
+        """Stop the motion without releasing contacts; later steps make a new plan."""
         self.law.stop(self.mode)
         self._pending_plan, self._is_prepared = None, False
         self._go("begin" if self.phase == "begin" else "touch")
 
     def wait(self, time: float) -> None:
-        """Extend the time limit of the attempt by a waiting time [s]."""
+        """Extend the time limit of the subtask by a time [s]."""
         self._began += time
 
     def _go(self, phase: Phase) -> None:
         self.phase, self._since = phase, self._cell.time
 
     def _begin(self, state: WorldState, time: float) -> None:
-        """Set the mode of the controllet, and stop pressing with arms that need not press now."""
+        """Set the mode of the controllet, and release the arms that shall not press."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
 
     def _touch(self, state: WorldState, time: float) -> None:
-        """Go on to the plan once all contact forces are established, or at once without any."""
+        """Wait until all requested contact forces are established."""
         if self._presses:
             if self.law.is_pressing(self.subtask.force_tolerance * self.subtask.force):
                 if time - self._since < self.subtask.settling_time:
@@ -268,7 +265,7 @@ class Execution:
         if self._is_prepared:
             self._is_prepared = False
             if requested.exception() is not None:
-                # The expected state allowed no plan. The next step plans from the present state.
+                # No plan was found from the expected state. The next step uses the present state.
                 return
             plan = requested.result()
             held = self._points if plan.postures else []
@@ -292,7 +289,7 @@ class Execution:
         """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
-            raise TaskFailed("there is no plan for the motion")
+            raise TaskFailed("phase move: there is no plan for the motion")
         if self._presses:
             if reason := self.law.lost():
                 raise TaskFailed(reason)
@@ -329,7 +326,7 @@ class Execution:
         self._on_event("replanned", reason)
 
     def _moved_objects_reason(self, plan: SubtaskPlan, state: WorldState, time: float) -> str:
-        """Return a text on an object that deviates from the plan; empty if all follow it."""
+        """Return a text on an object that deviates from the plan; empty if there is none."""
         if not plan.postures:
             return ""
         for name in sorted(self._concerned):
@@ -345,10 +342,9 @@ class Execution:
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
-        """Return True if tools on straight paths no longer approach their goals.
+        """Return True unless tools on straight paths still approach their goals.
 
-        A tool that still moves down within the tolerance would release its object above the goal,
-        and the object would fall.
+        An object that is released before its motion ends would fall from above the goal.
         """
         if not plan.straight_paths or not plan.goals:
             return True
@@ -359,7 +355,6 @@ class Execution:
         return nearer < ARRIVAL_STEP and time - self.moved_at >= plan.lead_time
 
     def _is_there(self, plan: SubtaskPlan, state: WorldState) -> bool:
-        """Return True if all goals are reached within their tolerances."""
         errors = [goal.errors(state) for goal in plan.goals]
         return all(
             distance <= self.subtask.position_tolerance

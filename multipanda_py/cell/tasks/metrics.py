@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of an executed task as table and JSON, with plots of forces and paths."""
+"""Metrics of an executed task as a table and JSON, with plots of forces and paths."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class SubtaskMetrics:
-    """Metrics of a subtask; NaN for forces without contact and errors without a carried object.
+    """Metrics of a subtask; NaN for values without contact or carried object.
 
     Attributes:
         name: Name of the subtask.
         mode: Mode of the controllet.
-        duration: Time from its start to that of the next subtask [s].
+        duration: Time until the start of the next subtask [s].
         replans: Number of new plans after the first one.
-        force_rmse: RMS force error of all arms since the first contact of all of them [N].
+        force_rmse: RMS force error from the time at which all arms have contact [N].
         force_peak: Maximum force [N].
         requested: Requested force [N].
         off_rmse: RMS distance of carried objects from their planned positions [m].
@@ -76,7 +76,7 @@ class SubtaskMetrics:
 
 @dataclass
 class TaskMetrics:
-    """Log of a task. Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
+    """Log and metrics of a task. Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
     Args:
         runner: Runner of the task.
@@ -123,7 +123,7 @@ class TaskMetrics:
         self.moments.append(Sample(cell.time, number, q, positions, planned, force, desired))
 
     def series(self, name: str) -> tuple[Vector, Matrix]:
-        """Return the positions of a tool, or of an object while it is present.
+        """Return the recorded positions of a tool or an object.
 
         Args:
             name: Name of the tool (``ARM/tool``) or object.
@@ -152,9 +152,9 @@ class TaskMetrics:
 
 
 def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
-    """Return RMS error, peak and command of the forces since the first contact of all arms [N].
+    """Return RMS error, peak and command of the forces [N]; NaN without contact of all arms.
 
-    The results are NaN if there was no such contact.
+    Values before the time at which all arms have contact are left out.
     """
     pressed = [one for one in moments if one.desired_forces]
     desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)
@@ -168,10 +168,7 @@ def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
 
 
 def _position_errors(moments: Sequence[Sample]) -> tuple[float, float]:
-    """Return RMS and maximum distance of carried objects from their planned positions [m].
-
-    The results are NaN if no object was carried.
-    """
+    """Return RMS and maximum distance of carried objects from their planned positions [m]."""
     off = np.array([
         np.linalg.norm(one.positions[name] - position)
         for one in moments for name, position in one.planned.items() if name in one.positions
@@ -241,7 +238,6 @@ def table(measures: list[SubtaskMetrics]) -> str:
 
 
 def _forces(book: TaskMetrics) -> Any:
-    """Plot measured and commanded contact forces."""
     figure, axes = pyplot().subplots(figsize=(11.0, 3.6))
     arms = sorted({arm for one in book.moments for arm in one.force})
     for arm, color in zip(arms, COLORS):
@@ -257,7 +253,6 @@ def _forces(book: TaskMetrics) -> Any:
 
 
 def _path_plots(book: TaskMetrics) -> Any:
-    """Plot positions of tools and carried objects, with the planned ones of the objects."""
     carried = sorted({name for one in book.moments for name in one.planned})
     moved = [name for name in book.moments[-1].positions if name.endswith(TOOL_SUFFIX)] + carried
     figure, rows = pyplot().subplots(3, 1, figsize=(11.0, 7.0), sharex=True)
@@ -278,7 +273,6 @@ def _path_plots(book: TaskMetrics) -> Any:
 
 
 def _mark(book: TaskMetrics, rows: Any) -> None:
-    """Mark the starts of subtasks and new plans."""
     events = book.runner.events
     for row in rows:
         row.grid(alpha=0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of a task on a cell: subtasks in order, with planning ahead, retries and holds."""
+"""Execution of a task on a cell: all subtasks in order, with retries after failures."""
 
 from __future__ import annotations
 
@@ -27,19 +27,14 @@ CLIENT_LOSS_EVENTS = (Event.CLIENT_SILENT, Event.CLIENT_GONE)
 
 
 class ControlletMonitor:
-    """Monitor that detects the deactivation of the controllet of a task.
-
-    Args:
-        cell: Started cell.
-        law: Name of the controllet.
-    """
+    """Monitor that detects the deactivation of the controllet of a task."""
 
     def __init__(self, cell: Cell, law: str) -> None:
         self._cell, self._law = cell, law
         self._since, (self._event_count, _) = time.monotonic(), cell.events_since(0)
 
     def check(self) -> str:
-        """Return the reason if the controllet is no longer active; empty while it is."""
+        """Return the reason why the controllet is no longer active; empty while it is active."""
         if self._law in self._cell.active:
             return ""
         _, events = self._cell.events_since(self._event_count)
@@ -58,27 +53,23 @@ TIMEOUT = 5.0
 class TaskRunner:
     """Executor of a task on a started cell.
 
-    :meth:`step` never waits, so that the caller keeps its thread. With an inline cell, runs of the
-    same task are bitwise equal. While a subtask moves, the next one is planned from its expected
-    final state.
-
-    A failed subtask is retried or executed without a plan, according to its ``on_failure``.
-    Otherwise the task ends. All arms hold if the task ends early: after a failure, :meth:`abort`,
-    the fault of an arm, or the deactivation of the controllet by another client.
+    The key ``on_failure`` of a subtask defines whether a failed subtask is repeated. All arms hold
+    if the task ends early: after a failure, :meth:`abort`, a fault of an arm, or the deactivation
+    of the controllet by another client. Runs on an inline cell are bitwise equal.
 
     Args:
         cell: Started cell.
         task: Task to execute.
         on_event: Function that is called with every event, in the thread that steps.
-        without: Part of the method to leave out, for ablation studies. See
-            :func:`.execution_mode`.
+        without: Part of the method to leave out, for ablation studies, see
+            :func:`.execution_mode`; none by default.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
-        reason: Reason of a failure or abort. Empty otherwise.
+        reason: Reason of a failure or abort; empty otherwise.
         events: All events so far.
-        listener: Receiver of every event, see ``on_event``.
-        execution: Execution of the present subtask. None between two subtasks.
+        listener: Function ``on_event``.
+        execution: Execution of the present subtask; None between two subtasks.
 
     Raises:
         ConfigurationError: If the task does not fit the cell. The message lists all errors.
@@ -120,12 +111,12 @@ class TaskRunner:
 
     @property
     def subtask(self) -> str:
-        """Name of the present subtask, or of the last one after the end."""
+        """Name of the present subtask; after the end, of the last one."""
         return self.task.subtasks[self._number].name
 
     @property
     def number(self) -> int:
-        """Index of the present subtask, or of the last one after the end."""
+        """Index of the present subtask; after the end, of the last one."""
         return self._number
 
     @property
@@ -153,21 +144,21 @@ class TaskRunner:
         return (self._number + fraction) / len(self.task.subtasks)
 
     def check(self) -> None:
-        """Raise an error if the task cannot start. Nothing changes.
+        """Check that the task can start.
 
         Raises:
-            TaskFailed: If it was started before, or an arm has a fault.
+            TaskFailed: If the task was started before, or an arm has a fault.
         """
         if self.state != "ready":
             raise TaskFailed(f"{self.task.name}: is {self.state}; a task can be started only once")
         if fault := self._fault():
-            raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover first")
+            raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover the arms first")
 
     def start(self) -> None:
         """Activate the controllet of the task and start the first subtask.
 
         Raises:
-            TaskFailed: If it was started before, or an arm has a fault.
+            TaskFailed: If the task was started before, or an arm has a fault.
             SwitchRejected: If the controllet cannot be activated.
         """
         self.check()
@@ -180,7 +171,7 @@ class TaskRunner:
         self._start(0)
 
     def step(self) -> None:
-        """Execute one step. It does nothing before the start and after the end.
+        """Execute one step without waiting; does nothing before the start and after the end.
 
         Raises:
             LoopError: If the loop has ended. Its arms then hold without a command.
@@ -208,13 +199,13 @@ class TaskRunner:
             self._prepare(execution.plan)
 
     def run(self, tick: Callable[[], None] | None = None) -> bool:
-        """Start the task and step it to its end. Return True if it was completed.
+        """Start the task and execute it to its end; return True if it was completed.
 
         Args:
             tick: Function that is called between steps.
 
         Raises:
-            TaskFailed: If it was started before.
+            TaskFailed: If the task was started before, or an arm has a fault.
             LoopTimeout: If the loop is blocked.
         """
         self.start()
@@ -266,19 +257,18 @@ class TaskRunner:
             self._log("", "aborted", self.reason)
 
     def close(self) -> None:
-        """End the planner, and the task if it still runs."""
+        """Abort the task if it still runs, and stop the planner."""
         self.abort("closed")
         self._planner.close()
 
     def _wait(self, until: float) -> None:
-        """Wait for a cell time [s]."""
         self.cell.wait(lambda: self.cell.time >= until - 1e-9, TIMEOUT, "a cycle")
 
     def _start(self, number: int, mode: Mode | None = None) -> None:
-        """Start a subtask for the first time or again."""
+        """Start a subtask for the first time, or once more after a failure."""
         if number != self._number:
             self._tries = 0
-        # The old execution is dropped, because its progress belongs to another attempt.
+        # `progress` must not use an earlier execution.
         self._number, self.execution = number, None
         subtask = self.task.subtasks[number]
         prepared, self._ahead = self._ahead, None
@@ -298,16 +288,16 @@ class TaskRunner:
         self._log("", "done")
 
     def _prepare(self, plan: SubtaskPlan) -> None:
-        """Plan the next subtask from the expected final state of this one."""
+        """Plan the next subtask in advance, from the expected final state of this one."""
         if plan.straight_paths:
-            return  # The final joint configuration is unknown for straight tool paths.
+            return  # The joint configuration after straight tool paths is unknown.
         number = self._number + 1
         if number < len(self.task.subtasks):
             how = execution_mode(self.task.subtasks[number], self._modes[number], self._without)
             self._ahead = self._planner.ask(how.subtask, how.planning_mode, plan.end)
 
     def _fail(self, reason: str) -> None:
-        """Retry the subtask, repeat it without a plan, or end the task."""
+        """Retry the subtask, repeat it in the mode ``force``, or end the task."""
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None
@@ -324,7 +314,6 @@ class TaskRunner:
             self._end("failed", reason)
 
     def _end(self, state: Literal["failed", "aborted"], reason: str) -> None:
-        """Bring all arms to hold and report the reason."""
         self.state, self.reason = state, f"{self.subtask}: {reason}"
         self._planner.close()
         self._ahead = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact detection and force control of one arm among several that press."""
+"""Contact detection and force control of one end effector."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ class ToolContact:
     - F_ext: Estimated external force on the tool, (3,) [N].
     - r: Reaction force against the desired force [N].
 
-    Neither force alone proves a contact. An unknown payload or a sensor bias also causes an
-    external force. A tool in free motion towards a surface also has a desired force. A bouncing
-    tool stays in contact.
+    The product of both forces is used, because an unknown payload also causes an external force.
+    A bouncing tool counts as in contact.
 
     Args:
         period: Cycle time [s].
@@ -64,18 +63,15 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the filter after cycles without ``update``.
-
-        A contact ends in the next cycle if the forces of that cycle show none.
-        """
+        """Restart the filter after cycles without ``update``. A contact may then end at once."""
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
-        """Update the contact by the forces of one cycle, both along the same axes.
+        """Update the contact state with the forces of one cycle.
 
         Args:
-            requested: Force that the controllet requests of the tool, (3,) [N].
-            external: External force on the tool, (3,) [N].
+            requested: Desired force F_d of the tool, (3,) [N].
+            external: External force F_ext on the tool along the same axes, (3,) [N].
         """
         (x, y, z), (fx, fy, fz) = requested, external
         size = math.sqrt(x * x + y * y + z * z)
@@ -94,7 +90,7 @@ class ToolContact:
 
 
 class ContactForceController:
-    """Direction, contact and force control of one end effector.
+    """Force control of one end effector, with contact detection and a rotating force direction.
 
     Args:
         name: Name of the arm.
@@ -143,13 +139,13 @@ class ContactForceController:
         self.release()
 
     def release(self) -> None:
-        """Exert no force, and search for contact at the next request."""
+        """Exert no force, and search for contact when a force is requested next."""
         self.force.reset()
         self.exerted = self._filtered = self._quick = self._old_speed = 0.0
         self.touches, self._is_new = False, True
 
     def ask(self, wrench: Vector) -> bool:
-        """Set the desired wrench, (6,) [N, Nm]. Return True if contact must be searched first."""
+        """Set the desired wrench, (6,) [N, Nm]. Return True if no wrench was desired before."""
         size = math.sqrt(float(dot(wrench, wrench)))
         is_new = size > 0.0 and self.size == 0.0
         self.desired_wrench[:], self.size = wrench, size
@@ -159,16 +155,13 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if the direction must rotate by more than ``MAX_DIRECTION_CHANGE``.
-
-        It is also True while no direction is set.
-        """
+        """True if no direction is set, or if it must rotate by over ``MAX_DIRECTION_CHANGE``."""
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )
 
     def set_direction(self) -> None:
-        """Adopt the desired direction without a transition, and search for contact again."""
+        """Jump to the desired direction, and search for contact again."""
         self.direction[:] = self._desired_direction
         self.release()
 

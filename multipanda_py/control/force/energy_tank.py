@@ -22,13 +22,13 @@ class EnergyTank:
 
     As long as E >= 0, the net work is bounded::
 
-        sum W - sum R <= E_granted + P_A t
+        sum W - sum R <= E_granted + P_A t   at time t [s]
 
-    Recharging is a design decision. Motion against friction consumes energy irreversibly, so a
-    task with friction would end with an empty tank. With recharging, the tank limits power in the
-    long run. Recharging only replaces lost energy and never raises E above E_granted. Sources of
-    the tank and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and Shahriari
-    (IJRR 2024).
+    Friction consumes energy, so the tank would empty in time. Recharging replaces this energy and
+    never raises E above E_granted.
+
+    Sources of the tank and its initial energy: Schindlbeck and Haddadin (ICRA 2015), Haddadin and
+    Shahriari (IJRR 2024).
 
     Attributes:
         energy: Energy E [J].
@@ -53,7 +53,7 @@ class EnergyTank:
         self.energy = self.granted = self.allowed = 0.0
 
     def grant(self, worth: float) -> None:
-        """Raise the granted energy to ``worth`` [J], up to the capacity, if it is lower."""
+        """Raise the granted energy to ``worth`` [J], up to the capacity. Never lower it."""
         worth = min(worth, self.limit)
         if worth > self.granted:
             self.energy += worth - self.granted
@@ -61,24 +61,23 @@ class EnergyTank:
 
     @property
     def missing(self) -> float:
-        """Difference of the granted energy and the energy in the tank [J]."""
+        """Granted energy minus the energy in the tank [J]."""
         return self.granted - self.energy
 
     @property
     def usable(self) -> float:
-        """Energy that may be spent, which excludes ``RESERVE`` [J]."""
+        """Energy in the tank above ``RESERVE`` [J]."""
         return max(0.0, self.energy - self.RESERVE)
 
     def settle(self, work: float, held: float = 0.0) -> float:
-        """Account for the work of the last cycle, recharge, and return the overflow.
+        """Subtract the work of the last cycle, recharge, and return the overflow.
 
         Args:
             work: Work done on the arm [J]. Negative work fills the tank.
-            held: Part of the energy that is stored in a spring [J]. It does not count towards the
-                capacity.
+            held: Energy stored in a spring, which does not count towards the capacity [J].
 
         Returns:
-            Energy above the capacity, which the tank has lost [J].
+            Energy above the capacity, which is removed from the tank [J].
         """
         self.energy -= work
         missing = self.granted - self.energy
@@ -98,8 +97,7 @@ class EnergyTank:
 
         Args:
             energy: Energy [J]; subtracted if negative.
-            held: Part of the energy that is stored in a spring [J]. It does not count towards the
-                capacity.
+            held: Energy stored in a spring, which does not count towards the capacity [J].
         """
         self.energy += energy
         over = self.energy - held - self.limit
@@ -110,7 +108,7 @@ class EnergyTank:
 
 
 class SpringTank(EnergyTank):
-    """Energy tank of a spring, which scales the spring if its energy is not covered.
+    """Energy tank of a spring. It scales the spring down if the tank energy is too low.
 
     Equations::
 
@@ -126,15 +124,12 @@ class SpringTank(EnergyTank):
     - S: Energy in the tank, stored in the spring or free [J].
     - income: Power received from dampers and other tanks [W].
 
-    The setpoint moves without changing S. Only the work done by the spring changes S. A returning
-    setpoint therefore recovers its energy, and an external push is stored. A step of setpoint or
-    stiffness that needs more energy than S is scaled down.
+    Only the work of the spring on the arm and the income change S. A step of the setpoint or the
+    stiffness that needs more energy than S scales the spring down.
 
     The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of the paper on
-    multipanda_ros2, with alpha_i = sigma - 1 in [-1, 0]. Its section IV, below eq. 4, gives no
-    equation for alpha_i. At constant sigma, the force is the gradient of the potential sigma V,
-    which does not exceed S. In free motion, S / V is constant, and so is sigma. While sigma
-    changes, accounting of the actual work keeps force and budget consistent.
+    multipanda_ros2, with alpha_i = sigma - 1 in [-1, 0], setpoint x_d and pose x. Its section IV,
+    below eq. 4, gives no equation for alpha_i.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.
@@ -162,8 +157,8 @@ class SpringTank(EnergyTank):
             stored: Potential energy V of the unscaled spring [J].
             power: Current power of the unscaled spring on the tool [W].
         """
-        # The factor 2 is a margin for a tool that accelerates within the cycle. Without it, the
-        # spring could take more energy than the tank contains.
+        # The factor 2 is a margin for a tool that accelerates within the cycle. Without this
+        # margin, the spring could take more energy than the tank contains.
         desired = max(stored, 2.0 * self._period * power)
         usable = self.usable
         self.scale = 1.0 if desired <= usable else usable / desired
@@ -172,12 +167,12 @@ class SpringTank(EnergyTank):
 
 
 class TankLimitNotice:
-    """Notice that an energy tank limits a controllet.
+    """Message to the operator that an energy tank limits a controllet.
 
-    The notice is repeated only after the tank has recovered half of its granted energy.
+    It is repeated only after the tank has recovered half of its granted energy.
 
     Args:
-        notify: Function that receives the text.
+        notify: Function that receives the text of the message.
 
     Thread: control.
     """
@@ -187,18 +182,17 @@ class TankLimitNotice:
         self._is_reported = False
 
     def forget(self) -> None:
-        """Forget the last notice at activation, so that the next limitation is reported."""
+        """Report the next limitation, whatever was reported before the activation."""
         self._is_reported = False
 
     def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:
-        """Send the notice when the tank begins to limit the controllet.
+        """Send the message when the tank begins to limit the controllet.
 
         Args:
             limits: True if the tank reduces a force or wrench of the controllet in this cycle.
-            tank: Tank that must recover before the next notice.
+            tank: Tank that must recover before the next message.
             name: Name of the arm or controllet.
-            words: Function that returns the remaining energy as text. It is called only for a
-                notice.
+            words: Function that returns the remaining energy as text.
         """
         if not limits:
             if self._is_reported:

@@ -28,7 +28,7 @@ class ForceGains:
         tank_gain: Gain K_p of the initial tank energy K_p F_d^2 / 2 [J/N^2].
         tank_max: Capacity of the tank [J].
         tank_power: Recharging power of the tank [W].
-        tank_low: Energy below which the tank throttles the force [J].
+        tank_low: Tank energy below which the force is reduced [J].
     """
 
     kp: float
@@ -56,25 +56,24 @@ class ForceController:
         B = omega_B m
 
     - F: Commanded force along the direction [N].
-    - F_f: Feed-forward [N].
-    - e: Force error, filtered desired minus filtered measured force [N].
+    - F_f: Feed-forward force [N].
+    - e: Force error, desired minus measured force, both filtered [N].
     - c: Smoothed contact state, 0 to 1.
-    - gamma: Scale of the goal after a loss of contact, 0 to 1.
+    - gamma: Scale of the desired force after a loss of contact, 0 to 1.
     - k_p, k_i, k_d: Gains [-, 1/s, s].
     - v_a: Approach speed of the search [m/s]; dx: speed of the tool [m/s].
     - B: Damping [N s/m]; omega_B: ``BRAKE_RATE`` [1/s]; m: effective mass [kg].
 
-    *Search for contact.* Until contact is detected, F_f integrates ``max(omega_B B / 4, k_h / 2)
-    (v_a - dx)``, limited to the goal. k_h is the stiffness of the spring that opposes the motion.
-    An impact at speed v on a contact of stiffness k has a peak of about F + v sqrt(k m). v_a is
-    therefore limited to a quarter of F / sqrt(k m) with k = ``MAX_CONTACT_STIFFNESS``, or to
-    ``SAFE_SEARCH_SPEED`` if that is higher.
+    *Search for contact.* Until contact is detected, F_f is the integral of ``max(omega_B B / 4,
+    k_h / 2) (v_a - dx)``, limited to the desired force. k_h is the stiffness of the spring that
+    opposes the motion. v_a is limited to F / (4 sqrt(k m)) with k = ``MAX_CONTACT_STIFFNESS``, or
+    to ``SAFE_SEARCH_SPEED`` if that is higher. An impact at speed v has a peak of about F + v
+    sqrt(k m).
 
-    *In contact.* v_a becomes zero, and F_f approaches the goal at ``FORCE_RATE``, which avoids
-    oscillation on a stiff contact. The damping B remains, because the spring that would damp this
-    direction is removed (``ForceSubspace``).
+    *In contact.* v_a becomes zero, and F_f approaches the desired force at ``FORCE_RATE``, which
+    avoids oscillation on a stiff contact.
 
-    *After a loss of contact.* The goal is scaled by (multipanda_ros2, section IV, eq. 4)::
+    *After a loss of contact.* Scale of the desired force (multipanda_ros2, section IV, eq. 4)::
 
         gamma   = gamma_f + alpha_f (1 - gamma_f)
         gamma_f = exp(-|x - x_c|^2 / d_max^2)
@@ -84,23 +83,18 @@ class ForceController:
     - alpha_f: Product of the tank valve s and the contact state c.
 
     Contact is lost when the filtered force falls below ``LOST_FORCE_FRACTION`` times
-    ``contact_force``. A fast tool, with a speed above ``RUNAWAY_SPEED``, loses contact earlier.
-    Its force is filtered with ``QUICK_TIME`` and compared with ``CONTACT_LOSS_FRACTION`` times the
-    maximum of ``contact_force`` and F_f.
+    ``contact_force``. A tool faster than ``RUNAWAY_SPEED`` loses contact earlier.
 
-    *Energy.* The tank (``EnergyTank``) receives K_p F_d^2 / 2 within its limits, with F_d the
-    desired force. Work done by the force empties it, and work absorbed fills it. An empty tank
-    stops a force that does work. If the tool yields (F v <= 0), the force is
-    ``min(F, s F - omega_B m v)`` with the valve s = min(1, E / E_low). E is the tank energy and
-    E_low is ``tank_low``. A limit that depended only on the sign of the speed would act as a relay
-    and cause oscillation at high latency.
+    *Energy.* The tank (``EnergyTank``) receives the energy K_p F_d^2 / 2 of the desired force F_d,
+    with the gain K_p ``tank_gain``. Work done by the force empties the tank, and work absorbed by
+    the force fills it. Below the energy E_low ``tank_low``, the valve s = min(1, E / E_low)
+    reduces a force that does work. A force against the motion (F dx <= 0) is
+    ``min(F, s F - B dx)``, which has no step at rest.
 
     Details that the paper does not specify:
 
-    - alpha_f includes c, because a full tank alone would cancel the shaping by gamma_f.
-    - The PID part acts only in contact.
+    - alpha_f includes c, because gamma would otherwise be 1 with a full tank.
     - After a loss of contact, the force also fades in time, down to ``search_force``.
-    - A higher goal adds only the energy above that of the largest goal before.
     - Each search ends at ``SEARCH_DISTANCE_RATIO`` times d_max from its start.
 
     Args:
@@ -110,13 +104,14 @@ class ForceController:
     Attributes:
         tank: Energy tank of the force.
         contact: Smoothed contact state c, 0 to 1.
-        weight: Scale gamma of the goal in the last cycle.
+        weight: Scale gamma of the desired force in the last cycle.
         error: Force error e [N].
-        is_idle: True if no force is desired and none remains from before.
+        is_idle: True if no force is desired and none is fading out.
         is_controlled: True if the measured force is fed back. Otherwise only a loss of contact is
             detected.
         is_lost: True if the search has ended without contact.
-        is_held_back: True if the full force has acted for one second without reaching the goal.
+        is_held_back: True if the maximum force has acted for one second without the desired
+            effect.
         is_throttled: True if the tank has limited the force of the last cycle.
 
     Thread: control.
@@ -175,7 +170,6 @@ class ForceController:
         self._rest()
 
     def _rest(self) -> None:
-        """Clear the force and the contact."""
         self.contact = self.error = 0.0
         self._aim = self._goal = self._push = 0.0
         self._integral = self._measured = self._quick = self._old_error = self._fade = 0.0
@@ -184,10 +178,10 @@ class ForceController:
         self.is_idle = self.is_controlled = True
 
     def resume(self, force: float, controlled: bool = True) -> None:
-        """Start in contact with a force that acts already.
+        """Continue a contact force that the tool already exerts.
 
         Args:
-            force: Goal and present force [N].
+            force: Force that the tool exerts, which becomes the desired force [N].
             controlled: True to control the force immediately, False to feed it forward until a new
                 force is requested.
         """
@@ -198,7 +192,7 @@ class ForceController:
         self.is_idle, self.is_controlled = False, controlled
 
     def grant(self, desired: float) -> None:
-        """Grant the tank the energy of a desired force [N], if it exceeds all goals so far."""
+        """Raise the granted energy of the tank to that of a desired force [N]. Never lower it."""
         self.tank.grant(0.5 * self.gains.tank_gain * desired * desired)
 
     @property
@@ -208,7 +202,7 @@ class ForceController:
 
     @property
     def touching(self) -> bool:
-        """True while contact is detected. Callers then move their contact point with the tool."""
+        """True while contact is detected."""
         return self._touching
 
     @property
@@ -225,7 +219,7 @@ class ForceController:
         mass: float,
         held_by: float = 0.0,
     ) -> float:
-        """Return the force of this cycle [N].
+        """Advance the controller by one cycle, and return the force along its direction [N].
 
         Args:
             desired: Desired force of the tool along its direction, not negative [N].
@@ -245,8 +239,8 @@ class ForceController:
         self._aim += max(-max_value, min(max_value, desired - self._aim))
         follow = period / (g.filter_time + period)
         self._measured += follow * (measured - self._measured)
-        # The goal passes the same filter as the measurement. Otherwise, each rise of the goal
-        # would cause a force error by the delay of the filter alone.
+        # The desired force passes the same filter as the measurement. The delay of the filter
+        # would otherwise cause a force error.
         self._goal += follow * (self._aim - self._goal)
         if over:
             self._touching = False
@@ -259,13 +253,7 @@ class ForceController:
         return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the scale gamma of the goal force; below 1 only after a loss of contact.
-
-        Args:
-            g: Gains.
-            distance: Distance of the tool from the contact point [m].
-            desired: Desired force [N].
-        """
+        """Return the scale gamma of the desired force; below 1 only after a loss of contact."""
         near = 1.0
         if self._touched and not self._touching:
             self._fade *= math.exp(-self._period / g.release_time)
@@ -279,10 +267,10 @@ class ForceController:
     def _advance(
         self, near: float, distance: float, speed: float, mass: float, held_by: float
     ) -> float:
-        """Update the feed-forward, and return its sum with the damping force [N].
+        """Update the feed-forward, and return the sum of feed-forward and damping force [N].
 
         Args:
-            near: Scale gamma of the goal force.
+            near: Scale gamma of the desired force.
             distance: Distance of the tool from the contact point [m].
             speed: Speed of the tool along the direction [m/s].
             mass: Effective mass along the direction [kg].
@@ -315,13 +303,7 @@ class ForceController:
         return self._push + brake * slow
 
     def _afford(self, force: float, speed: float, mass: float) -> float:
-        """Return the force [N], reduced if the tank does not cover its work in this cycle.
-
-        Args:
-            force: Unlimited force [N].
-            speed: Speed of the tool along the direction [m/s].
-            mass: Effective mass along the direction [kg].
-        """
+        """Return a force [N], reduced if the tank does not cover its work in this cycle."""
         power = force * speed
         left = self.tank.usable
         if power <= 0.0:
@@ -329,9 +311,9 @@ class ForceController:
             self.is_throttled = valve < 1.0 and force > 0.0
             if not self.is_throttled:
                 return force
-            # A force against the motion takes energy from it, so the full force is passive. The
-            # limit rises continuously to the full force with the magnitude of the speed. A jump
-            # would act as a relay.
+            # The tool moves against the force, which then absorbs energy. The limit rises
+            # continuously with the speed to the full force. A jump at zero speed would cause
+            # oscillation.
             return min(force, valve * force - self.BRAKE_RATE * mass * speed)
         factor = min(1.0, left / self.gains.tank_low, 0.5 * left / (power * self._period))
         self.is_throttled = factor < 1.0
@@ -341,20 +323,14 @@ class ForceController:
         """Update the contact state with hysteresis.
 
         Contact is lost only while the desired force exceeds ``contact_force``.
-
-        Args:
-            g: Gains.
-            desired: Desired force [N].
-            measured: Measured force along the direction [N].
-            speed: Speed of the tool along the direction [m/s].
         """
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
-        # A fraction of the commanded force is sufficient evidence of contact, because the force of
-        # a soft contact rises slowly. A fast tool with a smaller force has lost its contact.
+        # A fast tool whose force is below a fraction of the commanded force has lost its contact.
+        # The fraction is small, because the force of a soft contact rises slowly.
         min_value = self.CONTACT_LOSS_FRACTION * max(g.contact_force, self._push)
         runs_away = self._touched and speed > self.RUNAWAY_SPEED and self._quick < min_value
-        # After a loss of contact, the slow filter still shows the old force. The minimum of both
-        # filters therefore decides whether contact exists.
+        # After a loss of contact, the slow filter still contains the old force. The lower of the
+        # slow and the quick filter therefore decides about a new contact.
         estimated = min(self._measured, self._quick)
         if self._touching:
             missed = self._measured < self.LOST_FORCE_FRACTION * g.contact_force or runs_away
@@ -367,7 +343,7 @@ class ForceController:
         self.contact += self._period / (time + self._period) * (goal - self.contact)
 
     def _pid(self, g: ForceGains, desired: float) -> float:
-        """Return the PID part [N]. The integral runs only in contact and is clamped."""
+        """Return the force of the PID terms [N]."""
         if self._touching:
             self._integral += g.ki * self.error * self._period
             limit = g.integral_limit
@@ -376,8 +352,8 @@ class ForceController:
             self._integral *= math.exp(-self._period / g.release_time)
         slope = (self.error - self._old_error) / self._period
         self._old_error = self.error
-        # A tool can only push. The PID part may therefore cancel the desired force but not reverse
-        # it.
+        # A tool can only push. The PID terms may therefore cancel the desired force, but they may
+        # not reverse it.
         return max(-desired, g.kp * self.error + self._integral + g.kd * slope)
 
 

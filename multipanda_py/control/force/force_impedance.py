@@ -22,7 +22,7 @@ _exp3 = pin.exp3
 
 
 class ForceSubspace:
-    """Removal of a Cartesian spring along a controlled force, without a step.
+    """Removal of a Cartesian spring along a controlled force, without a step of the wrench.
 
     Equations::
 
@@ -36,10 +36,10 @@ class ForceSubspace:
     - r: Offset of the setpoint, (6,) [m, rad].
     - F: Wrench of the remaining spring, (6,) [N, Nm].
 
-    w rises from 0 to 1 within ``FADE_TIME`` after a request. When the force is withdrawn or its
-    direction changes, r becomes the error hidden by P so far. The spring then starts relaxed at
-    the tool. r decreases at limited speed, and the spring moves the tool to its target. w is kept
-    if the direction changes slowly.
+    After a request, w rises from 0 to 1 within ``FADE_TIME``. When the force ends or changes its
+    direction, r becomes the error that P has removed, so the spring acts at first as if the tool
+    were at its target. r then decreases at limited speed, and the spring moves the tool to its
+    target.
 
     Attributes:
         direction: Unit direction u, (6,).
@@ -82,9 +82,8 @@ class ForceSubspace:
             old = self.direction
             shown = float(dot(old, self._last_direction)) * float(dot(old, direction))
             self.weight = fraction = self.weight * max(0.0, 1.0 - angle / self.ROTATION)
-            # The new projector P would remove a part of the error on which the spring acts now.
-            # The offset is reduced such that P leaves this error unchanged. The wrench therefore
-            # does not jump.
+            # The new projector P removes a part of the present spring error. The offset is changed
+            # such that the error after P, and so the wrench, does not jump.
             shown *= fraction / (1.0 - fraction) if fraction < 1.0 else 0.0
             subtract(self._hidden, multiply(direction, shown, self._part), self._offset)
             old[:] = direction
@@ -92,7 +91,7 @@ class ForceSubspace:
         self.is_idle, self._is_requested = False, True
 
     def release(self) -> None:
-        """End force control; the spring takes over the direction without a jump of its wrench."""
+        """End force control. The spring takes over the direction without a jump of its wrench."""
         self._offset[:] = self._hidden
         self.weight, self._is_requested = 0.0, False
         self._note()
@@ -100,7 +99,7 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return a setpoint of the spring without the error along the controlled force.
+        """Return the setpoint of the spring: the target without the error along the force.
 
         Args:
             state: State of the arm.
@@ -132,14 +131,7 @@ class ForceSubspace:
         return self._position, self._rotation
 
     def _shift(self, here: Vector, position: Vector) -> Vector:
-        """Return the setpoint of the spring, (3,) [m], for a controlled force without torque.
-
-        Scalars are faster than arrays of three elements here.
-
-        Args:
-            here: Position of the tool in the base, (3,) [m].
-            position: Setpoint before the shift, (3,) [m].
-        """
+        """Return the setpoint of ``target`` for a controlled force without torque, (3,) [m]."""
         (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
         ux, uy, uz, *_ = self._u
         rx, ry, rz, *_ = self._offset.tolist()
@@ -151,7 +143,7 @@ class ForceSubspace:
         return subtract(position, self._hidden[:3], self._position)
 
     def project(self, wrench: Vector) -> Vector:
-        """Remove the controlled direction from a spring wrench in place, and return the wrench.
+        """Multiply a spring wrench by P in place, and return it.
 
         Args:
             wrench: Wrench along the axes of the base, (6,) [N, Nm].
@@ -163,7 +155,7 @@ class ForceSubspace:
         return subtract(wrench, along, wrench)
 
     def _shrink(self, step: float) -> None:
-        """Reduce the offset of the setpoint by up to ``step`` [m] and 10 rad/m times ``step``."""
+        """Reduce the offset by up to ``step`` [m] and ``ANGULAR_SPEED`` times ``step`` [rad]."""
         offset, left = self._offset, 0.0
         for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
             length = math.sqrt(dot(part, part))
@@ -174,7 +166,6 @@ class ForceSubspace:
         self.is_idle = not left and not self._is_requested
 
     def _note(self) -> None:
-        """Update the cached properties after a change of the direction or the offset."""
         self._u = self.direction.tolist()
         offset = self._offset.tolist()
         self._has_offset = any(offset)
@@ -188,21 +179,20 @@ MASS_CYCLES = 16
 
 
 class ForceImpedanceArm:
-    """Spring, force controller and energy tanks of one arm.
+    """Cartesian impedance and force control of one arm, each limited by an energy tank.
 
     Equations::
 
         F_s = sigma P K e'
-        F_l = singularity damping for s_tau F_s
         F_f = F u
         tau = J^T (s_v s_tau F_s - d D dx + F_l + F_f + F_0) + tau_h
 
-    - e', P: Error without the hidden part, (6,) [m, rad], and projector, (6, 6), of
-      ``ForceSubspace``.
+    - F_s, F_f: Wrenches of the spring and of force control, (6,) [N, Nm].
+    - e', P: Pose error, (6,) [m, rad], and projector, (6, 6), of ``ForceSubspace``.
     - K, D: Stiffness and damping of ``CartesianSpring``, (6, 6).
     - sigma: Scale 1 + alpha_i of the spring by ``SpringTank``, 0 to 1.
     - s_tau: Scale by ``TorqueSaturation``; s_v, d: scales by ``VelocityLimitScaling``.
-    - F_l: Damping of singular directions by ``SingularityDamping``, (6,) [N, Nm].
+    - F_l: Wrench of ``SingularityDamping`` for the spring wrench s_tau F_s, (6,) [N, Nm].
     - F, u: Output of ``ForceController`` [N] and its unit direction, (6,).
     - F_0: Permanent feed-forward wrench ``load``, (6,) [N, Nm].
     - J: Jacobian along the base axes, (6, n); dx: twist of the tool, (6,).
@@ -217,7 +207,7 @@ class ForceImpedanceArm:
         spring: Cartesian impedance.
         force: Force controller with its energy tank.
         tank: Energy tank of the impedance.
-        subspace: Directions owned by force control.
+        subspace: Removal of the spring along the controlled force.
         wrench_scale: Fraction s_tau of the spring wrench left by the torque limits.
         load: Permanent feed-forward wrench F_0 along the base axes, (6,) [N, Nm].
         carries: True if ``load`` is not zero.
@@ -237,8 +227,8 @@ class ForceImpedanceArm:
         self.subspace = ForceSubspace(context.period)
         self._direction, self._size = np.zeros(6), 0.0
         self._contact_point, self._mass, self._age = np.zeros(3), 0.0, 0
-        # The rows are the wrenches of spring, damper and force. One array lets ``settle`` compute
-        # the three works by one product.
+        # Rows: wrenches of the spring, the damper and the force controller. With one array,
+        # ``settle`` computes the work of all three by one product.
         n = context.arms[place].n_joints
         self._wrenches, self._torques = np.zeros((3, 6)), np.zeros((3, n))
         self._spring_wrench, self._damper_wrench, self._force_wrench = self._wrenches
@@ -288,22 +278,22 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Pass torques in singular directions to ``SingularityHold``, and return their wrench.
+        """Let ``SingularityHold`` continue the torques that acted before a switch.
 
-        The tool spring has little effect in these directions. It takes over only the rest of the
-        wrench that the arm exerted before the switch.
+        It takes over only the torques in nearly singular directions, in which the tool spring has
+        little effect.
 
         Args:
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
 
         Returns:
-            Wrench of the torques that ``SingularityHold`` exerts from now on, (6,) [N, Nm].
+            Wrench of the torques taken over, (6,) [N, Nm].
         """
         return tool_wrench(state, self._hold.resume(state, tau))
 
     def resume(self, state: ArmState, force: Vector) -> None:
-        """Continue an existing force without force control, in parallel to the spring.
+        """Continue a force that the arm already exerts, as feed-forward in parallel to the spring.
 
         Args:
             state: State of the arm.
@@ -316,7 +306,7 @@ class ForceImpedanceArm:
         self._size, self._age = size, 0
 
     def settle(self, dq: Vector) -> None:
-        """Account for the work of spring, damper and force in the last cycle.
+        """Subtract the work of spring, damper and force in the last cycle from the energy tanks.
 
         Args:
             dq: Joint velocities of this cycle, (n,) [rad/s].
@@ -328,8 +318,8 @@ class ForceImpedanceArm:
         of_spring, of_brake, of_force = [half * work for work in works.tolist()]
         tank, other = self.tank, self.force.tank
         over, other_over = tank.settle(of_spring, tank.held), other.settle(of_force)
-        # The dampers and the overflow of a full tank supply energy. The tank with the larger
-        # deficit receives it first.
+        # The dampers and the overflow of a full tank supply energy. The tank that lacks more
+        # energy receives it first.
         income = over + other_over - of_brake
         if other.missing > tank.missing:
             tank.receive(other.receive(income), tank.held)
@@ -345,7 +335,7 @@ class ForceImpedanceArm:
             state: State of the arm.
             position: Reference position in the base, (3,) [m].
             rotation: Reference rotation in the base, (3, 3).
-            speed: Speed at which the setpoint returns to the reference after a force [m/s].
+            speed: Speed at which the setpoint returns to the reference after force control [m/s].
             tau: Output torques, (n,) [Nm].
         """
         self.settle(state.dq)
@@ -366,8 +356,8 @@ class ForceImpedanceArm:
         damper_wrench = scale_by(spring.write_damper(self._damper_wrench), d)
         sum_of(damper_wrench, singularity_damping)
         self._control_force(state)
-        # The rows of ``_wrenches`` are the wrenches of spring, damper and force control. Their
-        # torques stay separate, because ``settle`` needs the work of each.
+        # Compute the torques of spring, damper and force control separately, because ``settle``
+        # needs the work of each.
         torques = self._wrenches.dot(state.jacobian, self._torques)
         sum_of(self._ones.dot(torques, tau), self._load_torques(state))
         self._hold.add(state, tau)
@@ -376,17 +366,16 @@ class ForceImpedanceArm:
         self._energy.check(limits, self.tank, self._name, self._energy_left)
 
     def _energy_scale(self, state: ArmState, spring_wrench: Vector) -> float:
-        """Return the scale, 0 to 1, at which the energy tank covers a spring wrench, (6,)."""
         stored = 0.5 * float(self.spring.error_in_base.dot(spring_wrench))
         power = float(spring_wrench.dot(state.twist_ee_in_base))
         return self.tank.soften(stored, power)
 
     def _load_torques(self, state: ArmState) -> Vector | None:
-        """Return the torques of the permanent feed-forward wrench, (n,) [Nm]; None means zero."""
+        """Return the torques of the permanent wrench ``load``, (n,) [Nm]; None if it is zero."""
         return self.load.dot(state.jacobian, self._load_torque) if self.carries else None
 
     def _control_force(self, state: ArmState) -> None:
-        """Update the wrench F_f of force control, and report a loss of contact and limits."""
+        """Update the wrench F_f, and report a failed search or a force without effect."""
         force, u = self.force, self._direction
         if not self._size and force.is_idle:
             return
@@ -395,8 +384,8 @@ class ForceImpedanceArm:
             distance = 0.0
         else:
             away = state.position_ee_in_base - self._contact_point
-            # Before the first contact, only motion along the force is a distance. After a loss of
-            # contact, lateral motion counts too, because the tool may have slid off the surface.
+            # Before the first contact, only motion along the force counts. After a loss of
+            # contact, lateral motion counts too: the tool may have slid off the surface.
             squared = dot(away, away) if force.touched else dot(u[:3], away) ** 2
             distance = math.sqrt(float(squared))
         if not self._age:
@@ -428,7 +417,7 @@ class ForceImpedanceArm:
                 )
 
     def _energy_left(self) -> str:
-        """Return the text of a notice that a tank limits the arm."""
+        """Return the remaining energy of both tanks as text, with a remedy."""
         return (
             f"impedance tank {self.tank.free:.2f} J at scale {self._scale:.2f}, "
             f"force tank {self.force.tank.energy:.2f} J. Send smaller steps, or raise tank_start "

@@ -24,7 +24,7 @@ unbalanced. Each arm then controls its own force."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
-    """Return the projector P on the controlled combinations of the forces of N arms, (N, N).
+    """Return the projector P on the combinations of N arm forces to be controlled, (N, N).
 
     Equations::
 
@@ -33,14 +33,14 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
         G = [u_1, ..., u_N; r_1 x u_1, ..., r_N x u_N]
 
     - a: Norms of the desired forces, (N,).
-    - G: Grasp matrix of unit directions u_i at the levers r_i, (6, N).
+    - G: Grasp matrix of the force directions u_i at the tool positions r_i, (6, N).
     - Z: Orthonormal basis of the internal forces, the nullspace of G, (N, k).
 
-    Internal forces add up to zero: they strain an object between the arms without moving it. If
-    the desired forces are internal, any other combination would move the object, whose position
-    the plan controls. For example, two arms that press a box from both sides are controlled by the
-    mean of their measured forces. Otherwise the pressed object is fixed, such as a table, and each
-    arm is controlled by its own measurement.
+    Internal forces add up to zero. They squeeze an object between the arms without moving it. If
+    the desired forces are internal, P selects internal forces only, because other forces would
+    move the object. For example, two arms that press a box from both sides are controlled by the
+    mean of their measured forces. If the desired forces are not internal, the pressed object is
+    fixed, such as a table. P = I then controls each arm by its own measured force.
 
     Args:
         wrenches: Desired wrenches of the tools along the world axes, (N, 6) [N, Nm]. Zero for an
@@ -62,7 +62,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
 
 
 def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
-    """Return orthonormal combinations of forces with zero net wrench, (m, k).
+    """Return m orthonormal combinations of k forces with zero net wrench, (m, k).
 
     Args:
         directions: Unit directions of the forces, (k, 6).
@@ -87,44 +87,43 @@ MIN_FORCE = 1e-3
 
 
 class MultiContactForceController:
-    """Force control of several arms, each along a direction.
+    """Force control of several arms that press together, each along its own direction.
 
     Equations::
 
         F'_i = F_i - u_i (P f)_i + u_i F_c,i
         f_i = u_i^T F_i
 
-    - F_i: Wrench of arm i from the plan or its springs, (6,) [N, Nm].
+    - F_i, F'_i: Wrench of arm i by motion control alone, and with force control, (6,) [N, Nm].
     - u_i: Unit direction of the controlled force, (6,).
+    - f: Parts of the wrenches F_i along the forces, (N,) [N].
     - P: Projector of ``controlled_modes``, (N, N).
     - F_c,i: Force of the ``ForceController`` of arm i [N].
 
-    The force controllers receive the combinations P m of the measured forces and P v of the speeds
-    along u. Motion control therefore does not act along a controlled force, and force control does
-    not act across it.
+    Motion control does not act along a controlled force. The force controllers receive P m and
+    P v, with the measured forces m [N] and the speeds v [m/s] along u.
 
     - *Search*: The arms search for contact. An arm in contact waits with a small force.
-    - *Press*: When all arms are in contact, they increase their forces. All use the same scale if
-      torque limits require one (``TorqueSaturation``).
-    - *Loss*: If one arm loses contact, the forces of all arms are frozen and fade within
-      ``release_time``. P fades out, and the plan or the springs control the arms. A new force may
-      be requested then.
+    - *Press*: When all arms are in contact, they increase their forces. If torque limits reduce a
+      force (``TorqueSaturation``), all forces have the same scale.
+    - *Loss*: If one arm loses contact, the forces of all arms fade with ``release_time``. P
+      becomes zero, and motion control takes over.
 
-    A withdrawn force, or a large change of its direction, ends all forces in the same manner,
-    within ``blend_time``. ``on_release`` is called before. Plan and springs can then discard their
-    error along these forces, so that an arm off its plan stays where it is.
+    Withdrawn forces fade with ``blend_time``. A large change of one direction ends all forces in
+    the same manner. ``on_release`` is called before. Motion control can then discard its error
+    along the forces, so that the arms stay where they are.
 
     Args:
         context: Context of the controllet.
         gains: Gains of the force controllers.
 
     Attributes:
-        projector: Current P, which approaches the desired one within ``blend_time``, (N, N).
+        projector: Current P, which changes within ``blend_time``, (N, N).
         arm_controllers: Force control of each arm, in the order of the arms.
         presses: True if all arms are in contact and press.
-        is_lost: True if a contact was lost and no new force was requested.
-        on_release: Function that receives the indices of the released arms, before P changes.
-        is_idle: True if no force is desired and none remains from before.
+        is_lost: True if a contact was lost or not found, until a new force is requested.
+        on_release: Function that receives the indices of the arms whose forces end.
+        is_idle: True if no force is desired and none is fading out.
 
     Thread: control.
     """
@@ -151,7 +150,7 @@ class MultiContactForceController:
 
         Args:
             gains: Gains, equal for all arms.
-            blend_time: Time in which the plan releases or regains a direction [s].
+            blend_time: Time in which motion control releases or regains a direction [s].
         """
         self._gains, self._blend_time = gains, blend_time
         for hand in self.arm_controllers:
@@ -174,7 +173,7 @@ class MultiContactForceController:
             wrench: Wrench along the axes of the base, (6,) [N, Nm]; zero for no force.
         """
         hand = self.arm_controllers[arm_index]
-        if hand.ask(wrench):  # This arm has to find its contact first, and the others wait for it.
+        if hand.ask(wrench):  # This arm must find its contact first. The other arms wait for it.
             self.presses = False
         self.is_lost = False
         self._update_modes = True
@@ -184,7 +183,7 @@ class MultiContactForceController:
 
         Args:
             states: States of the arms.
-            is_requested: True if the desired forces are to be exerted now.
+            is_requested: True to exert the desired forces, False to let the forces fade out.
         """
         requests = (
             is_requested and not self.is_lost and any(hand.size for hand in self.arm_controllers)
@@ -206,7 +205,7 @@ class MultiContactForceController:
         self._blend(requests)
 
     def across(self, wrenches: Matrix) -> None:
-        """Remove the parts along controlled forces from tool wrenches in place.
+        """Subtract u_i (P f)_i from tool wrenches in place, so that they do not oppose the forces.
 
         Args:
             wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
@@ -216,9 +215,7 @@ class MultiContactForceController:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the part of each arm's wrench that acts along controlled forces [N].
-
-        The parts along the force directions of all arms are projected by ``projector``.
+        """Return P f: the part of each arm's wrench that acts along the controlled forces [N].
 
         Args:
             wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
@@ -240,14 +237,14 @@ class MultiContactForceController:
             wrench += self._fading_wrenches[index]
             if self._is_on:
                 wrench += hand.exerted * hand.direction
-            else:  # The plan does not act along this direction, so nothing else brakes the tool.
+            else:  # Motion control does not act along this direction, so the tool needs a brake.
                 brake = ForceController.BRAKE_RATE * hand.mass * self.projector[index, index]
                 wrench -= brake * hand.speed * hand.direction
 
     def _update_directions(self) -> bool:
         """Rotate all directions towards the desired ones.
 
-        Return False while the force along an old direction must end before a new one starts.
+        Return False if a direction must jump, so that the old forces must end first.
         """
         for index, hand in enumerate(self.arm_controllers):
             if not hand.size:
@@ -281,10 +278,7 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the desired ``projector`` on the controlled forces.
-
-        It is diagonal until all arms press, so that each arm is controlled alone.
-        """
+        """Compute the desired ``projector``. Each arm is controlled alone until all press."""
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.arm_controllers[index].desired_wrench
@@ -327,19 +321,19 @@ class MultiContactForceController:
         )
 
     def _fade_out(self, time: float) -> None:
-        """Freeze all forces, and let them fade with a time constant [s]."""
+        """End all forces. They fade with the time constant ``time`` [s]."""
         self.on_release(range(len(self.arm_controllers)))
         for hand, tail in zip(self.arm_controllers, self._fading_wrenches):
             self._drop(hand, tail, time)
         self._is_on = self.presses = False
 
     def _drop(self, hand: ContactForceController, tail: Vector, time: float) -> None:
-        """Freeze the force of one arm, and let it fade.
+        """End the force of one arm, and add it to the wrench that fades.
 
         Args:
             hand: Force control of the arm.
-            tail: Fading wrench of the arm, (6,) [N, Nm].
-            time: Time constant of the fading [s].
+            tail: Fading wrench of the arm, changed in place, (6,) [N, Nm].
+            time: Time constant with which the wrench fades [s].
         """
         self._fade = math.exp(-self._period / max(time, self._period))
         tail += hand.exerted * hand.direction

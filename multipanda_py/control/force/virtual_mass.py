@@ -15,29 +15,29 @@ _exp3, _log3 = pin.exp3, pin.log3
 
 
 class VirtualBody:
-    """Bounded integration of a virtual mass-spring-damper system.
+    """Virtual mass-spring-damper system that a measured wrench moves within bounds.
 
     Equations::
 
         M ddx + D dx + K x = F
+
+    Integration in cycle k::
+
         v[k+1]   = (M + h D)^-1 (M v[k] + h (F[k] - K x[k]))
-        x_p = x_p + h v
-        x_r = log(exp(h omega) exp(x_r))
+        x_p[k+1] = x_p[k] + h v_p[k+1]
+        x_r[k+1] = log(exp(h v_r[k+1]) exp(x_r[k]))
 
     - x: Displacement: translation x_p [m] and rotation vector x_r [rad].
+    - v: Linear velocity v_p [m/s] and angular velocity v_r [rad/s].
     - M, D, K: Diagonal mass [kg, kg m^2], damping and stiffness along fixed axes, (6,).
-    - F: Filtered wrench without offset and deadband, (6,) [N, Nm].
-    - v, omega: Linear [m/s] and angular velocity [rad/s].
+    - F: Filtered wrench, reduced by offset and deadband, (6,) [N, Nm].
     - h: Time step [s].
 
-    Semi-implicit Euler with an implicit damper is stable for any damping. At a bound, the
-    displacement stops and the outward velocity becomes zero, so the body can reverse immediately.
-    If a bound becomes narrower than the displacement, the body returns at maximum speed.
+    At a bound, the displacement stops and the outward velocity becomes zero. If a bound becomes
+    narrower than the displacement, the body returns at maximum speed.
 
-    A wrench c passed to ``ignore`` does not move the body. c never grows. In each cycle it is
-    projected on the ball whose diameter reaches from zero to the measured wrench. Force and torque
-    are separate, and the deadband is a margin. A contact that ends therefore leaves no wrench in
-    the opposite direction.
+    A wrench c passed to ``ignore`` does not move the body. c decreases with the measured wrench
+    and never grows, so the end of a contact causes no wrench in the opposite direction.
 
     Args:
         period: Time step h [s].
@@ -103,7 +103,7 @@ class VirtualBody:
     def reset(
         self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)
     ) -> None:
-        """Reset the body to zero, and use the mean wrench of ``tare_time`` as its offset.
+        """Reset the body to zero, and start to average the wrench for its offset.
 
         Args:
             tare_time: Averaging time of the offset [s].
@@ -117,12 +117,12 @@ class VirtualBody:
         self.ignored_wrench[:], self.ignores = 0.0, False
 
     def ignore(self, wrench: Vector) -> None:
-        """Ignore a wrench (6,) [N, Nm] that acts already at rest, until it disappears."""
+        """Ignore a wrench (6,) [N, Nm] that already acts on the arm, until it disappears."""
         self.ignored_wrench[:] = self._filtered[:] = wrench
         self.ignores = bool(np.any(wrench))
 
     def step(self, measured: Vector) -> None:
-        """Integrate one period under a measured wrench, (6,) [N, Nm]."""
+        """Move the body for one cycle under a measured wrench, (6,) [N, Nm]."""
         change, filtered = self._change, self._filtered
         if self._tare_left:
             self._tare_left -= 1
@@ -151,15 +151,14 @@ class VirtualBody:
 
     @staticmethod
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
-        """Reduce the ignored force or torque as the measured one decreases.
+        """Reduce the ignored force or torque when the measured one decreases.
 
-        The ignored vector is projected on the ball whose diameter reaches from zero to the
-        measured vector. It becomes zero if the measured vector is shorter than the margin.
+        The ignored vector is projected on a ball whose diameter is the measured vector.
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).
             ignored: Ignored force or torque, changed in place, (3,).
-            margin: Deadband, by which the ball is enlarged [N] or [Nm].
+            margin: Deadband, by which the diameter is enlarged [N] or [Nm].
         """
         size = length(measured)
         if size <= margin:
@@ -188,15 +187,13 @@ class VirtualBody:
         self.rotation_matrix = _exp3(self.rotation)
 
     def _arrive(self, new: Vector, velocity: Vector, displacement: Vector, part: int) -> None:
-        """Write a new displacement, limited to its bound.
-
-        At the bound, the outward velocity becomes zero.
+        """Write a new displacement within its bound, and stop the outward velocity at the bound.
 
         Args:
             new: New translation [m] or rotation vector [rad], (3,).
             velocity: Linear or angular velocity, changed in place, (3,).
             displacement: Output, (3,).
-            part: 0 for the translation, 1 for the rotation.
+            part: Index of the bound: 0 for the translation, 1 for the rotation.
         """
         size, bound = length(new), self._max_displacement[part]
         if size > bound:
@@ -223,14 +220,13 @@ def limit(vector: Vector, largest: float) -> None:
 def remaining(vector: Vector, deadband: float) -> float:
     """Return the factor by which a smooth deadband scales a vector.
 
-    Output length as a function of the input length s and the deadband d::
+    Length of the scaled vector for a vector of length s and a deadband d::
 
         0                     if s <= d/2
         (s - d/2)^2 / (2 d)   if d/2 < s < 3d/2
         s - d                 if s >= 3d/2
 
-    The function is continuously differentiable and has a maximum slope of 1, so the deadband adds
-    no gain to the loop.
+    The slope is continuous and at most 1, so the deadband adds no gain to a control loop.
 
     Args:
         vector: Vector of length s.

@@ -23,8 +23,8 @@ def bound_speeds(max_speed: float, limits: ArmLimits) -> Vector:
     """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
     Args:
-        max_speed: Maximum joint speed [rad/s]. Joints with a low limit are braked earlier, since
-            exceeding the limit is a fault.
+        max_speed: Speed bound for all joints [rad/s]. A joint with a lower speed limit has a bound
+            below this limit.
         limits: Joint limits of the arm.
     """
     return np.minimum(max_speed, BRAKING_SPEED_FRACTION * limits.velocity)
@@ -42,15 +42,14 @@ class SpeedBrake:
     - dq: Joint velocities, (n,) [rad/s].
     - v: Speed bounds, (n,) [rad/s].
 
-    The excess of each joint decays independently at rate b, and joints below their bound are not
-    affected. A constant torque tau_e on a floating arm, for example an unmodelled payload, ends at
-    a speed of v + (M^-1 tau_e)_i / b.
+    The excess speed of each joint decays at rate b. Joints below their bound are not affected.
+    With a constant unmodelled torque tau_e, the final speed is v_i + (M^-1 tau_e)_i / b.
 
     Args:
         joints: Number of joints n.
         rate: Decay rate b of the excess speed [1/s].
-        torque: Maximum torques of the brake, (n,) [Nm]. All joints are scaled down together. None
-            disables the bound.
+        torque: Maximum torques of the brake, (n,) [Nm]; unlimited by default. If one joint exceeds
+            its maximum, the torques of all joints are scaled down.
 
     Thread: control.
     """
@@ -62,12 +61,12 @@ class SpeedBrake:
         self._torque = torque
 
     def add(self, state: ArmState, speed_bounds: Vector, tau: Vector) -> None:
-        """Subtract the braking torque from ``tau``, (n,) [Nm].
+        """Subtract the braking torques from joint torques.
 
         Args:
             state: State of the arm.
             speed_bounds: Speed bounds v, (n,) [rad/s].
-            tau: Joint torques, changed in place.
+            tau: Joint torques, changed in place, (n,) [Nm].
         """
         excess = maximum(
             minimum(state.dq, speed_bounds, out=self._excess), -speed_bounds, out=self._excess
@@ -82,7 +81,7 @@ class SpeedBrake:
 
 
 class MomentumBrake:
-    """Dissipative brake of a joint velocity, for limited torque and torque rate.
+    """Fast joint brake that stays within torque and torque-rate limits and cannot drive the arm.
 
     Equations, per joint i::
 
@@ -92,25 +91,25 @@ class MomentumBrake:
         d_i = min(beta B m_i |w_i|, sqrt(2 kappa r_i m_i |w_i|), L_i)
         m_i = 1 / (M^-1)_ii
 
-    - w: Predicted joint velocities, (n,) [rad/s].
-    - M: Inertia matrix, (n, n); p: momentum, (n,).
+    - tau: Braking torques, (n,) [Nm].
+    - w: Predicted joint velocities, (n,) [rad/s], see below.
+    - M: Inertia matrix, (n, n); p: momentum, (n,) [Nm s].
+    - b: Common braking rate of all joints [1/s].
+    - s_i: Additional braking torque of joint i, up to d_i [Nm].
     - B: Bandwidth of the velocity loop for small motions [1/s].
     - L, r: Torque limits [Nm] and torque-rate limits [Nm/s], (n,).
-    - m: Inertia of each joint while the others are free, (n,) [kg m^2].
-    - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``. The product sign(w) s is
-      elementwise.
+    - m_i: Inertia of joint i while the other joints are free [kg m^2].
+    - kappa, beta: ``TORQUE_RATE_FRACTION`` and ``OWN_TORQUE_FRACTION``.
 
-    The term -b p slows all joints in proportion, along a straight line in joint space. The term
-    with s acts like friction and lets each joint use its remaining braking torque. Both are
-    dissipative for any inertia matrix, since ``tau^T w = -b w^T M w - sum_i |w_i| s_i <= 0``.
-    Model errors and gyroscopic coupling therefore cannot make the brake drive the arm.
+    The term -b p slows all joints in proportion. The term with s lets each joint use its remaining
+    braking torque. Both are dissipative for any inertia matrix, since ``tau^T w = -b w^T M w -
+    sum_i |w_i| s_i <= 0``.
 
-    The square roots follow from the torque-rate limit. Removing a torque tau at rate r transfers a
-    momentum of tau^2 / (2 r), which would reverse a joint that is already at rest. The torque
-    therefore stays below ``sqrt(2 r |p|)``. This avoids the limit cycle of a stiff damper behind a
-    rate limit. kappa < 1 reserves part of the rate for delay, lag and errors of inertia. For the
-    same reason, w is predicted with the last commanded torque (``ahead``): w = dq + Delta M^-1
-    tau, with Delta = ``PREDICTION_TIME``.
+    The square roots follow from the torque-rate limit. Removing a torque tau at rate r takes a
+    momentum of tau^2 / (2 r), and with a lower momentum the joint would reverse. kappa < 1
+    reserves part of the rate for delay, lag and errors of inertia. The prediction compensates the
+    latency: w = dq + Delta M^-1 tau_0, with the measured velocities dq, the last commanded torques
+    tau_0 and Delta = ``PREDICTION_TIME``.
 
     Args:
         limits: Joint limits of the arm.
@@ -148,12 +147,12 @@ class MomentumBrake:
         self._limit = torque
 
     def set_rate(self, rate: float) -> None:
-        """Set the bandwidth for small motions [1/s]."""
+        """Set the bandwidth B for small motions [1/s]."""
         self._rate = rate
 
     @property
     def light_inertia(self) -> Vector:
-        """Inertia m of each joint while the others are free, (n,) [kg m^2]."""
+        """Inertia m_i of each joint while the other joints are free, (n,) [kg m^2]."""
         return self._light
 
     def weigh(self, mass: Matrix) -> None:
@@ -162,7 +161,7 @@ class MomentumBrake:
         np.divide(1.0, self._mass.solve(self._unit).diagonal(), self._light)
 
     def ahead(self, tau: Vector) -> Vector:
-        """Return the velocity change by torques within ``PREDICTION_TIME``, (n,) [rad/s].
+        """Return the velocity change that torques cause in ``PREDICTION_TIME``, (n,) [rad/s].
 
         Args:
             tau: Joint torques, (n,) [Nm].
@@ -172,9 +171,9 @@ class MomentumBrake:
         return multiply(gained, self.PREDICTION_TIME, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the minimum momentum at which joints may brake with given torques, (n,) [Nm s].
+        """Return the minimum momentum of a joint for a given braking torque, (n,) [Nm s].
 
-        At a lower momentum, joints would reverse before the torque is removed at its rate limit.
+        With less momentum, the joint would reverse before the torque is removed at its rate limit.
 
         Args:
             torque: Braking torques, (n,) [Nm].
@@ -188,8 +187,8 @@ class MomentumBrake:
         Args:
             mass: Mass matrix that was set by ``weigh``, (n, n) [kg m^2].
             velocity: Predicted joint velocities w, (n,) [rad/s].
-            together: Scale of the term -b p, which brakes all joints in proportion, 0 to 1. It is
-                below 1 while rate limits still remove an earlier torque.
+            together: Scale of the term -b p, 0 to 1. Set it below 1 while an earlier torque is
+                still being removed at its rate limit.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
         momentum = dot(mass, velocity, self._momentum)
@@ -204,7 +203,7 @@ class MomentumBrake:
         sqrt(multiply(size, self._twice_rate, other), other)
         minimum(other, self._limit, out=other)
         minimum(other, multiply(size, self.OWN_TORQUE_FRACTION * self._rate, size), out=other)
-        # The first term, -b p, already brakes each joint. ``other`` becomes the missing part s.
+        # ``other`` is d. Subtract the torque with which the term -b p already brakes each joint.
         maximum(multiply(sign, tau, size), -other, out=size)
         minimum(size, 0.0, out=size)
         add(other, size, other)

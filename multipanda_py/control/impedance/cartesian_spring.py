@@ -15,29 +15,29 @@ from multipanda_py.control.impedance.modal_damping import ModalDamping
 from multipanda_py.control.impedance.pose_error import PoseError, scale_by
 from multipanda_py.state import ArmState, Matrix, Vector
 
-_SMALL = 1e-3  # Angle theta below which ``ConservativeSpring`` uses the limit 1/12 of c [rad].
+_SMALL = 1e-3  # Angle theta [rad] below which ``ConservativeSpring`` approximates c by 1/12.
 _ZERO_STIFFNESS_RATIO = 1e-6
 """Ratio of a direction's stiffness to the largest one, below which the stiffness counts as
 zero."""
 
 
 class ConservativeSpring:
-    """Correction of a spring wrench that makes it conservative if K leaves directions free.
+    """Correction that makes a Cartesian spring conservative if a direction has no stiffness.
 
     Equations::
 
-        mu' = mu -/+ phi x mu / 2 + c phi x (phi x mu) (+ p x f)
+        mu' = mu - phi x mu / 2 + c phi x (phi x mu)            gains along the base axes
+        mu' = mu + phi x mu / 2 + c phi x (phi x mu) + p x f    gains along the tool axes
         c = 1 / theta^2 - (1 + cos(theta)) / (2 theta sin(theta))
         theta = |phi|
 
+    - f, mu: Force [N] and torque [Nm] of the spring wrench K e.
     - K, e: Stiffness, (6, 6), and clipped pose error, (6,).
-    - f, mu: Force [N] and torque [Nm] of K e; mu': corrected torque.
+    - mu': Corrected torque [Nm].
     - p, phi: Unclipped translational [m] and rotational error [rad].
-    - First sign: gains along the base axes. Second sign and last term: gains along the tool axes.
 
-    K e is the gradient of a potential only for small errors. A tool that is held by the spring
-    stays near its target, but a free tool moves far along its free directions. On a closed path, K
-    e then does work.
+    The wrench K e is the gradient of a potential only for small errors. Along a direction without
+    stiffness (a free direction), the error becomes large. K e would then do work on a closed path.
 
     The error is projected onto the range of K before it is clipped. Clipping each axis of a large
     free error would produce an error along other directions.
@@ -56,7 +56,7 @@ class ConservativeSpring:
         self._range = held @ held.T
 
     def project(self, error: Vector, removed_fraction: float) -> None:
-        """Store an unclipped error, and reduce its part along free directions in place.
+        """Store the unclipped error, and reduce its part along free directions in place.
 
         Args:
             error: Unclipped error along the axes of the gains, (6,) [m, rad].
@@ -66,7 +66,7 @@ class ConservativeSpring:
         error += removed_fraction * (self._range.dot(error) - error)
 
     def correct(self, wrench: Vector, scale: float, in_tool: bool) -> None:
-        """Add to a spring wrench the correction that makes it conservative, in place.
+        """Correct the torque of a spring wrench in place, as in the equations of the class.
 
         Args:
             wrench: Wrench of the spring along the axes of the gains, (6,) [N, Nm].
@@ -96,7 +96,7 @@ FREEDOM_STEP = 0.01
 
 
 class CartesianSpring:
-    """Impedance wrench of one arm, used by several controllets.
+    """Cartesian spring and damper between a tool and its reference pose.
 
     Equations::
 
@@ -112,15 +112,13 @@ class CartesianSpring:
     - p, R: Measured position and rotation of the tool; p_d, R_d: reference.
     - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
 
-    A gain change is spread over several cycles. The square root of K is interpolated, so K remains
-    positive semidefinite and the torque has no step. D always corresponds to the current K and
-    inertia. With ``in_tool``, the gains are along the tool axes.
+    Call ``measure`` in each cycle. It updates e, de, K and D, which the other methods use. A gain
+    change is spread over several cycles by a ramp of the square root of K. D always corresponds to
+    the current K and inertia.
 
     If the bandwidth limit of ``ModalDamping`` does not allow K in a configuration, the spring uses
-    the lower stiffness K', and ``stiffness_scale`` is below 1. If K leaves a direction free,
-    ``ConservativeSpring`` corrects the wrench to the gradient of a potential. ``measure`` updates
-    e, de, K and D. The other methods use them. Error and rate, and K and D, are adjacent in
-    memory, so that one product gives F.
+    the lower stiffness K', and ``stiffness_scale`` is below 1. If a direction has no stiffness,
+    ``ConservativeSpring`` corrects the wrench.
 
     Attributes:
         error: Clipped error along the axes of the gains, (6,) [m, rad].
@@ -128,7 +126,7 @@ class CartesianSpring:
         stiffness: Current K, or K' if that is lower, (6, 6).
         stiffness_scale: Minimum stiffness scale of all modes in this configuration, 0 to 1.
         ratio: Maximum damping ratio of all axes.
-        is_free: True if the stiffness leaves a direction free, now or at one end of a ramp.
+        is_free: True if a direction has no stiffness, now or at the start or end of a ramp.
         is_singular: True if the last measured configuration is nearly singular.
 
     Thread: control.
@@ -151,7 +149,7 @@ class CartesianSpring:
         self._spring, self._damper, self._wrench, self._along = np.zeros((4, 6))
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
-        """Set damping ratios, error bounds and the axes of the gains.
+        """Set the damping ratios, the error bounds and the axes of the gains.
 
         Args:
             damping_ratio: Damping ratios, (6,).
@@ -167,9 +165,8 @@ class CartesianSpring:
         """Start a ramp to a stiffness.
 
         Args:
-            stiffness: Diagonal (6,) or full stiffness (6, 6). Eigenvalues slightly below zero, due
-                to rounding, count as zero.
-            cycles: Length of the ramp; 0 sets the stiffness immediately.
+            stiffness: Diagonal (6,) or full stiffness (6, 6) [N/m, Nm/rad].
+            cycles: Length of the ramp [cycles]; 0 sets the stiffness immediately.
         """
         matrix = np.diag(stiffness) if stiffness.ndim == 1 else stiffness
         values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
@@ -238,7 +235,7 @@ class CartesianSpring:
         return out
 
     def free_velocity(self, state: ArmState) -> Vector:
-        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
         root = self._root.value
         if self._in_tool:
             axes = self._axes(state)
@@ -295,7 +292,6 @@ class CartesianSpring:
         self.stiffness = self._desired_stiffness if stiffness_scale == 1.0 else modal.stiffness
 
     def _step_gains(self) -> None:
-        """Advance the ramp of the gains by one cycle."""
         self._root.step()
         self._rescale()
         if self._root.arrived:
@@ -320,7 +316,7 @@ class CartesianSpring:
         return error if axes is None else axes.dot(error), fraction
 
     def compliance(self, state: ArmState) -> Matrix:
-        """Return the inverse stiffness along the base axes, (6, 6); zero in free directions."""
+        """Return the inverse stiffness along the base axes, (6, 6); zero where K is zero."""
         if not self._in_tool:
             return self._compliance(state, None).copy()
         axes = self._axes(state)
@@ -333,12 +329,9 @@ class CartesianSpring:
         return axes
 
     def _compliance(self, state: ArmState, axes: Matrix | None) -> Matrix:
-        """Return the inverse stiffness along the axes of the gains, (6, 6).
-
-        It is cached for a stiffness that the bandwidth limit does not reduce.
-        """
-        # Design the gains for this configuration first, because the gain reduction of the last
-        # configuration may be too small for it.
+        """Return the inverse stiffness along the axes of the gains, (6, 6)."""
+        # The bandwidth limit may require a lower stiffness in this configuration than in the
+        # last one, so design the gains first.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
         modal.design(inertia_inv if axes is None else axes.T.dot(inertia_inv).dot(axes))
         self.stiffness_scale = modal.stiffness_scale
@@ -362,5 +355,5 @@ class CartesianSpring:
 
 
 def _inverse(stiffness: Matrix) -> Matrix:
-    """Return the pseudoinverse of a stiffness, which is zero along free directions."""
+    """Return the pseudoinverse of a stiffness, which is zero where the stiffness is zero."""
     return np.array(np.linalg.pinv(stiffness, rcond=1e-3), dtype=np.float64)

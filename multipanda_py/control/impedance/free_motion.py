@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shift of the nullspace configuration along the free motion of the tool."""
+"""Tool motion along directions without stiffness, and a nullspace target that follows it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
 
 
 class FreeMotion:
-    """Joint velocity of the free motion of a tool.
+    """Joint velocity of the free motion: the tool motion along directions without stiffness.
 
     Equations::
 
@@ -49,12 +49,12 @@ class FreeMotion:
     - dq_f: Joint velocity of the free motion, (n,) [rad/s].
     - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
     - K: Task-space stiffness, symmetric positive semidefinite, (6, 6).
-    - w: Squared mode frequencies [1/s^2]; w_0: ``SLOW_MODE``.
+    - Lambda_h: Part of Lambda that belongs to directions with a spring, (6, 6).
+    - w, U: Squared mode frequencies [1/s^2] and modes; w_0: ``SLOW_MODE``.
     - phi: Smooth step from 0 to 1, as in ``TaskInertia``.
 
-    M^-1 J^T Lambda_h J dq is the motion of minimum kinetic energy in which the directions with a
-    spring move as measured. With K > 0, Lambda_h equals Lambda and no direction is free. As the
-    frequency of a mode approaches zero, the mode becomes free without a step.
+    If all directions have a spring, Lambda_h equals Lambda and dq_f is zero. As the frequency of a
+    mode approaches zero, the mode becomes free without a step.
 
     Thread: control.
     """
@@ -65,7 +65,7 @@ class FreeMotion:
         self._momentum = np.zeros(6)
 
     def velocity(self, state: ArmState, root: Matrix) -> Vector:
-        """Return the joint velocity dq_f of the motion that a spring leaves free, (n,) [rad/s].
+        """Return the joint velocity dq_f of the free motion, (n,) [rad/s].
 
         Args:
             state: State of the arm.
@@ -92,7 +92,7 @@ RESTING_ENERGY = 2e-3
 
 
 class ShiftedConfiguration:
-    """Shift of the nullspace configuration by the free motion, which keeps its spring passive.
+    """Nullspace configuration that follows the free motion, so that its spring stays passive.
 
     Equations::
 
@@ -105,12 +105,10 @@ class ShiftedConfiguration:
     - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
     - v_r: Return speed [rad/s].
 
-    A projected spring exerts no wrench on the tool. When the tool moves freely, the deflection of
-    the spring would change without work. The nullspace motion would then gain energy in each
-    repetition of a closed path. With dq_f removed from the deflection e, the power of the
-    projected spring in the free directions is -d/dt (e^T K_n e / 2). K_n is the stiffness of the
-    nullspace spring. The shift returns to zero slowly enough for the nullspace damper to dissipate
-    the energy of the return.
+    A projected spring exerts no wrench on the tool, so a free motion of the tool would change the
+    deflection of the spring without work. The nullspace motion would gain energy from it. The
+    shifted configuration moves with the tool, so the deflection does not change. The shift returns
+    to zero slowly, so that the nullspace damper dissipates the energy of the return.
 
     Args:
         joints: Number of joints n.

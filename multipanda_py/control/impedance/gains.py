@@ -54,8 +54,8 @@ class Ramp:
     - r_0, r_goal: Start and goal.
     - n: Length of the ramp [cycles].
 
-    Controllets ramp the square roots of their gains. Every intermediate gain is then positive
-    semidefinite, and the damping derived from it never lags behind.
+    Controllets ramp the square roots of their gains, so that every intermediate gain is positive
+    semidefinite.
 
     Args:
         start: First value, any shape.
@@ -109,10 +109,10 @@ _ParamsT = TypeVar("_ParamsT", bound=_HasGainTime)
 class RampedGains(Controllet[_TargetT, _ParamsT]):
     """Controllet that ramps gain changes within ``gain_time`` while it is active.
 
-    While it is inactive, new gains apply immediately. A subclass takes the ramp length from
-    ``gain_cycles`` in ``on_parameters``. It calls ``start_gains`` in ``on_activate``, so that each
-    activation starts with the gains of the parameters. A ramp of the last activation has no
-    effect.
+    While it is inactive, new gains apply immediately. A subclass must:
+
+    - take the ramp length from ``gain_cycles`` in ``on_parameters``, and
+    - call ``start_gains`` in ``on_activate``, which applies the gains of the parameters.
 
     Thread: control.
     """
@@ -123,19 +123,20 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         """Return the length of a gain ramp [cycles]; 0 means an immediate change."""
         if not self._runs:
             return 0
-        # From now on, a ramp or streamed gains may differ from the gains of the parameters.
+        # From now on, the current gains may differ from the parameters: in a ramp, or if a client
+        # streams gains.
         self._strayed = True
         return round(self.params.gain_time / self.context.period)
 
     def start_gains(self) -> None:
         """Apply the gains of the parameters immediately, and ramp all later changes."""
         self._runs = False
-        if self._strayed:  # Without this flag, the gains already equal those of the parameters.
+        if self._strayed:  # If False, the current gains already equal the parameters.
             self.on_parameters()
         self._runs, self._strayed = True, False
 
     def on_deactivate(self) -> None:
-        """Let later parameter changes take effect without a ramp."""
+        """Apply later parameter changes without a ramp."""
         self._runs = False
 
 
@@ -144,21 +145,15 @@ MIN_ROTOR_INERTIA = 0.057
 
 
 def rotor_damping_scale(robot: Robot) -> Vector:
-    """Return the scale of the bounds of joint damping for the rotors of a robot, (n,).
+    """Return factors, 0 to 1, by which light rotors reduce the damping bounds of joints, (n,).
 
-    Lighter rotors need lower bounds, because rotor inertia is the minimum inertia of any motion of
-    a joint.
+    The rotor inertia is the minimum inertia of any motion of a joint.
     """
     return np.minimum(1.0, robot.armature / MIN_ROTOR_INERTIA)
 
 
 def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float:
-    """Return the scale of gains with which no mode exceeds a rate; 1 if none does.
-
-    Torque terms outside a controllet need a lower bandwidth than the controllet (``BANDWIDTH`` of
-    ``modal_damping``), because both add up. With 5 ms of delay, 2 ms of torque lag and half a
-    cycle, a spring reduces the effective damping by 7.5 ms times its stiffness. A spring that acts
-    alone therefore needs additional damping.
+    """Return the scale, 0 to 1, of several gains with which no mode exceeds a rate.
 
     By Gershgorin's theorem, no eigenvalue of ``M^-1 sum_j c_j g_j g_j^T`` exceeds::
 

@@ -64,8 +64,8 @@ class JointSpring:
             damping_ratio: Damping ratios, (n,).
         """
         self._stiffness, self._leash = stiffness, None
-        # Deflections are torques divided by these values. A joint without stiffness cannot exert
-        # a torque by any deflection, so infinity gives it a deflection of zero.
+        # ``deflection`` divides torques by these values. For a joint without stiffness, infinity
+        # yields a deflection of zero.
         self._presses = np.where(stiffness < MIN_JOINT_STIFFNESS, np.inf, stiffness)
         self._desired_stiffness = np.diag(stiffness)
         self._modal.set_root(np.diag(np.sqrt(stiffness)), damping_ratio)
@@ -76,7 +76,9 @@ class JointSpring:
         return self._modal.stiffness_scale
 
     def leash(self, limits: ArmLimits) -> Matrix:
-        """Return the maximum error of a governed reference, in motion and at rest, (2, n) [rad].
+        """Return the maximum distance of a reference from the arm, (2, n) [rad].
+
+        The first row applies in motion, the second one at rest.
 
         Equations::
 
@@ -86,10 +88,9 @@ class JointSpring:
         - tau_max: Torque limits, (n,) [Nm].
         - K, K_0: Stiffness and default stiffness, (n,) [Nm/rad].
 
-        The damper of a stiffer spring needs a higher torque rate. At high latency, a larger error
-        in motion would cause oscillation at the torque-rate limit. For torque-rate limits below
-        ``VERIFIED_TORQUE_RATE``, both values are scaled down. Neither becomes lower than the error
-        that an unknown payload causes.
+        With a larger distance in motion, a stiff spring would oscillate at the torque-rate limit.
+        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both values are scaled down. Neither
+        becomes lower than the error that an unknown payload causes.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]
@@ -121,8 +122,7 @@ class JointSpring:
             stiffness: Result of ``stiffness_at``, (n, n) [Nm/rad].
             tau: Torques, (n,) [Nm]. Joints softer than ``MIN_JOINT_STIFFNESS`` have zero error.
         """
-        # A stiffness that is not reduced is diagonal, so a division replaces the solution of a
-        # linear system.
+        # The desired stiffness is diagonal, so a division is sufficient.
         if stiffness is self._desired_stiffness:
             return tau / self._presses
         step, held = np.zeros_like(tau), np.isfinite(self._presses)
@@ -156,11 +156,11 @@ PROJECTORS = ("none", "kinematic", "dynamic")
 
 
 def missing_nullspace_warnings(context: Context, feature: str) -> Iterator[str]:
-    """Yield a warning for each arm without a nullspace; the feature acts near singularities only.
+    """Yield a warning for each arm without a nullspace, on which a feature has hardly any effect.
 
     Args:
         context: Context of the controllet.
-        feature: Name of the feature.
+        feature: Name of the feature that acts in the nullspace.
     """
     for arm in context.arms:
         if arm.n_joints <= TASK_SIZE:
@@ -182,16 +182,13 @@ class NullspaceProjector:
     - M: Inertia matrix, (n, n).
     - Lambda: Task-space inertia (J M^-1 J^T)^-1, (6, 6).
 
-    The kinematic projector yields torques that exert no wrench in static equilibrium (J N_kin =
-    0). The dynamically consistent projector yields torques that do not accelerate the tool (J M^-1
-    N_dyn = 0). In equilibrium, the projected torque has no effect on the task with either of them.
-    An arm with six joints has no nullspace, so N = 0 (see ``missing_nullspace_warnings``).
+    After the kinematic projector, torques exert no wrench in static equilibrium (J N_kin = 0).
+    After the dynamically consistent projector, torques do not accelerate the tool (J M^-1 N_dyn =
+    0). An arm with six joints has no nullspace, so N = 0.
 
     Both projectors are exact if the smallest singular value of J exceeds
-    ``TaskInertia.SIGMA_MIN_EXACT``.
-    They are bounded without damping: their norms are 1 and up to sqrt(cond M). Below that value,
-    the singular direction of the task joins the nullspace smoothly. Its eigenvalue of (J J^T)^-1
-    or Lambda is weighted by phi of ``TaskInertia``.
+    ``TaskInertia.SIGMA_MIN_EXACT``. Below this value, the singular direction of the task becomes
+    part of the nullspace without a step, by the weight phi of ``TaskInertia``.
 
     Sources: Khatib 1987; Dietrich, Ott and Albu-Schäffer, IJRR 2015 (overview of projectors).
 
@@ -262,7 +259,7 @@ class ConfigurationSpring:
     - q, dq: Measured joint state; q_n, dq_n: desired configuration and its velocity, (n,).
     - tau_max: Torque bounds, (n,) [Nm].
 
-    The clamp precedes the projection. Clamped torques would otherwise leave the nullspace.
+    The clamp precedes the projection, because clamped torques would leave the nullspace.
 
     Args:
         robot: Robot model with n joints.
@@ -298,8 +295,8 @@ class ConfigurationSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The damping bound depends on the smallest inertia of a nullspace motion. That may be a
-        # motion of the wrist joints alone, for example with aligned axes.
+        # The damping bound depends on the smallest inertia of a nullspace motion. If wrist axes
+        # are aligned, this motion involves only the wrist joints.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)
@@ -311,9 +308,9 @@ class ConfigurationSpring:
         self.project = self._projectors.get(projector)
 
     def orthogonal_motion(self, state: ArmState, free: Vector) -> Vector:
-        """Return a free motion of the tool without its nullspace part, (n,) [rad/s].
+        """Return a free motion of the tool without its part in the nullspace, (n,) [rad/s].
 
-        For the dynamically consistent projector, this part is zero.
+        With the dynamically consistent projector, this part is already zero.
 
         Args:
             state: State of the arm.
@@ -341,12 +338,12 @@ class ConfigurationSpring:
     def apply(
         self, state: ArmState, configuration: Vector, velocity: Vector | None = None
     ) -> Vector:
-        """Return the torques before the projection, (n,) [Nm].
+        """Return the torques before the projection, (n,) [Nm]. The next call overwrites them.
 
         Args:
             state: State of the arm.
             configuration: Desired configuration, (n,) [rad].
-            velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
+            velocity: Velocity of the desired configuration, (n,) [rad/s]; None means rest.
         """
         self._configuration[:] = configuration
         if velocity is not None or self._moves:

@@ -21,7 +21,7 @@ With zero headroom, a controllet could not brake."""
 
 
 class TorqueHeadroom:
-    """Torque headroom of an arm after gravity compensation.
+    """Torque headroom of an arm: the torque that gravity compensation leaves to a controllet.
 
     Equation::
 
@@ -31,16 +31,15 @@ class TorqueHeadroom:
     - tau_whole: Total torque available to a controllet and gravity compensation, (n,) [Nm].
     - g(q): Gravity torques with tool and payload, (n,) [Nm].
 
-    tau_whole equals tau_max if the loop compensates gravity. For series-elastic joints, it is the
-    maximum torque of the springs. For all other arms, tau_room equals tau_max.
+    tau_whole is tau_max for an arm whose gravity the loop compensates, and the maximum torque of
+    the springs for series-elastic joints. For all other arms, tau_room equals tau_max.
 
     Args:
         arm: Description of the arm.
 
     Attributes:
         torque: Headroom tau_room of the last ``update``, (n,) [Nm].
-        is_reduced: True if the headroom differs from the torque limits, so that updates are
-            needed.
+        is_reduced: True if the headroom can be below the torque limits. Updates are then needed.
 
     Thread: control.
     """
@@ -53,7 +52,7 @@ class TorqueHeadroom:
         self._whole = arm.limits.whole_torque if arm.compensates_gravity else self._limit
 
     def update(self, state: ArmState) -> Vector:
-        """Update the headroom with the gravity torques of this cycle, and return it, (n,) [Nm]."""
+        """Compute the headroom for the gravity torques of this cycle, and return it, (n,) [Nm]."""
         headroom = np.absolute(state.tau_weight, self.torque)
         np.minimum(np.subtract(self._whole, headroom, headroom), self._limit, out=headroom)
         return np.maximum(headroom, self._min, out=headroom)
@@ -69,7 +68,7 @@ WRENCH_SCALE = Report(
 
 
 class TorqueSaturation:
-    """Torque limiter: scale of a tool wrench that keeps every joint within its torque headroom.
+    """Scale of a tool wrench with which every joint stays within its torque headroom.
 
     Equation::
 
@@ -80,10 +79,8 @@ class TorqueSaturation:
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
     - J: Jacobian, (6, n); F: wrench on the tool, (6,) [N, Nm].
 
-    A larger wrench would change its direction at the clamp of the joint torques. For example, an
-    FR3 that presses with 140 N at 9 cm from its sixth axis needs 12.3 Nm there, above the limit of
-    12 Nm. That joint yields while the others continue to press, and the wrist deviates within a
-    second. Torques for gravity compensation are not available (``TorqueHeadroom``).
+    Without the scale, the torque limit of one joint would change the direction of the wrench. That
+    joint would yield while the other joints continue to press.
 
     Args:
         arm: Description of the arm.
@@ -141,22 +138,20 @@ class VelocityLimitScaling:
         d = 1 + clip((u - 0.35) / (0.65 - 0.35), 0, 1) (max(1, sqrt(kappa) / zeta) - 1)
 
     - dq, dq_max: Joint speeds and their limits, (n,) [rad/s].
-    - u: Maximum fraction of a speed limit in use.
+    - u: Speed of the fastest joint as a fraction of its limit.
     - s, d: Scales of the spring and of the damper.
     - zeta: Damping ratio.
-    - kappa: Stiffness scale left by the bandwidth (``ModalDamping``).
+    - kappa: Stiffness scale of ``ModalDamping``, which its bandwidth limit reduces.
 
-    At rest, s and d are 1. Near a singular configuration, joints move fast while the tool lags
-    behind its reference, and the pose error grows. The damping designed for the task vanishes
-    there, so no other term limits the speed. Fading the spring alone would be too late for the
-    torque-rate limit if zeta < 1. With kappa, no damper exceeds the bandwidth. Motion by
-    unmodelled torques is limited by the feature ``joint_limits``, above 0.8 of a speed limit.
+    Near a singular configuration, joints move fast while the tool lags behind its reference. The
+    task-space damping vanishes there, so no other term of the controllet limits the speed. The
+    damper acts first, because the torque-rate limit would be too low for the spring alone.
 
     Args:
         limits: Joint limits of the arm.
 
     Attributes:
-        slow: Norm of dq below which u is below 0.35 for any motion [rad/s].
+        slow: Norm of dq below which u is certainly below 0.35 [rad/s].
 
     Thread: control.
     """
@@ -167,10 +162,7 @@ class VelocityLimitScaling:
         self._velocity_ratios = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return the speed of the fastest joint as a fraction u of its limit.
-
-        The result is 0 if all fractions are surely below 0.35.
-        """
+        """Return the speed of the fastest joint as a fraction of its limit; 0 if it is slow."""
         if not hypot(*state.dq.tolist()) > self.slow:
             return 0.0
         fractions = multiply(state.dq, self._per_speed, self._velocity_ratios)
@@ -191,7 +183,7 @@ class VelocityLimitScaling:
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa left by the bandwidth limit.
+            stiffness_scale: Stiffness scale kappa of the modal damping, 0 to 1.
         """
         missing = max(0.0, math.sqrt(stiffness_scale) / max(ratio, MIN_DAMPING_RATIO) - 1.0)
         return 1.0 + missing * min(
@@ -199,12 +191,12 @@ class VelocityLimitScaling:
         )
 
     def scales(self, used: float, ratio: float, stiffness_scale: float) -> tuple[float, float]:
-        """Return the results of ``spring`` and ``damper``.
+        """Return the scales s of the spring and d of the damper.
 
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa left by the bandwidth limit.
+            stiffness_scale: Stiffness scale kappa of the modal damping, 0 to 1.
         """
         if used <= DAMPING_START:
             return 1.0, 1.0
@@ -224,19 +216,20 @@ GENTLE_ACCELERATION = 0.15
 
 
 class BrakingSpeedLimit:
-    """Limit on a spring so that the arm can follow its speed and brake in time.
-
-    The spring drives the tool at the twist v = D^-1 K e. The joints move at M^-1 J^T Lambda_s v.
-    On the exponential approach to the target, the braking torques are J^T Lambda_d D^-1 K v. Both
-    grow with e and near singular configurations.
+    """Scale of a spring with which the arm can follow the spring and brake in time.
 
     Equations::
 
+        v    = D^-1 K e
         nu_v = min_i sigma dq_max,i / |(M^-1 J^T Lambda_s v)_i|
         rho  = max_i |(J^T Lambda_d D^-1 K v)_i| / (sigma min(tau_room,i, dtau_max,i / max_j d_j))
         nu   = min(1, nu_v, sqrt(2 rho - 1) / rho if rho > 1)
 
     - nu: Scale of the spring; sigma = 0.6.
+    - v: Twist at which the spring drives the tool, (6,) [m/s, rad/s].
+    - nu_v: Scale with which the joint velocities M^-1 J^T Lambda_s v stay within their limits.
+    - rho: Braking torques J^T Lambda_d D^-1 K v of an exponential approach, relative to the
+      limits.
     - K, D: Task-space stiffness [1/s^2] and damping [1/s] per unit inertia; d_j: elements of D.
     - e: Pose error, (6,) [m, rad].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n).
@@ -244,18 +237,13 @@ class BrakingSpeedLimit:
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
-    The term of nu with rho limits the speed. From the remaining speed, a constant deceleration
-    (rho = 1) ends at the same point as the exponential approach, which then continues smoothly. A
-    speed bound alone would require the full braking torque suddenly at its end: 100 Nm within 40
-    ms. With the torque-rate limit, this becomes a limit cycle. The velocity follows at rate D, so
-    the torques change within 1 / D.
+    If rho > 1, the speed is limited such that the arm first brakes with rho = 1 and then continues
+    with the exponential approach. The torques change within 1 / D.
 
-    Near the speed limit of a measured joint, the spring fades out as in ``VelocityLimitScaling``,
-    because other torques also move joints.
+    Near the speed limit of a joint, the spring also fades out as in ``VelocityLimitScaling``.
 
     Args:
-        arm: Description of the arm. Torques for gravity compensation are not available for
-            braking.
+        arm: Description of the arm.
         slower: Factor on the damping lambda^2 of ``TaskInertia`` in Lambda_s, see
             ``damped_inertia_with``.
 
@@ -272,13 +260,13 @@ class BrakingSpeedLimit:
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
-        """Set the highest damping of all axes, the rate at which braking torques change [1/s]."""
+        """Set the maximum damping max_j d_j, at which rate braking torques change [1/s]."""
         self._per_change = self._per_rate * fastest
         maximum(self._per_torque, self._per_change, out=self._per_brake)
 
     @staticmethod
     def negligible(steepest: float) -> float:
-        """Return the norm of a tool twist below which no limit is needed in any configuration.
+        """Return the norm of a tool twist below which the scale is 1 in any configuration.
 
         Args:
             steepest: Maximum ratio of stiffness to damping of all axes [1/s].

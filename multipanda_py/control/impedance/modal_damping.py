@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damping design per mode of an inertia and a stiffness."""
+"""Design of a damping matrix from an inertia, a stiffness and damping ratios."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STIFFNESS_SCALE = Report(
 
 
 class ModalDamping:
-    """Damping with a given damping ratio for every mode of an inertia and a stiffness.
+    """Damping matrix with a given damping ratio for every mode of an inertia and a stiffness.
 
     Equations::
 
@@ -38,36 +38,34 @@ class ModalDamping:
     - Lambda: Inertia, (n, n).
     - K: Stiffness, symmetric positive semidefinite, (n, n).
     - Z: Diagonal damping ratios, (n, n).
-    - eps: ``REGULARISATION`` [1/s^2].
+    - eps: ``REGULARISATION`` [1/s^2]. It keeps D finite where the arm cannot move.
+    - G, N: Intermediate results, (n, n).
 
-    For equal ratios and eps = 0, D is twice the ratio times the geometric mean of Lambda and K.
-    With Lambda = Q^T Q and K = Q^T B Q, it is D = 2 zeta Q^T B^1/2 Q. This is the
-    double-diagonalisation design of Albu-Schäffer, Ott, Frese and Hirzinger, ICRA 2003. Different
-    ratios apply to their axes if these do not couple.
+    For equal ratios and eps = 0, this is the double-diagonalisation design of Albu-Schäffer, Ott,
+    Frese and Hirzinger, ICRA 2003: D = 2 zeta Q^T B^1/2 Q with Lambda = Q^T Q and K = Q^T B Q.
 
-    D is positive semidefinite for any positive semidefinite K, so the damper is dissipative. D is
-    zero where K is zero: a direction without a spring is not damped. The square-root design of the
-    same paper, Lambda^1/2 Z K^1/2 + K^1/2 Z Lambda^1/2, is indefinite for very unequal gains. The
-    formulation with Lambda^-1 needs no inverse in singular configurations. eps keeps D finite
-    along directions in which the arm cannot move.
+    D is positive semidefinite for any positive semidefinite K, so the damper is dissipative. A
+    direction without stiffness has no damping. The square-root design of the same paper is not
+    used, because it is indefinite for very unequal gains.
 
-    Bandwidth limit. The eigenvalues of Lambda^-1 D are 2 sqrt(w), with w the eigenvalues of N.
-    Delay and torque lag limit them. Modes above the bandwidth b get less damping and, if needed,
-    less stiffness. The other modes are unchanged::
+    *Bandwidth limit.* Delay and torque lag limit the eigenvalues 2 sqrt(w) of Lambda^-1 D. Modes
+    above the bandwidth b get less damping and, if needed, less stiffness::
 
         D  = 2 G V diag(min(sqrt(w), b / 2) / w) V^T G^T
         K' = K^1/2 U diag(min(1, b^2 / (4 omega^2))) U^T K^1/2
+        N = V diag(w) V^T
+        K^1/2 Lambda^-1 K^1/2 = U diag(omega^2) U^T
 
-    with ``N = V diag(w) V^T`` and ``K^1/2 Lambda^-1 K^1/2 = U diag(omega^2) U^T``.
+    - w, V: Eigenvalues [1/s^2] and eigenvectors of N.
+    - omega: Mode frequencies [rad/s]; U: modes.
+    - K': Reduced stiffness, (n, n).
 
-    Lambda^-1 K' then has the eigenvalues min(omega^2, b^2 / 4). D and K' are continuous in
-    configuration and gains. At ratios above 1, the damping is reduced before the stiffness, and
-    the mode remains critically damped or more.
+    D and K' are continuous in configuration and gains.
 
     Args:
         size: Number of axes n.
         bandwidth: Bandwidth b [1/s].
-        damping: Output array of D, (n, n). A new array by default.
+        damping: Output array of D, (n, n); a new array by default.
 
     Attributes:
         damping: D of the last design, (n, n).
@@ -100,18 +98,16 @@ class ModalDamping:
         self._free = self._limit * min(1.0, float(self._ratio.min())) ** 2
 
     def set_root(self, half: Matrix, ratio: Vector | float = 1.0) -> None:
-        """Set the root of the stiffness and the damping ratios.
-
-        A diagonal root makes ``design`` faster.
+        """Set the square root of the stiffness, and the damping ratios.
 
         Args:
-            half: Root K^1/2 of the stiffness, (n, n).
+            half: Square root K^1/2 of the stiffness, (n, n).
             ratio: Damping ratios Z, one or (n,).
         """
         self._half = np.array(half)
         self._ratio[:] = ratio
         min_value = float(self._ratio.min())
-        # Eigenvalue of N up to which no mode of the spring exceeds the bandwidth limit.
+        # If all eigenvalues of N are below this value, no mode exceeds the bandwidth limit.
         self._free = self._limit * min(1.0, min_value) ** 2
         self._equal_ratio = (
             min_value if min_value > 0.0 and min_value == self._ratio.max() else 0.0
@@ -146,8 +142,8 @@ class ModalDamping:
         add(normal, self._regular, normal)
         eigen = self._eigen
         eigen.compute(normal)
-        # The trace is an upper bound of all eigenvalues. It is tested first, because this is
-        # faster and often sufficient.
+        # The trace is an upper bound of all eigenvalues. Test it first, because it is faster than
+        # the eigenvalues and often sufficient.
         if sum(self._diagonal.tolist()) <= self._free or eigen.eigenvalues()[-1] <= self._free:
             core: Matrix = eigen.operatorInverseSqrt()
             self.stiffness_scale = 1.0
@@ -159,16 +155,9 @@ class ModalDamping:
             dot(dot(self._twice, core, self._product), self._root.T, self.damping)
 
     def _bound(self, inertia_inv: Matrix) -> Matrix:
-        """Return the core of the damping with the bandwidth limit, and reduce the stiffness.
+        """Return V diag(min(sqrt(w), b / 2) / w) V^T, (n, n), and compute the stiffness K'.
 
-        Symbols are those of the class. ``design`` must have computed the eigenvalues w and
-        eigenvectors V of N. ``stiffness_scale`` is 1 if no mode needs less stiffness.
-
-        Args:
-            inertia_inv: Inverse inertia Lambda^-1, (n, n).
-
-        Returns:
-            Core of the damping, V diag(min(sqrt(w), b / 2) / w) V^T, (n, n).
+        ``design`` must have computed the eigenvalues w and eigenvectors V of N before.
         """
         eigen, half, limit = self._eigen, self._half, self._limit
         w, v = np.maximum(eigen.eigenvalues(), self.REGULARISATION), eigen.eigenvectors()

@@ -38,12 +38,12 @@ def scaled(a: Sequence[float], s: float) -> list[float]:
 
 
 def sum_of(total: Vector, first: Vector | None, second: Vector | None = None) -> Vector:
-    """Add terms to a vector in place, and return it. A term of None is zero and takes no time.
+    """Add one or two terms to a vector in place, and return it.
 
     Args:
         total: Vector to which the terms are added, (n,).
-        first: Term, (n,).
-        second: Further term, (n,).
+        first: First term, (n,); None means zero.
+        second: Second term, (n,); None means zero.
     """
     if first is not None:
         add(total, first, total)
@@ -53,7 +53,7 @@ def sum_of(total: Vector, first: Vector | None, second: Vector | None = None) ->
 
 
 def scale_by(vector: Vector, scale: float) -> Vector:
-    """Multiply a vector by a scale in place, and return it. A scale of 1 takes no time."""
+    """Multiply a vector by a scale in place, and return it."""
     return vector if scale == 1.0 else multiply(vector, scale, vector)
 
 
@@ -72,16 +72,14 @@ class PoseError:
     - p, R: Position [m] and rotation of the pose; p_d, R_d: of the target pose.
     - b: Bounds per axis, (6,) [m, rad].
 
-    Measurement and clipping are separate, because the bounds refer to the axes of the gains. A
-    caller with gains along other axes rotates ``value`` in between. Computation with six floats is
-    faster than with arrays.
+    The bounds refer to the axes of the gains. A caller whose gains are along other axes than the
+    poses rotates ``value`` between ``measure`` and ``clip_measured``.
 
     Args:
-        value: Output array of the error, (6,). A new array by default.
+        value: Output array of the error, (6,); a new array by default.
 
     Attributes:
-        value: Error along the axes of the poses, or of the gains after a rotation by the caller,
-            (6,) [m, rad].
+        value: Error e, (6,) [m, rad].
         bounds: Maximum error per axis, (6,) [m, rad]; infinite by default.
         size: Norm of the last measured error before clipping.
 
@@ -119,7 +117,7 @@ class PoseError:
         """
         px, py, pz = position.tolist()
         x, y, z = desired_position.tolist()
-        # Callers usually pass the same array, updated in place, so its transposed view is kept.
+        # Callers usually pass the same array in each cycle, so keep its transposed view.
         if rotation is not self._measured:
             self._measured, self._transposed = rotation, rotation.T
         rx, ry, rz = _log3(desired_rotation.dot(self._transposed, self._turned)).tolist()
@@ -134,16 +132,14 @@ class PoseError:
     def clip_measured(self) -> Vector:
         """Clip the error of the last ``measure`` in place, and return it, (6,) [m, rad].
 
-        The caller may have rotated the error, but must not have increased its norm. If the
-        measured norm is within all bounds, the error is not checked.
+        Before this call, the error may be rotated or reduced, but its norm must not increase.
         """
         return self.clip() if self.size > self._min else self.value
 
     def clip(self) -> Vector:
         """Clip the error in place and return it, (6,) [m, rad]."""
         error = self.value
-        # If the norm is smaller than the smallest bound, no element exceeds its bound and clipping
-        # can be skipped.
+        # If the norm is below the smallest bound, no element exceeds its bound.
         if _norm(*error.tolist()) > self._min:
             minimum(error, self.bounds, out=error)
             maximum(error, self._lowest, out=error)

@@ -18,19 +18,20 @@ from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
 """Maximum damping rate of a singular motion [1/s]."""
-_MIN_EIGENVALUE = 1e-9  # Lower bound of a divisor at singular configurations.
+_MIN_EIGENVALUE = 1e-9  # Lower bound of the eigenvalues w_i, which are divisors [1/kg].
 
 
 def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
-    """Return F^T dJ(u) u, the power that the curvature of the tool's path takes from a wrench.
+    """Return F^T dJ(u) u: the product of a wrench and the curvature acceleration of the tool.
 
     Equations::
 
         dJ(u) u = [sum_i (2 c_i - z_i u_i) x v_i u_i; sum_i c_i x z_i u_i]
         c_i = sum_(j <= i) z_j u_j
 
-    - v_i, z_i: Linear and angular part of column i of the Jacobian.
-    - dJ(u): Derivative of the Jacobian along u.
+    - v_i, z_i: Linear and angular part of column i of the Jacobian J.
+    - dJ(u): Derivative of J along u. dJ(u) u is the tool acceleration at constant u.
+    - c_i: Angular velocity of link i.
 
     Args:
         state: State of the arm.
@@ -48,7 +49,7 @@ def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:
 
 
 class SingularityDamping:
-    """Damping of the pendulum-like motion of a nearly singular arm.
+    """Damping wrench against the pendulum-like motion of an arm near a singular configuration.
 
     Equations::
 
@@ -63,16 +64,17 @@ class SingularityDamping:
     - w_i, v_i: Eigenvalues and eigenvectors of J M^-1 J^T.
     - w_0: ``TaskInertia.MIN_MANIPULABILITY``.
     - dx: Twist of the tool, (6,) [m/s, rad/s].
-    - K, D: Stiffness and damping of the spring, (6, 6).
+    - D: Damping of the spring, (6, 6).
     - F: Spring wrench, (6,) [N, Nm].
     - u_i: Joint motion of unit kinetic energy along v_i, (n,).
     - k_i: Geometric stiffness along u_i, see ``curvature`` [1/s^2].
+    - d_i: Damping along u_i by the spring [1/s].
+    - rho_i: Damping that is missing for critical damping [1/s], faded in below w_0.
 
-    A tool whose target is out of reach moves on a curved path. The spring wrench F returns it with
-    the geometric stiffness k_i, which is not part of K. The damping designed for K vanishes
-    there as 2 sqrt(K w_i), and the arm oscillates for seconds. F_d adds the damping that makes the
-    motion critical together with D. Without geometric stiffness, it adds none, so the tool moves
-    as fast as its spring allows. F_d is dissipative.
+    If the target is out of reach, the arm is stretched and swings like a pendulum: the tool moves
+    on a curved path, and the wrench F acts like gravity. The damping of the spring vanishes there,
+    and the arm would oscillate for seconds. F_d makes this motion critically damped. F_d is
+    dissipative.
 
     Thread: control.
     """
@@ -116,7 +118,7 @@ class SingularityDamping:
         Args:
             state: State of the arm.
             spring: Spring after ``measure`` in this cycle.
-            spring_scale: Scale of its wrench.
+            spring_scale: Scale of the spring wrench.
         """
         if not spring.is_singular:
             return None
@@ -139,11 +141,11 @@ TORQUE_FRACTION = 0.05
 """Fraction of the torque limits up to which unmodelled torques are held."""
 _SCALE = np.array([1.0] * 3 + [ROTATION_LEVER] * 3)
 _PAIRS, _INVERSE = np.outer(_SCALE, _SCALE), 1.0 / _SCALE
-_MIN_DIVISOR = 1e-12  # Lower bound of a divisor at singular configurations.
+_MIN_DIVISOR = 1e-12  # Lower bound of a mobility that is used as a divisor [1/kg].
 
 
 class SingularityHold:
-    """Holding torques against unmodelled torques near singular configurations.
+    """Torques that hold an arm against unmodelled torques near singular configurations.
 
     Equations, with S = diag(1, 1, 1, l, l, l)::
 
@@ -155,33 +157,31 @@ class SingularityHold:
 
     - tau: Holding torques, (n,) [Nm].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n); l: ``ROTATION_LEVER`` [m].
-    - u_i: Joint motion of unit kinetic energy; w_i: its mobility [1/kg]; w_0: ``HELD_MOBILITY``.
+    - w_i, v_i: Eigenvalues (mobilities) [1/kg] and eigenvectors; w_0: ``HELD_MOBILITY``.
+    - u_i: Joint motion of unit kinetic energy along v_i, (n,).
     - omega_i^2 = (J u_i)^T K J u_i: Stiffness of the tool spring K along u_i [1/s^2].
-    - k_0: ``MIN_HOLD_STIFFNESS`` [1/s^2].
+    - k_i: Stiffness that the hold adds [1/s^2]; k_0: ``MIN_HOLD_STIFFNESS`` [1/s^2].
     - y_i: Deflection along u_i; e_i: speed along u_i that commanded torques do not explain.
     - dq: Joint velocities [rad/s]; tau_cmd: commanded torques [Nm]; c: Coriolis torques [Nm].
     - f_i: Fade factor, 0 to 1.
 
-    omega_i vanishes at a singular configuration. An unmodelled torque, such as friction or a
-    payload, then accelerates the arm as if no controllet were active. Motion caused by the tool
-    spring is not held, since e_i excludes it. The deflection grows with e_i and decreases with the
-    full speed. It is bounded to the force that 5 % of the torque limits exert along the motion.
-    The hold is dissipative apart from the energy stored in its springs.
+    At a singular configuration, the tool spring has no stiffness along some joint motions u_i.
+    Friction or an unknown payload would then accelerate the arm freely. The hold adds a spring and
+    a damper along u_i. It does not oppose motion caused by the tool spring, since e_i excludes it.
+    The torque of the added spring is limited to 5 % of the torque limits. The hold is dissipative
+    apart from the energy stored in its springs.
 
-    f rises as w decreases from w_0 to half of it, and as the manipulability decreases from 0.02 to
-    0.016 1/kg. It fades out for tool springs below 50 N/m. Elsewhere, and at rest without
-    unmodelled torques, the hold adds no torque. If the previous controllet balanced unmodelled
-    torques, ``resume`` deflects the springs to exert the same torques after a switch.
+    f_i rises as w_i decreases from w_0 to half of it, and as the manipulability decreases from
+    0.02 to 0.016 1/kg. It decreases to zero for tool springs below 50 N/m.
 
     Args:
         arm: Description of the arm.
         period: Cycle time [s].
-        stiffness: Function that returns v^T K v of a twist v in the base, (6,), with the tool
-            spring K.
+        stiffness: Function that returns the stiffness v^T K v of the tool spring along a twist v
+            in the base, (6,).
 
     Attributes:
-        is_near: True if the arm was near a singular configuration in the last ``add``. While it is
-            False, ``add`` may be skipped away from singular configurations.
+        is_near: True if the arm was near a singular configuration in the last ``add``.
 
     Thread: control.
     """
@@ -200,13 +200,13 @@ class SingularityHold:
         self.is_near = self._resumes = False
 
     def reset(self) -> None:
-        """Clear the deflections of an earlier activation."""
+        """Start without deflections at the next ``add``."""
         self.is_near = self._resumes = False
 
     def resume(self, state: ArmState, tau: Vector) -> Vector:
-        """Start with the part of the previous torques that acts along the held motions.
+        """Start with the part of the previous torques that acts along the held motions u_i.
 
-        The first ``add`` subtracts the torques that the controllet exerts along these motions.
+        The first ``add`` then supplies the part of them that the controllet does not exert.
 
         Args:
             state: State of the arm at rest.
@@ -226,7 +226,7 @@ class SingularityHold:
         return held
 
     def add(self, state: ArmState, tau: Vector) -> None:
-        """Add torques that hold the motions of low mobility to those of the controllet.
+        """Add the holding torques to the torques of the controllet.
 
         Args:
             state: State of the arm.
@@ -247,18 +247,13 @@ class SingularityHold:
         tau += self._torque
 
     def _deflect(self, state: ArmState, lacking: Vector) -> None:
-        """Deflect the springs so that they exert missing torques.
-
-        Args:
-            state: State of the arm.
-            lacking: Missing torques, (n,) [Nm].
-        """
+        """Deflect the springs so that they exert the torques ``lacking``, (n,) [Nm]."""
         for _, needed, motion, _ in self._modes(state):
             if needed > 0.0:
                 self._held[0] -= float(motion.dot(lacking)) / needed * motion
 
     def _modes(self, state: ArmState) -> Iterator[Mode]:
-        """Yield the motions to hold, whose mobility is below ``HELD_MOBILITY``."""
+        """Yield the joint motions to hold: those with a mobility below ``HELD_MOBILITY``."""
         space, eigen = state.operational_space(), self._eigen
         nearness = min(1.0, 5.0 - 5.0 * space.manipulability / TaskInertia.MIN_MANIPULABILITY)
         eigen.compute(multiply(space.inertia_inv, _PAIRS, self._scaled))
@@ -275,7 +270,6 @@ class SingularityHold:
             yield fading, needed, space.minv_jt.dot(wrench), wrench.dot(state.jacobian)
 
     def _hold(self, state: ArmState) -> None:
-        """Update deflections, unexplained speeds and torques of the held motions."""
         period, scale, torque = self._period, self._held, self._torque
         impulse = period * (state.tau - state.coriolis - torque)
         gained, deflections = scale[1] + state.dq - self._dq, scale[0].copy()

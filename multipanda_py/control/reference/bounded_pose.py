@@ -19,8 +19,8 @@ class BoundedPose:
 
     Equations per cycle::
 
-        p_r += shorten(p_d - p_r, v_max T)
-        R_r  = exp(shorten(log(R_d R_r^T), omega_max T)) R_r
+        p_r <- p_r + shorten(p_d - p_r, v_max T)
+        R_r <- exp(shorten(log(R_d R_r^T), omega_max T)) R_r
 
     - p_r, R_r: Reference position [m] and rotation.
     - p_d, R_d: Desired position [m] and rotation.
@@ -28,14 +28,14 @@ class BoundedPose:
     - T: Cycle time [s].
     - shorten(x, l): x scaled to a maximum norm l.
 
-    The reference then stays within the tether, a maximum distance from the measured pose. This
-    bounds the error of a tool that is held back.
+    ``tie`` then limits distance and angle of the reference from the measured pose, and so the
+    error of a tool that is held back.
 
     Attributes:
         position: Reference position in the base, (3,) [m].
         rotation: Reference rotation in the base, (3, 3).
-        distance: Distance from the measured position, limited by the tether [m].
-        angle: Angle from the measured rotation, limited by the tether [rad].
+        distance: Distance from the measured position after the last ``tie`` [m].
+        angle: Angle from the measured rotation after the last ``tie`` [rad].
 
     Thread: control.
     """
@@ -66,7 +66,7 @@ class BoundedPose:
         self.rotation[:] = state.rotation_ee_in_base
 
     def displace(self, error: Vector) -> None:
-        """Displace the reference by an error (6,) [m, rad] along the base axes, without a ramp."""
+        """Displace the reference immediately by an error (6,) [m, rad] along the base axes."""
         add(self.position, error[:3], self.position)
         self.rotation[:] = dot(_exp3(error[3:]), self.rotation)
 
@@ -96,7 +96,7 @@ class BoundedPose:
             self.rotation[:] = rotation
 
     def tie(self, state: ArmState) -> None:
-        """Move the reference towards the measured pose, to within the tether."""
+        """Limit distance and angle of the reference from the measured pose to their maxima."""
         ahead = subtract(self.position, state.position_ee_in_base, self._step)
         self.distance = math.sqrt(dot(ahead, ahead))
         if self.distance > self._tether:
@@ -113,9 +113,10 @@ class BoundedPose:
             self.angle = self._rotation_tether
 
     def limit(self, twist: Vector) -> None:
-        """Bound a twist (6,) by the maximum speeds, and scale it down with distance and angle.
+        """Limit a reference twist (6,) in place to the maximum speeds, and slow it down far away.
 
-        At the maximum distance or angle of the reference from the tool, the scale is zero.
+        The linear part becomes zero at the maximum distance of the reference from the measured
+        pose, and the angular part at the maximum angle.
         """
         for part, max_value, used in (
             (twist[:3], self._speed, self.distance / self._tether),

@@ -28,7 +28,7 @@ JUMP_RATIO = 4.0
 
 
 class ReferenceCap:
-    """Bound on the reference speed from the speed of its goal.
+    """Bound on the reference speed, derived from the speed of the goals that a client streams.
 
     Equations::
 
@@ -36,15 +36,12 @@ class ReferenceCap:
         v_max = 1.1 max_t v_g        after the reference was held back
 
     - v_max: Speed bound [unit/s].
-    - v_c: Bound in contact [unit/s].
-    - v_g: Speed of the goals sent by the client [unit/s].
+    - v_c: Parameter: bound in contact for a goal at rest [unit/s].
+    - v_g: Speed of the goals: maximum of its means over 0.15 s within the last second [unit/s].
+    - max_t v_g: Maximum of v_g since the reference was held back first [unit/s].
 
-    v_g is the maximum of the means over 0.15 s within the last second, so that a goal may reverse.
-    A step counts up to the length of the previous step if that is less than 0.25 s old. A goal
-    that jumps therefore has no speed. The second bound ends when the gap is below the goal's
-    motion in 0.15 s, or at a jump.
-
-    Cycles without a goal and without a query need no computation. Times are cycle counts.
+    A single jump of the goal does not count as speed: each step counts only up to the length of
+    the previous step. The second bound ends when the reference has nearly caught up, or at a jump.
 
     Args:
         period: Cycle time [s].
@@ -93,7 +90,7 @@ class ReferenceCap:
             step: Distance of the new goal from the last one [unit].
             now: Time of the step [cycles].
         """
-        # After a pause of the stream, this step begins a new motion.
+        # The first step after a pause of the stream begins a new motion.
         if now - self._time > self._within:
             self._start, self._length, self._step = now, 0.0, 0.0
         if step > CAUGHT_UP_GAP and step > JUMP_RATIO * self._step:
@@ -105,7 +102,7 @@ class ReferenceCap:
             self._start, self._length = now, 0.0
 
     def streams(self, now: int) -> bool:
-        """Return True if the goal is streamed without a jump."""
+        """Return True if the goal moves in a stream of small steps."""
         if now - self._time > self._within:
             return False
         if (
@@ -131,8 +128,8 @@ class ReferenceCap:
         Args:
             gap: Distance from the reference to its goal [unit].
             now: Time [cycles].
-            in_contact: Bound in contact; infinite without contact [unit/s].
-            rate: Speed of the goal sent by the client [unit/s].
+            in_contact: Bound v_c in contact [unit/s]; infinite without contact.
+            rate: Speed of the goal, if the client sends velocities [unit/s].
         """
         fastest = max(self.goal_speed(now), rate)
         bound = max(in_contact, SPEED_RATIO * fastest)

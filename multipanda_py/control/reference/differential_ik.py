@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differential inverse kinematics and governed pose target of position-controlled arms."""
+"""Differential inverse kinematics and pose governor of position-controlled arms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_CORRECTED_ERROR = np.array((0.05, 0.05, 0.05, 0.25, 0.25, 0.25))
 
 
 class PositionIK:
-    """Differential inverse kinematics of one arm, at the commanded configuration.
+    """Differential inverse kinematics of one arm: joint velocities that move the tool to a pose.
 
     Equations::
 
@@ -34,15 +34,14 @@ class PositionIK:
         lambda^2 = lambda_max^2 max(0, 1 - (sigma / sigma_0)^2)
 
     - q, dq: Commanded positions [rad] and velocities [rad/s], (n,).
-    - J: Jacobian at q, (6, n); sigma: its minimum singular value.
+    - J: Jacobian at q, (6, n); sigma: its minimum singular value; J#: its damped inverse.
     - dx_d: Reference twist, (6,) [m/s, rad/s].
     - e: Pose error at q, (6,) [m, rad].
     - k, k_n: Rates of the pose error and of the nullspace motion [1/s].
     - q_n: Desired nullspace configuration, (n,) [rad].
     - lambda_max, sigma_0: ``MAX_DAMPING`` and ``DAMPED_SINGULAR_VALUE``.
 
-    Sources of the damping: Nakamura and Hanafusa, J. Dyn. Sys. Meas. Control 1986; Chiaverini,
-    1997 (lambda).
+    Sources: Nakamura and Hanafusa, J. Dyn. Sys. Meas. Control 1986; Chiaverini, 1997 (lambda).
 
     Args:
         arm: Description of the arm.
@@ -74,10 +73,10 @@ class PositionIK:
         nullspace_rate: float,
         bounds: tuple[Vector, Vector],
     ) -> Vector:
-        """Return joint velocities, (n,) [rad/s].
+        """Return joint velocities dq, (n,) [rad/s].
 
-        Joints that would exceed a velocity bound move at the bound. The other joints are solved
-        once more for the remaining task.
+        Joints that would exceed a velocity bound move at the bound. The velocities of the other
+        joints are then computed again for the rest of the tool motion.
 
         Args:
             q: Commanded configuration, (n,) [rad].
@@ -113,7 +112,7 @@ class PositionIK:
         Args:
             J: Jacobian of the tool, (6, n).
             task: Desired twist of the tool, (6,) [m/s, rad/s].
-            rest: Desired joint velocities, executed in the nullspace, (n,) [rad/s].
+            rest: Desired joint velocities in the nullspace, (n,) [rad/s].
         """
         gram = J @ J.T
         min_value = math.sqrt(max(0.0, float(np.linalg.eigvalsh(gram)[0])))
@@ -124,15 +123,15 @@ class PositionIK:
 
 
 class CommandedPoseGovernor(PoseGovernor):
-    """Governed pose target of a position-controlled arm.
+    """Pose governor of a position-controlled arm.
 
-    Joint limits of acceleration and speed bound the reference instead of torque::
+    The limits of joint acceleration and speed bound the reference, and not those of torque::
 
         s_a |J# ddx|_i <= sigma ddq_max,i
         s_v |J# dx|_i  <= sigma dq_max,i
 
     - s_a, s_v: Fractions of the acceleration ddx and the twist dx of the reference.
-    - J#: Damped inverse of the Jacobian. Joints do not follow singular directions either.
+    - J#: Damped inverse of the Jacobian, (n, 6).
     - ddq_max, dq_max: Joint limits of acceleration [rad/s^2] and speed [rad/s], (n,).
     - sigma: Usable fraction of the limits.
     """
@@ -149,5 +148,5 @@ class CommandedPoseGovernor(PoseGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        """False: no feed-forward after a jump of the goal, since there is no spring that lags."""
+        """False, because a position-controlled arm has no spring that needs feed-forward."""
         return False

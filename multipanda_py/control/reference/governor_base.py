@@ -101,21 +101,22 @@ def cycles_of(time: float, period: float) -> int:
 
 
 class ReferenceGovernor(ABC):
-    """Governor of one target channel, whose record it replaces by a feasible reference.
+    """Governor that turns the target of a client into a reference that the arms can follow.
 
     Args:
-        record: Record of the channel. Each cycle starts with the commanded target in it.
+        record: Array that contains the target of the client at the start of each cycle. The
+            governor overwrites it with the reference.
 
     Attributes:
-        busy: True if the record must contain the reference instead of the commanded target.
+        busy: True if the record must contain the reference instead of the target of the client.
         smoothing: Averaging time of the velocity [s].
         response: Response to jumps, as in ``GovernorParams``.
-        pacers: Features that limit the reference speed, for example at obstacles; a live list.
+        pacers: Features that limit the reference speed, for example at obstacles.
         contact: Contact detection of the tool that follows the reference.
         held: Reporter of a reference that is held back.
         is_limited: True if a limit other than contact may hold the reference back in this cycle.
-        caps: Speed bounds, one per trajectory generator.
-        cycle: Cycle count, the time base of ``caps``.
+        caps: Speed bounds in and after contact, one per trajectory generator.
+        cycle: Number of cycles, the time base of ``caps``.
 
     Thread: control.
     """
@@ -152,16 +153,13 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Advance the cycle count by a second after idle cycles, whose number is unknown.
-
-        Steps of the target before them then no longer count.
-        """
+        """Forget the goal speed after an unknown number of cycles without ``target_changed``."""
         self.cycle += self._recent
 
     def record_target(self) -> None:
-        """Pass the step of a target from the client to the speed bounds.
+        """Pass the latest step of the client's target to the speed bounds.
 
-        Called before any feature changes the target.
+        Call this before any feature changes the target.
         """
         if self.cycle - self._commanded_at < MIN_RECORD_CYCLES:
             return
@@ -173,27 +171,24 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
-        """Return the distances from an earlier target record to the current one [unit].
-
-        There is one distance per trajectory generator.
-        """
+        """Return the distances from an earlier record to the current one, one per generator."""
 
     def target_changed(self) -> bool:
-        """Return True if the commanded target differs from that of the last cycle."""
+        """Count one cycle. Return True if the target of the client has changed since the last."""
         self.cycle += 1
         content = self._record.tobytes()
         has_news = self._came = content != self._last_record
         self._last_record = content
         if self._rate_left > 0:
             self._rate_left -= 1
-            # The client has not renewed the target velocity within its timeout.
+            # The client has not renewed the velocity of the target in time, so the target stops.
             if self._rate_left == 0:
                 self._goal_rate, has_news = None, True
         return has_news
 
     @property
     def may_move(self) -> bool:
-        """True if the reference may move without a new target."""
+        """True if the reference may move in this cycle, even without a new target."""
         if self.busy or self._rate_left > 0 or self.cycle - self._commanded_at < self._recent:
             return True
         return self.held.cycles > 0
@@ -202,7 +197,7 @@ class ReferenceGovernor(ABC):
         """Set the velocity of the target for a limited time.
 
         Args:
-            goal_rate: Velocity of the target, a live view, in the units of the channel per second.
+            goal_rate: Velocity of the target, in the units of the target per second.
             cycles: Number of cycles for which the velocity is valid.
         """
         self._last_record = b""
@@ -220,15 +215,14 @@ class ReferenceGovernor(ABC):
 
     @property
     def is_moving(self) -> bool:
-        """True while the averaged velocity is not zero. Its averaging time is fixed then."""
+        """True while the reference moves. ``smoothing`` must not change then."""
         return any(tracker.moving for tracker in self._trackers)
 
     def apply_parameters(self, params: GovernorParams, period: float) -> None:
         """Apply parameters while the controllet is active.
 
-        ``smoothing`` and ``response`` are applied only at rest. A different averaging time would
-        cause a jump or an overshoot, and a feed-forward that starts in motion would cause a torque
-        step.
+        While the reference moves, ``smoothing`` and ``response`` stay unchanged. A change would
+        cause a jump of the reference or of the torque.
 
         Args:
             params: New parameters.
@@ -237,18 +231,18 @@ class ReferenceGovernor(ABC):
         if not self.is_moving:
             self.smoothing, self.response = params.smoothing, params.response
         self.set_bounds(params)
-        if self.busy:  # The new bounds do not consider the current configuration yet.
+        if self.busy:  # Scale the new bounds to the current configuration.
             self.update_bounds()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
-        """Start the reference at the target in the record, and write its stopping point there.
+        """Start the reference at the target, with braking from the measured velocity.
 
-        The reference brakes from the measured velocity. At rest, the target stays unchanged.
+        The target in the record becomes the point at which the reference stops.
 
         Args:
             params: Parameters of the governor.
             period: Cycle time [s].
-            at_rest: True to start at rest, False to start with the measured velocity and brake.
+            at_rest: True to start at rest. The target then stays unchanged.
         """
         self.smoothing = self._averaged = params.smoothing
         self.response = params.response
@@ -269,13 +263,13 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
-        """Start the reference from the measured velocity, and write its stopping point.
+        """Start the reference with the measured velocity, and write its stopping point.
 
         Args:
             cycles: Averaging time of velocities [cycles].
             period: Cycle time [s].
-            min_speed: Speed below which a measured velocity counts as zero [unit/s]. Infinite for
-                a start at rest.
+            min_speed: Speed below which a measured velocity counts as zero [unit/s]; infinite to
+                start at rest.
         """
 
     def _smooth(self, time: float) -> None:
@@ -294,10 +288,10 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def set_goal(self) -> None:
-        """Take the target in the record as the goal of the reference."""
+        """Take the target in the record as the new goal of the reference."""
 
     def check(self) -> None:
-        """Check at intervals whether a reference at rest must move; by default, it need not."""
+        """Move a reference at rest if the arm was pushed away from it; no effect by default."""
 
     @abstractmethod
     def update_bounds(self) -> None:
@@ -309,7 +303,7 @@ class ReferenceGovernor(ABC):
         return any(pacer.can_slow_down for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
-        """Let speed-limiting features (``pacers``) predict obstacles between tool and reference.
+        """Tell the features in ``pacers`` how far the reference is ahead of the tool.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -320,7 +314,7 @@ class ReferenceGovernor(ABC):
                 pacer.announce_reference(ahead, speed)
 
     def _pace(self, arm: int, dq: Vector, ahead: Vector) -> float:
-        """Return the fraction of a velocity that all speed-limiting features allow, 0 to 1.
+        """Return the fraction of a velocity that all features in ``pacers`` allow, 0 to 1.
 
         Args:
             arm: Index of the arm.
@@ -339,7 +333,7 @@ class ReferenceGovernor(ABC):
             cap.hold(self.cycle)
 
     def report_held(self) -> None:
-        """Report a reference that is held back; called after ``advance`` or instead of it."""
+        """Report a reference that is held back. Call this once a cycle, after ``advance``."""
         is_held = self.busy and self._is_held()
         if is_held or self.held.cycles:
             self.held.update(is_held, self.cycle, self._reason)
@@ -351,22 +345,22 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _reason(self) -> str:
-        """Return the reason why the reference is held back, and its distance from the goal."""
+        """Return as text why the reference is held back, and its distance from the goal."""
 
     def _blocked_by(self) -> str:
-        """Return the reasons of the speed-limiting features for the last reduced velocity."""
+        """Return as text why the features in ``pacers`` have reduced the last velocity."""
         if self._blocked is None:
             return ""
         arm, dq, ahead = self._blocked
-        # Scale the velocity so that the fastest joint moves at 1 rad/s. At that speed every near
-        # obstacle limits the motion and is named, however slow the reference is.
+        # Scale the velocity so that the fastest joint moves at 1 rad/s. At this speed, every near
+        # obstacle limits the motion and is named in the text.
         faster = dq / max(float(np.abs(dq).max()), 1e-9)
         result = [pacer.blocked_by(arm, faster, ahead) for pacer in self.pacers]
         return "; ".join(filter(None, result))
 
     @abstractmethod
     def advance(self, period: float) -> None:
-        """Advance the reference by one period, and write it to the record."""
+        """Advance the reference by one cycle, and write it to the record."""
 
 
 @dataclass(frozen=True)
@@ -375,8 +369,8 @@ class FeasibleFractions:
 
     Attributes:
         torque: Fraction of the acceleration within the torque limits.
-        per_time: Fraction of the acceleration within the torque-rate limits, per averaging time
-            [1/s].
+        per_time: Fraction of the acceleration within the torque-rate limits, divided by the
+            averaging time [1/s].
         speed: Fraction of the speed within the joint speed limits.
     """
 
@@ -385,7 +379,7 @@ class FeasibleFractions:
     speed: float = math.inf
 
     def within(self, other: FeasibleFractions) -> FeasibleFractions:
-        """Return the minimum of each fraction of this object and of ``other``."""
+        """Return the element-wise minimum of these fractions and ``other``."""
         return FeasibleFractions(
             min(self.torque, other.torque),
             min(self.per_time, other.per_time),
@@ -393,7 +387,7 @@ class FeasibleFractions:
         )
 
     def slower(self, scale: float) -> FeasibleFractions:
-        """Return a copy with the speed fraction scaled, if the scale is below 1."""
+        """Return a copy with the speed fraction multiplied by ``scale``, but by 1 at most."""
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def acceleration_fraction(self, smoothing: float) -> float:
@@ -405,16 +399,18 @@ class FeasibleFractions:
         return max(min(1.0, self.speed), MIN_SCALE)
 
     def smoothing(self, min_time: float, distance_ratio: float, speed: float) -> float:
-        """Return the averaging time with the minimum time to the goal [s].
+        """Return the averaging time with which the reference reaches its goal first [s].
 
-        An averaging time T allows the fraction min(s, k T) of the acceleration a. A path of length
-        d then takes 2 sqrt(d / (a k T)) + T. With the speed limit v, it takes d / v + v / (a k T)
-        + T. The optimum is::
+        Equation::
 
             T = min((d / (a k))^(1/3), sqrt(v / (a k)), s / k)
 
+        - d: Length of the path [unit].
+        - a, v: Bounds of acceleration [unit/s^2] and speed [unit/s].
         - s: Acceleration fraction within the torque limits, up to 1.
-        - k: Acceleration fraction within the torque-rate limits, per averaging time [1/s].
+        - k: Acceleration fraction within the torque-rate limits, divided by T [1/s].
+
+        A longer averaging time allows a higher acceleration but adds a lag.
 
         Args:
             min_time: Minimum averaging time, returned if the optimum is shorter [s].
@@ -438,6 +434,7 @@ def feasible_fractions(
         s_v = min_i sigma dq_max,i / |dq_i|
 
     - s_a, s_v: Fractions of acceleration and speed.
+    - tau, dq, sigma: Arguments ``tau``, ``dq`` and ``limit_scale``.
     - tau_max, dtau_max, dq_max: Limits of torque [Nm], torque rate [Nm/s] and speed [rad/s], (n,).
     - T_s: Averaging time [s]. Half of it counts, because the acceleration may reverse within T_s.
 

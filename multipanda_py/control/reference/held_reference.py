@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of references that are held back."""
+"""Messages to the operator about a reference that is held back from its goal."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ REPORT_INTERVAL = 1.0
 
 
 class HeldReferenceReporter:
-    """Reporter of when a reference is held back from its goal, and when it follows again.
+    """Reporter of a reference that is held back from its goal.
 
-    A reference that is held back for 0.3 s is reported with the reason. The end is reported when
-    it has followed for 0.1 s or has arrived. After a report, the next one waits for a second.
+    The first message is sent after 0.3 s and gives the reason. A second message is sent when the
+    reference has followed its goal again for 0.1 s. Reasons are sent at most once a second.
 
     Args:
         context: Context of the controllet.
         name: Name of the arm, or of the object that it moves.
 
     Attributes:
-        is_reported: True if the last report is that the reference is held back.
-        cycles: Number of cycles for which it has been held back; 0 if ``update`` has no effect.
+        is_reported: True if the last message is that the reference is held back.
+        cycles: Number of cycles since the reference was held back first; 0 if it is not held back.
 
     Thread: control.
     """
@@ -50,12 +50,12 @@ class HeldReferenceReporter:
         self._reported_at = -math.inf
 
     def update(self, is_held: bool, now: int, reason: Callable[[], str]) -> None:
-        """Count one cycle, and send a report if it is due.
+        """Count one cycle, and send a message if it is due.
 
         Args:
             is_held: True if the reference is held back now.
             now: Time [cycles].
-            reason: Function that returns the reason; called only for a report.
+            reason: Function that returns the reason as text.
         """
         if not is_held:
             self._let_free()

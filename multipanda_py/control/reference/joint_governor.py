@@ -39,10 +39,9 @@ CATCH_UP_SPEED_RATIO = 1.3
 
 
 class JointGovernor(ReferenceGovernor):
-    """Governed joint target of one arm, or its desired nullspace configuration.
+    """Governor of the joint target of one arm, or of its desired nullspace configuration.
 
-    All joints move together on a straight line from rest. In units of each joint's bound, the
-    configuration is one point whose acceleration stays within an ellipsoid::
+    All joints move together on a straight line from rest. The accelerations satisfy::
 
         sum_i (ddq_i / (s a_i))^2 <= 1
 
@@ -52,21 +51,17 @@ class JointGovernor(ReferenceGovernor):
       row i of M diag(a).
     - M: Inertia matrix, (n, n) [kg m^2].
 
-    The leash limits the distance of the reference from the measured positions. The distance at
-    the start of a motion is allowed in addition. If an arm is held back and then released, it is
-    therefore never further behind its reference. If an arm at rest is pushed away by more than the
-    leash, the reference moves with it, and returns to the target afterwards. After a switch, the
-    reference may be offset from the arm to maintain an earlier contact force. The leash does not
-    shorten this offset, because an arm that was taken over in motion would then lose its grasp.
+    *Leash.* The distance of the reference from the measured positions is limited by the leash
+    (``JointSpring.leash``), in addition to the distance at the start of a motion. If an arm at
+    rest is pushed away further, the reference moves with it and returns to the target afterwards.
 
-    A stream of joint targets is predicted (``GoalPredictor``), and the reference follows the
-    prediction with its velocity. Its acceleration is bounded along its direction by twice the
-    bounds of a jump, the robot's limits and the torques. If a stream ends in motion, the arm
-    overshoots the last sample until the end is detected and the arm has braked. It does not pass a
-    joint limit.
+    *Stream.* ``GoalPredictor`` predicts a stream of joint targets. The reference follows the
+    prediction with acceleration bounds up to twice as high as after a jump. If a stream ends in
+    motion, the arm overshoots the last target until it has braked. It does not pass a joint limit.
 
     Args:
-        record: Positions (n) [rad] and velocities (n) [rad/s].
+        record: Array of target positions (n) [rad] and velocities (n) [rad/s], which the governor
+            overwrites with the reference.
         state: State of the arm.
         target: Target of a joint controllet, with leash and feed-forward; None for a nullspace
             configuration.
@@ -95,13 +90,13 @@ class JointGovernor(ReferenceGovernor):
         self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
-        """Return the distance from an earlier target record, in units of the joint bounds."""
+        """Return the distance from an earlier record, scaled by the acceleration bounds."""
         now, then, n = self._record.tolist(), before.tolist(), self._n
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
     @property
     def may_move(self) -> bool:
-        """True if the reference may move, or if the arm may be pushed away from it."""
+        """True if the reference may move, or if it may have to follow an arm that is pushed."""
         return self._leash is not None or super().may_move
 
     def forget(self) -> None:
@@ -116,7 +111,7 @@ class JointGovernor(ReferenceGovernor):
         self._tracker.set_bounds(self._base_acceleration, self._max_speed)
 
     def _weigh(self, params: GovernorParams, limits: ArmLimits) -> None:
-        """Compute scales of the joints with which all have the same acceleration bound."""
+        """Compute scale factors with which all joints have the same acceleration bound."""
         self._params, self._weighed = params, (params, limits)
         self._max_acceleration = params.joint_acceleration_scaling * limits.acceleration
         self._base_acceleration = float(self._max_acceleration.min())
@@ -153,13 +148,12 @@ class JointGovernor(ReferenceGovernor):
         self._rate = None
 
     def target_changed(self) -> bool:
-        """Return True if the commanded target differs from that of the last cycle."""
         if self._predictor is not None:
             self._predictor.tick()
         return super().target_changed()
 
     def check(self) -> None:
-        """Move the reference if an arm at rest is pushed away from it."""
+        """Start to move a reference at rest if the arm was pushed further away than the leash."""
         if self._leash is None or self.busy:
             return
         ahead = np.multiply(self._point, self._weight) - self._state.q
@@ -317,7 +311,7 @@ class JointGovernor(ReferenceGovernor):
                 self._target.ddq[self._arm_index][:] = [
                     a * w for a, w in zip(tracker.acceleration, weight)
                 ]
-        else:  # The reference has arrived, and its record already contains the goal.
+        else:  # The reference has arrived. The record already contains the goal.
             self._dq[:] = 0.0
             self.busy = self._has_rate()
         if self._target is not None:
@@ -325,7 +319,7 @@ class JointGovernor(ReferenceGovernor):
 
     def _within_limits(self, predictor: GoalPredictor) -> tuple[list[float], list[float]]:
         """Return the predicted goal within joint limits, and a velocity that can stop there."""
-        # A commanded goal may lie within the margin of a joint limit and remains allowed.
+        # The range ends at a margin before the joint limits. A commanded goal may be beyond it.
         low = np.minimum(self._range[0], self._goal)
         high = np.maximum(self._range[1], self._goal)
         goal = np.minimum(np.maximum(predictor.position, low), high)
@@ -341,9 +335,9 @@ class JointGovernor(ReferenceGovernor):
         return ends
 
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
-        """Bound the trajectory generator along the direction of its acceleration.
+        """Set the acceleration and speed bounds of the reference for a streamed goal.
 
-        While it catches up with the stream, the bounds of a jump apply.
+        While the reference catches up with the stream, the bounds of a jump apply.
 
         Args:
             gap: Scaled distance from the reference to its goal, per joint.
@@ -380,7 +374,7 @@ class JointGovernor(ReferenceGovernor):
         return self._catching_up
 
     def _tie(self, q: list[float]) -> bool:
-        """Clip positions to the leash around the measured ones. Return True if any was clipped.
+        """Limit the distance of positions from the measured ones. Return True if any was changed.
 
         Args:
             q: Joint positions of the reference, changed in place, (n,) [rad].
@@ -395,8 +389,5 @@ class JointGovernor(ReferenceGovernor):
         return tied
 
     def _has_rate(self) -> bool:
-        """Return True if the target contains velocities.
-
-        The controllet must not receive them while the reference is at rest.
-        """
+        """Return True if the target has velocities. A reference at rest must replace them by 0."""
         return any(self._last_record[8 * self._n :])

@@ -16,14 +16,14 @@ from multipanda_py.state import ArmState, Matrix, Vector
 
 
 class ObjectGovernor(PoseGovernor):
-    """Governed target pose of an object that several arms move as one body.
+    """Governor of the target pose of an object that several arms move as one body.
 
-    Each end effector has the acceleration of the object plus that of the rotation about its
-    origin. The arm with the lowest feasible fraction bounds the motion. The mass of the object is
-    unknown here.
+    The arm with the lowest torque and speed reserve limits the motion of the object. The mass of
+    the object is not considered.
 
     Args:
-        record: Position (3) [m] and rotation matrix (9) of the object in the world.
+        record: Array of target position (3) [m] and rotation matrix (9) of the object in the
+            world, which the governor overwrites with the reference.
         context: Context of the controllet with the poses of the bases.
         states: States of the arms.
     """
@@ -39,7 +39,7 @@ class ObjectGovernor(PoseGovernor):
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
-        """Return the fractions of a motion of the object that all arms can follow.
+        """Return the fractions of an acceleration and of a twist that all arms can follow.
 
         Args:
             acceleration: Acceleration of the object, (6,) [m/s^2, rad/s^2].
@@ -70,9 +70,10 @@ class ObjectGovernor(PoseGovernor):
         return hand
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the maximum distance of an end effector from its reference [m], and the speed.
+        """Return the maximum distance [m] and the maximum speed [m/s] of the reference.
 
-        The speed is an upper bound for the references of all end effectors [m/s].
+        The distance is that of an end effector from its reference. The speed is an upper bound for
+        the references of all end effectors.
         """
         ahead = lever = 0.0
         for index, grasp in enumerate(self._grasps):
@@ -83,7 +84,7 @@ class ObjectGovernor(PoseGovernor):
         return ahead, math.hypot(*self._linear.output_velocity) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of the object's twist that speed-limiting features allow, 0 to 1.
+        """Return the fraction of a twist of the object that the features allow, 0 to 1.
 
         Args:
             twist: Twist of the object in the world, (6,) [m/s, rad/s].
@@ -100,7 +101,7 @@ class ObjectGovernor(PoseGovernor):
 
 
 def _at_hand(twist: Vector, lever: Vector, rotation: Matrix) -> Vector:
-    """Return the object's twist at an end effector along the axes of the arm's base, (6,).
+    """Return the twist of an end effector along its base axes, for a twist of the object, (6,).
 
     Args:
         twist: Twist of the object in the world, (6,) [m/s, rad/s].

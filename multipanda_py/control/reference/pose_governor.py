@@ -41,9 +41,7 @@ MIN_BOUND_FRACTION = 0.02
 def _set_off(
     tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_speed: float
 ) -> list[float] | None:
-    """Start a generator with a measured velocity; return its braking path, (3,) [unit].
-
-    The result is None at rest.
+    """Start a generator with a measured velocity. Return its braking path, (3,); None at rest.
 
     Args:
         tracker: Trajectory generator to start.
@@ -63,22 +61,21 @@ def _set_off(
 
 
 class PoseGovernor(ReferenceGovernor):
-    """Governed target pose of a tool. A subclass governs the pose of an object.
+    """Governor of the target pose of a tool. A subclass governs the pose of an object.
 
-    Position and orientation are two points that arrive together, each within its bounds. The
-    orientation gap is log(R_g R^T), and its velocity is the angular velocity along the axes of the
-    position frame. The lag e of the averaged velocity is subtracted from the orientation::
+    Two instances of ``TrajectoryGenerator`` move position and orientation, which arrive together.
+    The orientation R moves to its goal R_g along log(R_g R^T). The reference rotation R_r lags
+    behind R because of the averaged velocity::
 
         R_r = exp(-e) R
 
-    - R_r: Reference rotation.
-    - R, R_g: Rotation of the moving point and of the goal.
     - e: Rotational lag of the average, (3,) [rad].
 
     Args:
-        record: Position (3) [m] and rotation matrix (9).
-        motion: Feed-forward output for the controllet, written by ``ReferenceFeedForward``; None
-            without feed-forward.
+        record: Array of target position (3) [m] and rotation matrix (9), which the governor
+            overwrites with the reference.
+        motion: Velocity and acceleration feed-forward for the controllet, an output; None without
+            feed-forward.
         state: State of the arm.
         place: Index of the arm in the controllet.
     """
@@ -101,7 +98,7 @@ class PoseGovernor(ReferenceGovernor):
         self._angular_rate: list[float] | None = None
 
     def _steps(self, before: Vector) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] from an earlier target record to the current one."""
+        """Return distance [m] and angle [rad] between an earlier record and the current one."""
         now, then = self._record.tolist(), before.tolist()
         chord = math.dist(now[3:], then[3:])
         return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
@@ -119,7 +116,7 @@ class PoseGovernor(ReferenceGovernor):
         )
 
     def _measured_twist(self) -> Vector:
-        """Return the initial velocity of the reference, (6,) [m/s, rad/s]."""
+        """Return the twist with which the reference starts, (6,) [m/s, rad/s]."""
         return self._state.twist_ee_in_base
 
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
@@ -144,7 +141,6 @@ class PoseGovernor(ReferenceGovernor):
         self._goal_point, self._goal_frame = self._position.tolist(), self._rotation.copy()
 
     def target_changed(self) -> bool:
-        """Return True if the commanded target differs from that of the last cycle."""
         if self._feedforward is not None:
             self._feedforward.advance()
         return super().target_changed()
@@ -165,8 +161,8 @@ class PoseGovernor(ReferenceGovernor):
             angle = 0.0
             if is_turned:
                 rotation_change = _subtract(self._goal_frame, frame).ravel()
-                # Frobenius norm / sqrt(2) equals 2 sin(angle / 2), which approximates the angle
-                # for the small steps of a stream.
+                # The Frobenius norm divided by sqrt(2) is 2 sin(angle / 2). For the small steps
+                # of a stream, this is approximately the angle.
                 angle = math.sqrt(0.5 * rotation_change.dot(rotation_change))
             self._feedforward.step(math.dist(self._goal_point, point), angle)
         rate = None if self._goal_rate is None else self._goal_rate.tolist()
@@ -179,15 +175,14 @@ class PoseGovernor(ReferenceGovernor):
 
     @property
     def _streams(self) -> bool:
-        """True if the goal is streamed without a jump."""
+        """True if the goal moves in a stream of small steps."""
         return any(cap.streams(self.cycle) for cap in self.caps)
 
     @property
     def _is_direct(self) -> bool:
-        """True if the controllet receives the feed-forward of a motion after a jump of the goal.
+        """True if the motion after a jump of the goal has feed-forward.
 
-        A slowed reference has an uneven acceleration, so the rest of its motion has no
-        feed-forward.
+        If a feature has slowed the reference, the rest of its motion has no feed-forward.
         """
         if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False
@@ -196,17 +191,15 @@ class PoseGovernor(ReferenceGovernor):
     def update_bounds(self) -> None:
         """Scale the bounds to the motion that the arms can follow along the path to the goal.
 
-        Unless the goal is streamed, position and orientation arrive together. The path coordinate
-        s from 0 to 1 satisfies::
+        Unless the goal is streamed, position and orientation arrive together::
 
             dds <= 1 / max(d / a_p, theta / a_r)
             ds  <= 1 / max(d / v_p, theta / v_r)
 
+        - s: Path coordinate from 0 to 1; ds, dds: its derivatives [1/s, 1/s^2].
         - d, theta: Distance [m] and angle [rad] to the goal.
         - a_p, a_r: Bounds of linear [m/s^2] and angular acceleration [rad/s^2].
         - v_p, v_r: Bounds of linear [m/s] and angular speed [rad/s].
-
-        Every constraint therefore scales the whole path, and a higher bound never slows it.
         """
         p, displacement = self._params, np.empty(6)
         displacement[:3] = np.subtract(self._goal_point, self._point)
@@ -223,8 +216,8 @@ class PoseGovernor(ReferenceGovernor):
         unit = displacement / np.repeat((max(distance, _TINY), max(angle, _TINY)), 3)
         full, quick = (np.repeat(pair, 3) for pair in zip(linear, angular))
         possible = self._possible_of(unit * full, unit * quick)
-        # The feed-forward of a motion after a jump of the goal fades out above ``DAMPING_START``,
-        # so this motion stays below that joint speed.
+        # After a jump of the goal, the feed-forward fades out above the joint speed fraction
+        # ``DAMPING_START``, so the motion stays below it.
         if self._is_direct:
             possible = possible.slower(DAMPING_START / p.limit_scale)
         if self._is_still:
@@ -252,10 +245,10 @@ class PoseGovernor(ReferenceGovernor):
         """Set the bounds of position and orientation.
 
         Args:
-            linear: Acceleration and speed [m/s^2], [m/s].
-            angular: Acceleration and speed [rad/s^2], [rad/s].
-            harder: Fraction of the accelerations.
-            faster: Fraction of the speeds.
+            linear: Bounds of acceleration [m/s^2] and speed [m/s].
+            angular: Bounds of angular acceleration [rad/s^2] and speed [rad/s].
+            harder: Factor on the acceleration bounds, 0 to 1.
+            faster: Factor on the speed bounds, 0 to 1.
         """
         p = self._params
         self._possible = min(harder, faster)
@@ -270,7 +263,7 @@ class PoseGovernor(ReferenceGovernor):
         )
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
-        """Return the fractions of a motion of the tool that the arm can follow.
+        """Return the fractions of an acceleration and of a twist that the arm can follow.
 
         Args:
             acceleration: Acceleration of the tool, (6,) [m/s^2, rad/s^2].
@@ -279,7 +272,7 @@ class PoseGovernor(ReferenceGovernor):
         return tool_scales(self._state, acceleration, twist, self._params.limit_scale)
 
     def advance(self, period: float) -> None:
-        """Advance the reference by one period within all speed limits, and write the record."""
+        """Advance the reference by one cycle, and write it to the record."""
         linear, angular = self._linear, self._angular
         is_paced = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
@@ -343,11 +336,11 @@ class PoseGovernor(ReferenceGovernor):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Scale the motion of the output to the fraction that speed-limiting features allow.
+        """Slow the reference down to the fraction that the features in ``pacers`` allow.
 
         Args:
-            before: Output position in the last cycle, (3,) [m].
-            turned: Output rotation in the last cycle, (3, 3).
+            before: Reference position in the last cycle, (3,) [m].
+            turned: Reference rotation in the last cycle, (3, 3).
             period: Cycle time [s].
         """
         linear, angular = self._linear, self._angular
@@ -406,12 +399,12 @@ class PoseGovernor(ReferenceGovernor):
         return f"{words}. The target is {far} ahead of the reference."
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the distance [m] of a reference from the tool, and the reference speed [m/s]."""
+        """Return the distance [m] of the reference from the tool, and its speed [m/s]."""
         here = self._state.position_ee_in_base.tolist()
         return math.dist(position, here), math.hypot(*self._linear.output_velocity)
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of a twist that speed-limiting features (``pacers``) allow, 0 to 1.
+        """Return the fraction of a twist that the features in ``pacers`` allow, 0 to 1.
 
         Args:
             twist: Twist of the reference, (6,) [m/s, rad/s].
@@ -434,9 +427,6 @@ def tool_scales(
 ) -> FeasibleFractions:
     """Return the fractions of a tool's acceleration and twist that an arm can follow.
 
-    The motion requires the torques J^T Lambda a and the joint speeds M^-1 J^T Lambda dx. J is the
-    Jacobian, M the inertia matrix and Lambda the task-space inertia.
-
     Args:
         state: State of the arm.
         acceleration: Acceleration a of the tool, (6,) [m/s^2, rad/s^2].
@@ -449,7 +439,7 @@ def tool_scales(
 
 
 def tool_motion(state: ArmState, twist: Vector) -> Vector:
-    """Return the joint speeds of minimum kinetic energy that move the tool, (n,) [rad/s].
+    """Return the joint velocities of minimum kinetic energy for a tool twist, (n,) [rad/s].
 
     Args:
         state: State of the arm.

@@ -18,7 +18,7 @@ from multipanda_py.targets import ReferenceMotion
 
 
 class TargetVelocityEstimator:
-    """Speed estimate of a goal from the steps of its stream.
+    """Estimator of the speed of a goal that a client streams in steps.
 
     Equations::
 
@@ -27,19 +27,19 @@ class TargetVelocityEstimator:
         p_k = min(s_k, s_(k-1))
 
     - v: Estimated speed [unit/s]; u: speed after the first filter [unit/s].
-    - s_k: Length of step k at time t_k [unit].
+    - s_k: Length of step k at time t_k [unit]; p_k: counted length [unit].
+    - delta: Dirac impulse [1/s].
     - tau: Filter time constant ``FILTER_TIME`` [s].
 
-    A step counts up to the length of the previous one, if that is less than ``MAX_STEP_INTERVAL``
-    old. A single jump therefore has no speed, even with noise before and after it. A goal in
-    equal steps has their mean speed, after about 0.1 s.
+    A step counts up to the length of the previous one, so a single jump has no speed. After a
+    pause of ``MAX_STEP_INTERVAL``, the previous step counts as zero.
 
     Args:
         period: Cycle time [s].
 
     Attributes:
         speed: Estimated speed v [unit/s].
-        remembers: True if ``advance`` has an effect.
+        remembers: True if the goal has moved recently, so that ``advance`` has an effect.
 
     Thread: control.
     """
@@ -63,7 +63,7 @@ class TargetVelocityEstimator:
         self._left, self.remembers = 0, False
 
     def step(self, size: float) -> None:
-        """Process a step of the goal, of any length [unit]."""
+        """Process a step of the goal of length ``size`` [unit]."""
         self._raw += (size if size < self._last else self._last) / self.FILTER_TIME
         self._last, self._left, self.remembers = size, self._cycles, True
 
@@ -85,7 +85,7 @@ MIN_STEP = 1e-9
 
 
 class ReferenceFeedForward:
-    """Velocity and acceleration feed-forward of the governed reference for a controllet.
+    """Velocity and acceleration feed-forward of a reference for a controllet.
 
     Equations, for position and orientation separately::
 
@@ -95,12 +95,13 @@ class ReferenceFeedForward:
 
     - dx_ff, ddx_ff: Feed-forward of velocity and acceleration.
     - dr, ddr: Velocity and acceleration of the reference.
-    - v_g: Speed of the goal by ``TargetVelocityEstimator``, or that of its twist.
+    - s: Scale of the feed-forward, 0 to 1.
+    - v_g: Speed of the goal: estimate of ``TargetVelocityEstimator``, or speed sent by the client.
     - rho: ``MAX_SPEED_RATIO``.
 
-    The path to a goal that has jumped comes from the governor and not from the user. With
-    feed-forward, an arm would meet an unexpected obstacle on this path at full torque, so it
-    follows by its spring alone. With ``governor.response: direct``, s is 1 after jumps as well.
+    After a jump of the goal, the governor chooses the path, which may contain an obstacle. s is
+    then 0 and the arm follows by its spring alone, with less torque on contact. With
+    ``governor.response: direct``, s is 1 after jumps as well.
 
     Args:
         motion: Feed-forward output for the controllet.
@@ -164,8 +165,8 @@ class ReferenceFeedForward:
         Args:
             linear: Trajectory generator of the position.
             angular: Trajectory generator of the orientation.
-            goal_rate: Twist of the goal if it is known, (6,) [m/s, rad/s].
-            is_direct: True to use full feed-forward after a jump of the goal, too.
+            goal_rate: Twist of the goal, (6,) [m/s, rad/s]; None if unknown.
+            is_direct: True to use full feed-forward, whatever the speed of the goal.
         """
         motion, rate, other = self._motion, linear.output_velocity, angular.output_velocity
         gain, other_gain = linear.acceleration, angular.acceleration
@@ -181,7 +182,7 @@ class ReferenceFeedForward:
         scale = self._fade_fraction(angular_speed, other)
         if scale < 1.0:
             other, other_gain = scaled(other, scale), scaled(other_gain, scale)
-        # Packing the buffer takes half the time of an array assignment.
+        # Packing into the buffers is faster than array assignment.
         _pack(motion.twist.data, 0, *rate, *other)
         _pack(motion.acceleration.data, 0, *gain, *other_gain)
         motion.moving = linear.moving or angular.moving
@@ -194,7 +195,7 @@ class ReferenceFeedForward:
 class GoalPredictor:
     """Prediction of a streamed goal between its samples, with continuous position and velocity.
 
-    A third-order low-pass filter follows the extrapolated sample::
+    A third-order low-pass filter follows the newest sample, extrapolated with its velocity::
 
         dddp = L^3 (g + v l(t) - p) + 3 L^2 (eta v dl(t) - dp) - 3 L ddp
         L    = clip(1.55 D^(-2/3), 8, 28)
@@ -206,21 +207,20 @@ class GoalPredictor:
     - L: Filter rate [1/s].
     - eta: ``FEEDFORWARD_FRACTION``.
 
-    The remaining jerk of the sampling grows with L^3 D^2. A ramp is followed with a lag of 3 (1 -
-    eta) / L. The lead time l is t up to 1.9 D and constant from 3.2 D, which bridges lost samples.
-    After ``MAX_SAMPLE_INTERVAL``, the stream has ended and p returns to the last sample.
+    The prediction of a ramp lags by 3 (1 - eta) / L. The lead time l is t up to 1.9 D and constant
+    from 3.2 D, which bridges lost samples. After ``MAX_SAMPLE_INTERVAL``, the stream has ended and
+    p returns to the last sample.
 
-    The velocity is that of the client, or the mean over ``MIN_AVERAGING_TIME`` or more. A mean is
-    accepted if it differs from the previous one by no more than three times the velocity change
-    that the arm could achieve in that time. A single jump therefore has no velocity, and a jump
-    within a stream displaces p.
+    The velocity v is that of the client, or a mean over at least ``MIN_AVERAGING_TIME``. If the
+    mean changes faster than the arm could follow, the goal has jumped. A jump has no velocity, and
+    a jump within a stream displaces p.
 
     Args:
         size: Number of dimensions.
         period: Cycle time T [s].
 
     Attributes:
-        active: True if ``position`` and ``velocity`` differ from a goal at rest.
+        active: True while the goal is streamed or the prediction returns to the last sample.
         position: Prediction p, (size,) [unit].
         velocity: Velocity dp, (size,) [unit/s].
 
@@ -265,7 +265,7 @@ class GoalPredictor:
         self._came, self._mean = self._clock, 0.0
 
     def tick(self) -> None:
-        """Advance the clock by one cycle, also while the goal is at rest."""
+        """Advance the clock by one cycle. Call this in every cycle."""
         self._clock += 1
 
     def sample(
@@ -276,7 +276,7 @@ class GoalPredictor:
         Args:
             goal: Position, (size,) [unit].
             rate: Velocity sent by the client, (size,) [unit/s]; None without one.
-            hardest: Acceleration that the arm can follow [unit/s^2].
+            hardest: Maximum acceleration of the arm [unit/s^2].
             hold: Maximum time for which a velocity is valid [s].
         """
         new, age = np.array(goal), (self._clock - self._came) * self._period
@@ -301,8 +301,8 @@ class GoalPredictor:
             self._state[:] = 0.0
             self._state[0], self.active = new - step, True
         if self.active:
-            # If the client supplies a velocity, a step that deviates from it is a jump of the
-            # goal. The filter then starts from the displaced goal.
+            # If the client sends a velocity, a step that differs much from it is a jump of the
+            # goal. The filter then continues from the displaced goal.
             if rate is not None:
                 jump = step - speed * age if self._samples else new - self.position
                 usual_error = (
@@ -324,10 +324,7 @@ class GoalPredictor:
             position += jump
 
     def _mean_velocity(self, goal: Vector) -> tuple[Vector, float]:
-        """Return the mean velocity of the goal, (size,) [unit/s], and the averaging time [s].
-
-        This time is ``MIN_AVERAGING_TIME`` or more.
-        """
+        """Return the mean velocity of the goal, (size,) [unit/s], and the averaging time [s]."""
         samples, period, now = self._samples, self._period, self._clock
         window = self.MIN_AVERAGING_TIME - 0.5 * period
         while len(samples) > 1 and (now - samples[1][0]) * period >= window:
@@ -337,11 +334,11 @@ class GoalPredictor:
         return (goal - old) / span, span
 
     def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
-        """Return the accepted velocity for a mean velocity ``raw``; None after a jump.
+        """Return the velocity to use for a measured mean velocity; None after a jump.
 
         Args:
-            raw: Mean velocity of the goal over the last interval; None if unknown.
-            change: Maximum change of this velocity in a smooth stream.
+            raw: Mean velocity of the goal, (size,) [unit/s]; None if unknown.
+            change: Maximum change of the mean velocity without a jump [unit/s].
         """
         if raw is None:
             return self._still
@@ -352,15 +349,15 @@ class GoalPredictor:
         return None if self.active or self._raw is not None else self._still
 
     def _design(self, hold: float) -> None:
-        """Set the low-pass filter and the lead time for the current mean interval."""
+        """Set the low-pass filter and the lead time for the current mean time between samples."""
         T, mean = self._period, self._mean or hold
         rate = min(
             self.MAX_FILTER_RATE,
             max(self.MIN_FILTER_RATE, self.FILTER_RATE_FACTOR * mean ** (-2.0 / 3.0)),
         )
         square, cube = 3.0 * T * rate**2, T * rate**3
-        # The discrete filter is semi-implicit: the position uses the new velocity, which uses the
-        # new acceleration. The rows are therefore built from the last one to the first.
+        # Semi-implicit discretisation: the position uses the new velocity, which uses the new
+        # acceleration.
         acceleration = np.array(
             [-cube, -square, 1.0 - 3.0 * T * rate, cube, square * self.FEEDFORWARD_FRACTION]
         )

@@ -14,30 +14,27 @@ _ARRIVAL_GAP = 1e-9
 
 
 class TrajectoryGenerator:
-    """Trajectory generator in n dimensions towards a goal that may jump, without overshoot.
+    """Trajectory generator in n dimensions towards a goal that may jump.
 
-    Equations per cycle, with an average over N cycles::
+    A point moves to the goal without overshoot. The output is its position with the velocity
+    averaged over N cycles. Equations per cycle k::
 
         v*   = dg + d / |d| min(a (sqrt(T^2 + 2 |d| / a) - T), v_max)
-        v   += shorten(v* - v, a T)
+        v   <- v + shorten(v* - v, a T)
         dr   = 1/N sum_(i=0..N-1) v[k-i]
         ddr  = (v[k] - v[k-N]) / (N T),   |dddr| <= 2 a / (N T)
 
-    - v: Velocity before averaging [unit/s]; v*: desired velocity.
-    - d: Gap from the point that moves at v to the goal [unit].
+    - v: Velocity of the point, before averaging [unit/s]; v*: its desired value.
+    - d: Vector from the point to the goal [unit].
     - dg: Velocity of the goal [unit/s]; zero if unknown.
     - a, v_max: Bounds of acceleration [unit/s^2] and speed [unit/s].
     - T: Cycle time [s].
     - dr, ddr, dddr: Velocity, acceleration and jerk of the output.
     - shorten(x, l): x scaled to a maximum norm l.
 
-    The square-root term is the maximum speed with which one more cycle, and then braking with a,
-    end at the goal. A point that starts at rest therefore does not overshoot the goal, and reaches
-    a goal at rest in finite time. The average bounds the jerk, does not overshoot and ends exactly
-    at the goal. It adds a lag of (N - 1) T / 2. A goal that moves at a speed v with unknown dg
-    adds a lag of v / (2 a): its distance v^2 / (2 a) is needed to stop at the last goal.
-
-    For these small dimensions, floats are faster than arrays.
+    The square-root term is the maximum speed from which the point can still stop at the goal. The
+    average bounds the jerk and adds a lag of (N - 1) T / 2. If the goal moves at a speed v and dg
+    is unknown, the point follows with an additional lag of v / (2 a).
 
     Args:
         size: Number of dimensions n.
@@ -48,7 +45,7 @@ class TrajectoryGenerator:
         speed: Velocity v before averaging [unit/s].
         output_velocity: Output velocity dr [unit/s].
         acceleration: Output acceleration ddr [unit/s^2].
-        lag: Distance from the output to the point that moves at v [unit].
+        lag: Vector from the output to the point [unit].
         moving: True if the next ``step`` can change the output.
 
     Thread: control.
@@ -90,8 +87,7 @@ class TrajectoryGenerator:
         """
         if acceleration < self.acceleration_limit and self.moving:
             now = math.hypot(*self.speed)
-            # The point moves for two more cycles before it can brake. That distance is not
-            # available for braking.
+            # The point moves for two more cycles before it brakes, so subtract this distance.
             distance = self._distance - 2.0 * now * self._period
             needed = 0.5 * now * now / distance if distance > 0.0 else self.acceleration_limit
             acceleration = min(self.acceleration_limit, max(acceleration, needed))
@@ -118,7 +114,7 @@ class TrajectoryGenerator:
         return self.speed is self._still and self.output_velocity is self._still
 
     def start(self, speed: Sequence[float], cycles: int, period: float) -> None:
-        """Start with a velocity that has been constant in the past.
+        """Start in motion, as if the velocity had been constant for N cycles.
 
         Args:
             speed: Velocity, (n,) [unit/s].
@@ -133,13 +129,12 @@ class TrajectoryGenerator:
         self._history = [self.speed] * cycles
         self._ring_index = 0
         self._left = cycles
-        # Distance left for braking, see ``set_bounds``. In motion it is unknown before the first
-        # step, and 0 keeps the acceleration bound. At rest, infinity means that no braking is
-        # needed.
+        # Distance left for braking. In motion, it is unknown before the first step, and 0 means
+        # that ``set_bounds`` must not lower the acceleration bound.
         self._distance = 0.0 if self.moving else math.inf
 
     def stop(self, cycles: int, period: float) -> None:
-        """Stop immediately at the present output.
+        """Stop immediately at the current output.
 
         Args:
             cycles: Length N of the average [cycles].
@@ -148,15 +143,14 @@ class TrajectoryGenerator:
         self.start(self._still, cycles, period)
 
     def stop_and_resume(self) -> None:
-        """Stop immediately at the present output, and start again towards the goal."""
+        """Stop immediately at the current output, and start again towards the goal."""
         self.stop(len(self._history), self._period)
         self.resume()
 
     def scale_velocity(self, scale: float) -> None:
         """Scale the velocity immediately, for example at an obstacle.
 
-        The lag is scaled too. A caller that keeps the output fixed must shift the point that moves
-        at v.
+        ``lag`` is scaled too. To keep the output in place, the caller must move the point.
         """
         self._history = [scaled(history, scale) for history in self._history]
         self.speed = self._history[self._ring_index - 1]
@@ -167,17 +161,15 @@ class TrajectoryGenerator:
         self.acceleration = self._still
 
     def resume(self) -> None:
-        """Start to move to a new goal."""
+        """Allow motion again after a new goal."""
         self.moving = True
         self._left = len(self._history)
 
     def step(self, gap: Sequence[float], goal_rate: Sequence[float] | None, period: float) -> bool:
-        """Compute the velocities of this cycle; return True if the point ends exactly at the goal.
-
-        The point moves at v, the velocity before averaging.
+        """Compute the velocities of this cycle. Return True if the point arrives at the goal.
 
         Args:
-            gap: Gap d from the point to the goal [unit].
+            gap: Vector d from the point to the goal, (n,) [unit].
             goal_rate: Velocity of the goal [unit/s]; None means rest.
             period: Cycle time T [s].
         """
@@ -203,8 +195,7 @@ class TrajectoryGenerator:
             self._left = len(self._history)
         else:
             self._left -= 1
-            # The point has been at the goal for N cycles, so the average has arrived too. Only
-            # rounding errors remain.
+            # The point has been at the goal for N cycles, so the output has arrived too.
             if self._left <= 0:
                 self.output_velocity, self.acceleration, self.lag = (
                     self._still,
@@ -215,12 +206,7 @@ class TrajectoryGenerator:
         return arrived
 
     def _give_out(self, speed: list[float], period: float) -> None:
-        """Add a velocity to the average.
-
-        Args:
-            speed: Velocity of the point in this cycle.
-            period: Cycle time [s].
-        """
+        """Update the output with the velocity of the point in this cycle."""
         history, index = self._history, self._ring_index
         oldest = history[index]
         history[index] = self.speed = speed
@@ -250,14 +236,14 @@ class TrajectoryGenerator:
 def _taken(
     v: float, o: float, r: float, e: float, weight: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
-    """Return rate, acceleration and lag of one dimension after an update of the average.
+    """Return velocity, acceleration and lag of the output in one dimension for a new velocity.
 
     Args:
-        v: New velocity.
-        o: Old velocity, which leaves the average.
-        r: Average before the update.
-        e: Lag before the update.
-        weight: Weight of one velocity in the average.
+        v: New velocity [unit/s].
+        o: Oldest velocity, which leaves the average [unit/s].
+        r: Average before the update [unit/s].
+        e: Lag before the update [unit].
+        weight: Weight 1 / N of one velocity in the average.
         period: Cycle time T [s].
         frequency: Inverse cycle time 1 / T [1/s].
     """

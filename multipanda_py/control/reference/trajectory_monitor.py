@@ -22,18 +22,17 @@ REPORT_RESET_TIME = 1.0
 
 
 class AbortNotices:
-    """Notices of aborted motions of an arm, without repetition.
+    """Messages to the operator about aborted motions of an arm.
 
-    A client that streams configurations starts many motions per second. Of successive aborts for
-    the same reason, only the first is reported. It is reported again after a second without such
-    an abort.
+    If several motions are aborted for the same reason, only the first abort is reported. The
+    reason is reported again after a second without an abort.
 
     Args:
         context: Context of the controllet.
         place: Index of the arm in the controllet.
 
     Attributes:
-        cycles: Number of cycles, counted by the owner.
+        cycles: Number of cycles, which the owner must count.
 
     Thread: control.
     """
@@ -130,7 +129,7 @@ MOTION_REPORTS = (
 
 
 class MotionState(IntEnum):
-    """Reported state of a motion. Values above ``DONE`` are abort reasons."""
+    """State of a motion. Values above ``DONE`` are reasons of an abort."""
 
     IDLE = 0
     RUNNING = 1
@@ -178,13 +177,13 @@ class TrajectoryParams:
 class TrajectoryMonitor:
     """Monitor of the motions of one arm: starts them, checks tolerances, and ends them.
 
-    A motion is *done* when the arm is within the goal tolerance. If an error exceeds the path
-    tolerance, or the goal tolerance is not reached in time, the arm stops at its measured
-    position. It then no longer presses against an obstacle. A motion that waits longer than
-    ``goal_time`` for an obstacle ends *blocked*, and one that touches an object ends in *contact*.
+    A motion is *done* when the arm is within the goal tolerance. The arm stops early at its
+    measured position if
 
-    An abort is reported once as an event. A stream of configurations that meets one obstacle
-    causes one event.
+    - an error exceeds the path tolerance,
+    - the arm does not reach the goal tolerance in time,
+    - the motion waits longer than ``goal_time`` for an obstacle (*blocked*), or
+    - the arm touches an object (*contact*).
 
     Args:
         motion: Motion of the arm.
@@ -195,7 +194,7 @@ class TrajectoryMonitor:
 
     Attributes:
         state: State of the newest motion.
-        presses: True if the arm is meant to press. Contact then ends no motion.
+        presses: True if the arm exerts a desired force. Contact then does not end a motion.
 
     Thread: control.
     """
@@ -235,10 +234,9 @@ class TrajectoryMonitor:
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
-        """Take the tolerances of the trajectory, or those of the parameters where they are 0.
+        """Use the tolerances of the trajectory, or those of the parameters where they are 0.
 
-        If the tolerance of the parameters is 0 too, or if the tolerance is negative, it becomes
-        infinite.
+        A negative tolerance means no limit, and so does 0 in both.
         """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
@@ -248,7 +246,7 @@ class TrajectoryMonitor:
         self._min_path_error, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Brake to a stop from a position and velocity, and clear all results.
+        """Start with a stop from a position and velocity, and clear all results.
 
         Args:
             q: Joint positions, (n,) [rad].
@@ -291,13 +289,9 @@ class TrajectoryMonitor:
         self._motions += 1
 
     def _check_stream(self) -> None:
-        """Report an obstacle that stops every motion of a stream.
-
-        The next motion replaces each of them before it has waited for ``goal_time``. The times at
-        which the arm stood are therefore summed over the motions.
-        """
-        # Time stopped minus time in motion: it grows while motions of a stream keep stopping at an
-        # obstacle.
+        """Report an obstacle that stops several short motions of a stream one after another."""
+        # Sum over the motions of a stream: time stopped minus time in motion. It grows while an
+        # obstacle stops every motion.
         stood = self._stood + self._crept - self._motion.time
         stood = min(max(stood, 0.0), 2.0 * self._goal_time)
         self._stood = stood if self.state is MotionState.RUNNING else 0.0
@@ -306,7 +300,7 @@ class TrajectoryMonitor:
 
     @property
     def stops(self) -> bool:
-        """True if a motion is to stop on its path and not at its goal."""
+        """True if the motion is stopping on its path, before its goal."""
         return self._ends_as is MotionState.IDLE
 
     def stop(self) -> None:
@@ -315,12 +309,12 @@ class TrajectoryMonitor:
         self._ends_as = MotionState.IDLE
 
     def end(self, reason: MotionState) -> None:
-        """Set the abort reason of a motion that the controllet has stopped."""
+        """Set the reason of the abort of a motion that the controllet has stopped."""
         if self.state is MotionState.RUNNING:
             self.state = reason
 
     def abort_behind_commands(self, q: Vector, dq: Vector) -> None:
-        """Abort a motion that the commands could not follow, and brake from the last commands.
+        """Abort a motion that the commanded positions could not follow, and brake from them.
 
         Args:
             q: Commanded positions, (n,) [rad].
@@ -383,7 +377,7 @@ class TrajectoryMonitor:
     def _meets_something(self, state: ArmState) -> bool:
         """Return True if an external torque or force above its threshold opposes the motion.
 
-        While the arm stops, the result is False.
+        The result is False while the arm brakes to a stop.
         """
         measured = multiply(state.tau_ext, self._slack, self._tau_ext)
         fractions = np.abs(measured, measured).tolist()
@@ -400,7 +394,7 @@ class TrajectoryMonitor:
         return True
 
     def _leaves_path(self, error: Vector) -> bool:
-        """Return True if an error exceeds its tolerance. A stop has no path tolerance."""
+        """Return True if an error exceeds the path tolerance; False while the arm stops."""
         beyond = np.abs(error) > self._path_bound
         return self._ends_as is MotionState.DONE and bool(beyond.any())
 

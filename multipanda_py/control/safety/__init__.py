@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision distances, and the forces that keep bodies apart."""
+"""Distances between solids, and the forces that keep solids apart."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Approach limits, repulsive forces and distance rates of near collision pairs."""
+"""Speed limits, repulsive forces and distance rates for pairs of solids that are near."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from multipanda_py.state import ArmState, Matrix, Vector
 MAX_FORCE = 2000.0
 """Maximum force that brakes the approach of one pair [N]. It bounds the torques of joints that
 hardly move the pair."""
-_MAX_SWEEPS = 20  # Maximum number of sweeps of ``settle`` over all pairs.
+_MAX_SWEEPS = 20  # Maximum number of Gauss-Seidel iterations of ``settle``.
 # Mobility that ``settle`` adds to each pair [1/kg]. Without it, a pair that an arm can hardly
 # separate would get a very large force.
 _REGULARISATION = 1e-4
-# Lower bound of h in v(h) = p h of ``CollisionVelocityDamper`` [m], so that overlapping bodies
-# separate slowly.
+# Lower bound of h in ``CollisionVelocityDamper`` [m]. It limits the speed at which overlapping
+# bodies separate.
 _MIN_DISTANCE = -0.02
 
 
 class CollisionVelocityDamper:
-    """Bound on the approach speed of two bodies, from a bounded deceleration.
+    """Bound on the approach speed of two bodies, so that they can stop in time.
 
     Equations, with h = d - d_stop::
 
@@ -38,14 +38,14 @@ class CollisionVelocityDamper:
         ddd >= -v'(h) dd - p (dd + v(h))
 
     - d, dd, ddd: Distance [m], its rate [m/s] and acceleration [m/s^2].
-    - d_stop: Distance that must remain [m].
+    - d_stop: Distance that must remain [m]; h: distance to the stop [m].
     - v(h): Maximum approach speed [m/s].
     - a: Maximum deceleration [m/s^2].
     - p: Bandwidth [1/s].
 
-    v(h) approaches p h near the stop and sqrt(2 a h) far from it, so a deceleration of a is
-    sufficient. The condition on ddd keeps the approach speed within v(h). Near rest at the stop,
-    it is a critically damped approach with both poles at -p.
+    The condition on ddd keeps the approach speed within v(h). A deceleration of a is sufficient
+    for this, because v(h) is close to sqrt(2 a h) far from the stop. Near the stop, the approach
+    is critically damped with both poles at -p.
 
     Source: Ames, Coogan, Egerstedt, Notomista, Sreenath and Tabuada, European Control Conference
     2019 (control barrier functions). The curve v(h) is specific to this implementation.
@@ -69,16 +69,16 @@ class CollisionVelocityDamper:
         """
         self.stop, self._a, self._p = stop, deceleration, bandwidth
         self._base = self._sooner = self._slow = self._fast = 0.0
-        # The coefficients of ``reach`` depend only on the parameters, so they are computed here.
+        # Compute the coefficients of ``reach``.
         if bandwidth > 0.0:
             self._base, self._sooner = stop, deceleration / bandwidth
             self._slow, self._fast = 1.0 / bandwidth, 0.5 / deceleration
 
     def allowed(self, distance: float, stop: float) -> tuple[float, float]:
-        """Return the maximum approach speed v(h) [m/s], and its slope over the distance [1/s].
+        """Return the maximum approach speed v(h) [m/s], and its slope v'(h) [1/s].
 
-        Below the stop distance, the speed is negative, so the bodies must separate. The results
-        are infinity and 0 if the bound is disabled.
+        Below the stop distance, the speed is negative, so the bodies must separate. Without a
+        bound, the results are infinity and 0.
 
         Args:
             distance: Distance of the bodies [m].
@@ -95,17 +95,14 @@ class CollisionVelocityDamper:
     def reach(self, speed: float) -> float:
         """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
 
-        At this distance, the maximum approach speed exceeds ``speed`` by a / p. Beyond it, the
-        bound is not active even if a controllet accelerates the bodies towards each other at the
-        deceleration a. The result is 0 if the bound is disabled.
+        Beyond this distance, the bound does not act even if a controllet accelerates the bodies
+        towards each other at a. Without a bound, the result is 0.
         """
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
 
     def required(self, distance: float, speed: float, stop: float) -> float:
-        """Return the minimum acceleration of the distance that keeps the bound [m/s^2].
-
-        With it, the approach speed does not exceed the maximum of ``allowed``.
+        """Return the minimum acceleration ddd that keeps the approach speed within v(h) [m/s^2].
 
         Args:
             distance: Distance of the bodies [m].
@@ -119,26 +116,26 @@ class CollisionVelocityDamper:
 def settle(
     needs: Sequence[float], gradients: Matrix, responses: Matrix, acceleration: Vector
 ) -> Vector | None:
-    """Compute the contact-like forces that give every pair its minimum acceleration.
+    """Return the smallest forces between pairs that give every pair its minimum acceleration.
 
     Equations, for all pairs j::
 
         ddd_j = g_j^T (ddq + M^-1 sum_k g_k lambda_k) >= ddd_j,min
         lambda_j >= 0
 
-    - ddd_j: Acceleration of the distance of pair j [m/s^2].
+    - ddd_j, ddd_j,min: Acceleration of the distance of pair j, and its minimum [m/s^2].
     - g_j: Gradient of the distance, (joints,) [m/rad].
     - ddq: Joint accelerations without these forces, (joints,) [rad/s^2].
     - M: Inertia matrix, (joints, joints).
     - lambda_j: Force of pair j [N].
 
-    The solver is projected Gauss-Seidel with a limited number of sweeps. A force acts only along
-    the normal of its pair, so motion across it stays free.
+    The solver is projected Gauss-Seidel with a limited number of iterations. A force acts only
+    along the normal of its pair, as in a contact.
 
     Args:
-        needs: Minimum accelerations of the distances, (n,) [m/s^2].
-        gradients: Derivatives of the distances by all joints, (n, joints) [m/rad].
-        responses: Products of the gradients with the inverse inertia, (n, joints).
+        needs: Minimum accelerations ddd_min of the distances, (n,) [m/s^2].
+        gradients: Derivatives g of the distances by all joints, (n, joints) [m/rad].
+        responses: Products g^T M^-1, (n, joints).
         acceleration: Joint accelerations without these forces, (joints,) [rad/s^2].
 
     Returns:
@@ -184,24 +181,24 @@ def push_apart(
         f'(x) = min(2 s x, m r_s)
         m = 1 / W_jj
 
+    - x: Depth: activation distance minus distance [m].
     - f(x): Elastic force s x^2, continued linearly above the maximum stiffness m r_s [N].
     - dd: Rate of the distance [m/s].
     - zeta: Damping ratio.
     - m: Effective inertia [kg].
     - r_s: ``MAX_REPULSION_STIFFNESS`` [1/s^2].
 
-    A higher stiffness would cause oscillation at high latency. Pairs that act on the same motion
-    are scaled by s_j::
+    Several pairs j that push the same motion share their force. Each force is scaled by s_j::
 
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
     The sums of all springs and dampers are limited to the rates ``MAX_REPULSION_STIFFNESS`` and
-    ``MAX_REPULSION_DAMPING_RATE`` by ``gershgorin_scale``.
+    ``MAX_REPULSION_DAMPING_RATE``, because higher values would cause oscillation at high latency.
 
     Args:
-        depths: Depths x below the activation distance of each pair, (n,) [m].
+        depths: Depths x of the pairs, (n,) [m].
         rates: Rates of the distances, (n,) [m/s].
-        coupling: Matrix W, acceleration of a distance per force on another, (n, n) [1/kg].
+        coupling: Matrix W: acceleration of distance j per force of pair k, (n, n) [1/kg].
         slope: Factor s of the elastic force [N/m^2].
         ratio: Damping ratio zeta.
     """
@@ -212,8 +209,8 @@ def push_apart(
     stiffest = MAX_REPULSION_STIFFNESS / inverse
     soft = minimum(depths, 0.5 * stiffest / slope)
     forces = slope * soft * soft + stiffest * (depths - soft)
-    # 1 / s_j of the docstring: pairs that push the same motion share their force. Each counts by
-    # its force relative to that of pair j.
+    # Compute s_j of the docstring. Pairs that push the same motion share their force, and pair k
+    # counts by its force relative to that of pair j.
     likeness = maximum(coupling, 0.0) / np.sqrt(np.outer(inverse, inverse))
     np.fill_diagonal(likeness, 1.0)
     others = minimum(1.0, forces[None, :] / maximum(forces[:, None], _TINY))
@@ -234,15 +231,15 @@ class Pair:
     """Two solids that are near each other.
 
     Attributes:
-        distance: Distance between their surfaces [m].
+        distance: Distance between the surfaces of the solids [m].
         rate: Time derivative of the distance at the current joint velocities [m/s].
-        near_distance: Distance below which the pair is repelled [m]. It is lower for a pair that
-            was nearer at the activation of the feature.
+        near_distance: Distance below which the solids are pushed apart [m]. It is lower for a pair
+            that was nearer when the feature was activated.
         arms: Indices of the arms that move one or both solids.
-        gradients: Derivatives of the distance by the joints of these arms, (n,) [m/rad] each.
-        is_near: True if braking or repulsion may act on the bodies, False if the pair matters only
-            for a reference ahead of them.
-        index: Group of the pair, and its index in the group.
+        gradients: Derivatives of the distance by the joints of each of ``arms``, (n,) [m/rad].
+        is_near: True if braking or repulsion may act on the solids. False if only a reference
+            ahead of the arm may have to slow down.
+        index: Group of the pair, and index of the pair in the group.
     """
 
     __slots__ = ("arms", "distance", "gradients", "index", "is_near", "near_distance", "rate")
@@ -274,10 +271,10 @@ class NearPairs:
     - p: Closest point, (3,) [m].
     - w: Wrench of a unit force along n at p, (6,).
 
-    Objects count as at rest. A grasped object moves with its gripper.
+    Objects are assumed to be at rest, except that a grasped object moves with its gripper.
 
     Args:
-        scene: Collision geometry with the data of its last placement.
+        scene: Collision geometry of arms and objects.
         reach: Function from an approach speed [m/s] to the distance below which a pair is relevant
             [m].
 
@@ -286,8 +283,7 @@ class NearPairs:
 
     def __init__(self, scene: CollisionGeometry, reach: Callable[[float], float]) -> None:
         self._scene, self._reach = scene, reach
-        # For each arm, row k is the twist of link k at the world origin. Row 0, of the fixed base,
-        # stays zero.
+        # For each arm, row k is the twist of link k at the world origin. Row 0 is the fixed base.
         self._twists = np.zeros((len(scene.joints), scene.joint_count + 1, 6))
         pin.computeJointJacobians(scene.model, scene.data, scene.q)
         # For a model with one joint, pinocchio returns J as a vector.
@@ -314,13 +310,13 @@ class NearPairs:
                 which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
-            min_distance: Distance below which pairs are relevant for references ahead of the arms
+            min_distance: Distance below which pairs are relevant for a reference ahead of its arm
                 [m]. It applies to groups with ``is_foreseen``.
-            speeds: Upper bounds of the point speeds of all links, in the order of
-                ``Group.speed_indices`` [m/s].
+            speeds: Upper bounds of the speeds of all points of each link [m/s], to which
+                ``Group.speed_indices`` refer.
         """
         results: list[Pair] = []
-        # The twists are expensive, so they are computed only when the first pair may be relevant.
+        # The twists of the links are expensive. Compute them only if a pair may be relevant.
         twist_of: list[list[list[float]]] = []
         for group, matters in near:
             in_any_case = min_distance if group.is_foreseen else -math.inf
@@ -334,8 +330,7 @@ class NearPairs:
                 first, second = group.speed_indices[index]
                 fastest = ROUNDING_FACTOR * (speeds[first] + speeds[second])
                 if distance >= max(start, in_any_case, self._reach(fastest)):
-                    # Even at its highest possible approach speed, the pair is too far away. Skip
-                    # the expensive computation of its rate.
+                    # The pair is too far away even at its highest possible approach speed.
                     continue
                 twist_of = twist_of or self._twists_of(everyone)
                 wrench, rate, joints = _unit_wrench(result), 0.0, group.pairs[index]
@@ -361,7 +356,7 @@ class NearPairs:
     def _pair(
         self, group: Group, joints: tuple[int, int], wrench: list[float], pair: Pair
     ) -> Pair:
-        """Add to ``pair`` the arms that move it and the gradients by their joints; return it."""
+        """Set ``arms`` and ``gradients`` of a pair, and return the pair."""
         for arm, joint, sign in zip(group.movers, joints, (-1.0, 1.0)):
             if not joint:
                 continue

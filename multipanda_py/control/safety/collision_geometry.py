@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Combined collision model of the capsules of all arms and the solids of the scene."""
+"""Collision model of all arms and of the objects in the scene."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from multipanda_py.state import Matrix, Vector
 
 
 def _rotation_of_products() -> Matrix:
-    """Return the map from products of quaternion elements w x y z to a rotation matrix, (16, 9).
+    """Return the linear map from products of quaternion elements to a rotation matrix, (16, 9).
 
-    The rotation matrix is in column-major order, as in pinocchio.
+    The quaternion is in the order w x y z. The rotation matrix is in column-major order.
     """
     w, x, y, z = range(4)
     terms = {
@@ -53,17 +53,17 @@ _ROTATION = _rotation_of_products()
 
 
 class ObjectPlacements:
-    """Placement of movable objects as joints of a pinocchio model.
+    """Writer of the poses of movable objects into the data of a pinocchio model.
 
-    A free joint per object would add six degrees of freedom. The data of pinocchio contain tensors
-    whose size grows with the third power of their number. With 32 objects, the controllets of two
-    arms would need 2.4 GiB. Each object therefore has an unused joint with one degree of freedom,
-    whose placement is overwritten.
+    Each object has a joint with one degree of freedom, whose placement is overwritten. Free joints
+    would need much memory, because some data of pinocchio grow with the third power of the number
+    of degrees of freedom.
 
     Args:
         data: Data of the model, which must outlive this object.
         joints: Indices of the n object joints at the root of the model.
-        poses: Live poses in the world, position and quaternion w x y z, (n, 7).
+        poses: Poses in the world, position [m] and quaternion w x y z, (n, 7). ``write`` reads
+            them.
 
     Thread: control.
     """
@@ -72,7 +72,7 @@ class ObjectPlacements:
         self._poses, n = poses, len(joints)
         self._products, self._placed = np.zeros((n, 4, 4)), np.zeros((n, 12))
         self._flat = self._products.reshape(n, 16)
-        # An SE3 of pinocchio stores its rotation in column-major order and then its translation.
+        # A ``pin.SE3`` contains the rotation in column-major order, followed by the translation.
         # These views write both without a copy.
         whole = [
             np.lib.stride_tricks.as_strided(data.oMi[joint].rotation, (12,), (8,))
@@ -83,7 +83,7 @@ class ObjectPlacements:
     def write(self) -> None:
         """Write the current poses of the objects into the pinocchio data.
 
-        Call this after the forward kinematics, which resets the placements of these joints.
+        Call this after the forward kinematics, which overwrites the placements of the objects.
         """
         if not self._views:
             return
@@ -95,8 +95,7 @@ class ObjectPlacements:
             view[:] = row
 
 
-# Upper bound of the angle between two orientations, divided by the distance of their quaternions
-# [rad].
+# Maximum ratio of the angle between two orientations [rad] to the distance of their quaternions.
 _ANGLE_PER_DISTANCE = 2.3
 _BOTH = np.ones(2)
 _UP = np.array([0.0, 0.0, 1.0])
@@ -105,11 +104,10 @@ _UP = np.array([0.0, 0.0, 1.0])
 class CollisionGeometry:
     """Collision model of arms and objects, with bounds on the motion of each body.
 
-    The combined model has the joints of all arms, and one joint per movable object
-    (``ObjectPlacements``). ``raw`` contains the joint positions of all arms, with ``joint_count``
-    elements per arm, followed by the object poses.
+    The model has the joints of all arms, and one joint per movable object (``ObjectPlacements``).
 
-    A point of an arm moves no further than::
+    ``reach`` contains weights r_i. For changes of the joint positions, no point of an arm moves
+    further than::
 
         sum_i r_i |delta q_i|
 
@@ -117,25 +115,22 @@ class CollisionGeometry:
       prismatic joint.
     - delta q_i: Motion of joint i [rad or m].
 
-    ``reach`` contains these weights, one row per body.
-
-    A grasped object is part of its gripper. Additional groups (``groups_with``) contain it as a
-    solid that moves with the last joint of the arm. Its groups as a scene object are inactive. Its
-    pose is still that in ``raw``, so the model does not change.
+    A grasped object counts as part of its gripper. ``groups_with`` replaces its groups of pairs by
+    groups in which it moves with the last joint of the arm.
 
     Attributes:
         model: Kinematics of all bodies.
         data: Pinocchio data of the model.
         joint_count: Number of elements in ``raw`` per arm.
         joints: Slice of each arm in the joint vector q of the model.
-        raw: Joint positions and object poses, (joint_count n_arms + 7 n_objects,) [rad; m,
-            quaternion w x y z].
+        raw: Joint positions of all arms, then poses of all objects (position and quaternion
+            w x y z), (joint_count n_arms + 7 n_objects,) [rad; m].
         q: Joint positions of the model, (nq,) [rad, m]; zero for objects.
-        reach: Weights of the motion bounds, (bodies, len(raw)); the last row, for the world, is
-            zero.
+        reach: Weights of the motion bounds, one row per body, (bodies, len(raw)). The last row
+            belongs to the world and is zero.
         v: Joint velocities of the model, (nv,) [rad/s, m/s]; zero for objects.
-        groups: Groups of pairs with a solid of an arm that the controllet owns, except those
-            between grasped and other objects (see ``groups_with``).
+        groups: Groups of pairs that contain an arm of the controllet, without the groups for
+            grasped objects (see ``groups_with``).
     """
 
     def __init__(self, context: Context) -> None:
@@ -240,7 +235,7 @@ class CollisionGeometry:
         return solids
 
     def _add_object(self, body: int, obj: SceneObject, at: int) -> Solid:
-        """Add the joint of an object with its pose at ``raw[at:at + 7]``; return its solid."""
+        """Add the joint of an object whose pose is ``raw[at:at + 7]``. Return its solid."""
         joint = self.model.addJoint(0, pin.JointModelRZ(), pin.SE3.Identity(), f"object_{body}")
         weights = self.reach[body, at : at + 7]
         capsule = obj.shape == "capsule"
@@ -266,15 +261,15 @@ class CollisionGeometry:
         return there + self._pairs.grasped_object_groups(held)
 
     def update_placements(self) -> None:
-        """Update all bodies to the positions in ``raw`` and the joint velocities in ``v``."""
+        """Update the model to the positions in ``raw`` and the joint velocities in ``v``."""
         np.take(self.raw, self._order, out=self._q_of_arms)
         pin.forwardKinematics(self.model, self.data, self.q, self.v)
         self._objects.write()
 
     def speeds(self) -> Vector:
-        """Return upper bounds of the point speeds of each link, (joints,) [m/s].
+        """Return an upper bound of the speed of any point of each link, (joints,) [m/s].
 
-        Equation::
+        Equation for link k::
 
             |v_k| + rho_k |omega_k|
 
@@ -290,14 +285,14 @@ class CollisionGeometry:
 
 
 def _along(start: Vector, end: Vector) -> Any:
-    """Return the placement of a solid of revolution about z between two points."""
+    """Return the pose of a capsule along z whose ends are the given points."""
     axis = (end - start) / np.linalg.norm(end - start)
     rotation = pin.Quaternion.FromTwoVectors(_UP, axis).toRotationMatrix()
     return pin.SE3(rotation, (start + end) / 2.0)
 
 
 def _solid(obj: SceneObject, joint: int, radius: float = math.inf) -> Solid:
-    """Return the solid of a scene object, fixed or on a joint, with a bounding radius [m]."""
+    """Return the solid of a scene object on a joint, with a bounding radius [m]."""
     size = obj.size
     if obj.shape == "box":
         shape = coal.Box(2.0 * size[0], 2.0 * size[1], 2.0 * size[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search for the collision pairs that are near, with few distance computations."""
+"""Search for pairs of solids that are near each other, with few distance computations."""
 
 from __future__ import annotations
 
@@ -24,26 +24,21 @@ the suffix ``_hand``."""
 
 
 class Proximity:
-    """Search for the collision pairs that are relevant at the current speeds.
+    """Search for the pairs of solids that are relevant at the current speeds.
 
-    A pair is relevant if braking or repulsion may act on it. ``reach`` defines the distance below
-    which a pair is relevant, as a function of the approach speed. The pairs of two bodies form a
-    group. A group beyond this distance is measured again only when one of its pairs may have
-    become relevant. A check computes the point speed s of every link
-    (``CollisionGeometry.speeds``). Until the next check, no point of the link is faster than::
+    A pair is relevant if braking or repulsion may act on it: if its distance is below ``reach`` of
+    its approach speed. The pairs of two bodies form a group.
+
+    A check measures the distances of groups that may contain relevant pairs. The next check is due
+    when the motion since then may have made another pair relevant. Until then, each point of a
+    link moves by no more than ``sum_i r_i |delta q_i|``, and is no faster than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
-    - s: Point speed at the check [m/s].
+    - s: Bound of the point speed at the check, see ``CollisionGeometry.speeds`` [m/s].
     - r_i: Weight of joint i, see ``CollisionGeometry`` [m].
     - delta q_j, delta dq_i: Changes of position [rad] and velocity [rad/s] since the check.
     - dq_0,i: Velocity of joint i at the check [rad/s].
-
-    The last term is valid because a rotation by delta q_j changes a Jacobian column of a point by
-    no more than ``R |delta q_j|``. The point has moved by no more than ``sum_i r_i |delta q_i|``.
-    The next check is due when the motion since the check, and the increase of ``reach`` with the
-    speed, may have used up the remaining distance.
-    The distance rates of the measured pairs are exact (``NearPairs``).
 
     Args:
         context: Context of the controllet with arms and objects.
@@ -63,18 +58,17 @@ class Proximity:
         self.scene = scene = CollisionGeometry(context)
         self._reach, self._context = reach, context
         self._n_arms = n = context.n_arms + len(context.other_arms)
-        # State vector of the search: joint positions and speeds of each arm, then the poses of the
-        # objects, which count as at rest. The weights convert its changes since the last check to
-        # upper bounds on the motion and speed change of each body. All arms have the size of the
-        # largest arm. Unused elements and their weights are zero.
+        # ``_now`` contains the joint positions and speeds of each arm, then the object poses.
+        # ``_weights`` convert its changes to upper bounds on the motion and speed change of each
+        # body. All arms have as many elements as the largest one; unused elements are zero.
         width = scene.joint_count
         joints, self._bodies = width * n, len(scene.reach)
         self._now = np.concatenate([np.zeros(2 * joints), scene.raw[joints:]])
         self._before, self._change = np.zeros((2, len(self._now)))
         self._weights = np.zeros((len(self._now), 2 * self._bodies))
         self._weights[2 * joints :, : self._bodies] = scene.reach.T[joints:]
-        # The sums of the weights over all bodies bound the sum of their motions, speed changes and
-        # joint rotations, and so those of any two bodies. Three sums cost less than two per body.
+        # Sums over all bodies of their motions, speed changes and joint rotations. They are also
+        # upper bounds for any two bodies, and are computed faster than one value per body.
         self._sums = np.zeros((len(self._now), 3))
         for arm in range(n):
             own, at = scene.reach.T[width * arm : width * (arm + 1)], 2 * width * arm
@@ -140,11 +134,11 @@ class Proximity:
         self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return the indices in ``_fastest`` of the point speeds of the links of a body.
+        """Return the indices in ``_fastest`` of the point speeds of links of a body.
 
         Args:
-            body: Index of the body: arms, then movable objects, then the world.
-            links: Joint indices of the links within their arm; 0 is the fixed base.
+            body: Index of the body: first arms, then movable objects, then the world.
+            links: Numbers of the links within their arm; 0 is the fixed base.
         """
         n, world = len(self._speed_order), len(self._speed_order) + self._bodies - 1
         if body >= self._n_arms:
@@ -153,10 +147,9 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Limit the activation distance of each pair to its current distance, at an activation.
+        """Limit the activation distance of each pair to its current distance.
 
-        Repulsion acts on a pair that is already near only once its bodies approach each other
-        further. A group that cannot have become near since the last check is not measured.
+        If two bodies are near at the activation, repulsion acts only when they come nearer.
         """
         concatenate(self._sources, out=self._now)
         if self._grasp_changed():
@@ -182,32 +175,21 @@ class Proximity:
             else:
                 group.near_distances = [distance] * len(group.pairs)
             clear = min(clear, left)
-        # A negative slack makes ``find`` compute the speeds in its next call.
+        # With a negative ``_slack``, the next call of ``find`` makes a check.
         self._clear, self._slack = clear, -1.0
 
     def _remember(self, steps: Sequence[float]) -> None:
-        """Add the motion of each body since the last check to its travel.
-
-        Args:
-            steps: Upper bound of the motion of each body since the last check [m].
-        """
+        """Add the motion of each body since the last check, ``steps`` [m], to its travel."""
         travel = self._travel
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
 
     def _accept_near(self, group: Group) -> float:
-        """Set the activation distance of near pairs of a group to their current distance.
-
-        Args:
-            group: Group of pairs.
-
-        Returns:
-            Minimum distance of the group [m].
-        """
+        """Limit the activation distances of a group, and return its minimum distance [m]."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
-        # In the usual case, no pair is near and a loop over all pairs can be skipped.
+        # Usually no pair is near, so a loop over all pairs is not needed.
         if nearest >= distance:
             group.near_distances = [distance] * len(group.pairs)
         else:
@@ -215,7 +197,7 @@ class Proximity:
         return nearest
 
     def _grasp_changed(self) -> bool:
-        """Return True if the grasped objects have changed since the last call of ``_grip``."""
+        """Return True if grasped objects have changed since the last call of ``_grip``."""
         return self._numbers != [state.attached_object.item() for state in self._everyone]
 
     def _grip(self) -> None:
@@ -230,8 +212,8 @@ class Proximity:
         self._update_placements()
         n, reach, width = self._n_arms, self.scene.reach, self.scene.joint_count
         self._weights[:, self._bodies + n :] = 0.0
-        # Joints of the arm also move a grasped object. Its surface is farther from them, by its
-        # extent, so the upper bound on its motion is larger.
+        # The arm also moves the grasped object, whose points are farther from the joints than
+        # those of the arm. Add its extent to the weights.
         for arm, obj in self._held:
             at = 2 * width * arm + width
             self._weights[at : at + width, self._bodies + n + obj] += reach[
@@ -251,7 +233,7 @@ class Proximity:
         self._clear = self._slack = -1.0
 
     def follow(self, everyone: Sequence[ArmState]) -> None:
-        """Set the live states from which all later searches read positions and speeds.
+        """Set the states from which all later searches read positions and speeds.
 
         Args:
             everyone: States of all arms, those of the controllet first.
@@ -266,8 +248,8 @@ class Proximity:
 
         Args:
             ahead: Distance below which pairs are always relevant, for references ahead of their
-                arms [m]. Pairs that may touch are excluded: their reference is inside the contact
-                because the arm does not follow it.
+                arms [m]. It does not apply to pairs that may touch, because their reference may be
+                inside the contact.
         """
         self._min = max(self._distance, min(ahead, self.MAX_PAIR_DISTANCE))
         change = self._change
@@ -286,7 +268,7 @@ class Proximity:
         return self._poll(change.dot(self._weights).tolist()[: self._bodies])
 
     def _poll(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure the groups that may contain relevant pairs, and return these pairs.
+        """Measure the groups that may contain relevant pairs, and return the relevant pairs.
 
         Args:
             steps: Upper bound of the motion of each body since the last check [m].
@@ -299,7 +281,7 @@ class Proximity:
         fastest = 0.0
         for group, speed in zip(self.groups, self._speeds()):
             total, within = travel[group.first], group.first == group.second
-            # Within one arm, the travel already bounds the relative motion of two links.
+            # For two links of one arm, the travel of the arm already bounds their relative motion.
             if not within:
                 total += travel[group.second]
             far = reach(speed)
@@ -316,8 +298,8 @@ class Proximity:
                     group.near_distances = [self._distance] * len(group.near_distances)
             if left < clear:
                 clear = left
-            # ``find`` adds up the speed changes of all bodies, each counted once. Two links of one
-            # arm may both become faster by this sum, so each has half of the slack.
+            # ``find`` counts the speed change of each body once. Two links of one arm may both
+            # become faster by it, so only half of the distance is available.
             distance = 0.5 * (left - far) if within else left - far
             if distance < slack:
                 slack = distance
@@ -334,12 +316,12 @@ class Proximity:
         return self._pairs.find(near, self._everyone, self._distance, self._min, self._fastest)
 
     def _speeds(self) -> list[float]:
-        """Return upper bounds of the approach speed of the pairs of each group [m/s]."""
+        """Return an upper bound of the approach speed of any pair of each group [m/s]."""
         size, width = absolute(self._now), self.scene.joint_count
         bounds = size.dot(self._weights)[self._bodies :]
         self._bend = self._farthest * max(self._arms(size)[:, width:].dot(self._ones).tolist())
-        # ``bounds`` contains upper bounds from the joint speeds, for grasped objects and for the
-        # motion of links relative to other links of the same arm.
+        # ``bounds`` are upper bounds from the joint speeds. They apply to grasped objects and to
+        # two links of the same arm.
         every = concatenate((self.scene.speeds(), bounds))
         self._fastest = every.tolist()
         each = every.take(self._link_indices)
@@ -351,7 +333,7 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the arms' part of a state vector of the search, (n, 2 joint_count)."""
+        """Return the part of a vector like ``_now`` that belongs to arms, (n, 2 joint_count)."""
         both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 

@@ -34,10 +34,7 @@ throttling). These states span one such gap.
 
 
 class StartUp:
-    """Start of a backend's arms: number of attempts of each arm, and the end of its start.
-
-    Args:
-        arms: Indices of the arms.
+    """Record of the attempts to start the arms of a backend.
 
     Thread: control.
     """
@@ -54,11 +51,7 @@ class StartUp:
     def note_state(self, arm: int, executing: bool) -> None:
         """Count the states in which a starting arm executes commands.
 
-        The start of the arm ends after :data:`START_STATES` such states in succession.
-
-        Args:
-            arm: Index of the arm in the cell.
-            executing: True if the arm executes commands.
+        The arm counts as started after :data:`START_STATES` of them in succession.
         """
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
@@ -68,13 +61,8 @@ class StartUp:
     def tries_again(self, arm: int, fault: Fault) -> int:
         """Decide whether an arm is started again after a fault, and count the attempt.
 
-        Args:
-            arm: Index of the arm in the cell.
-            fault: Fault that has ended the attempt.
-
         Returns:
-            Number of the failed attempt, from 1, if another one follows. It is 0 if the fault is
-            final: the start is over, the fault is not transient, or this was the last attempt.
+            Number of the failed attempt, from 1, if another one follows; 0 if none follows.
         """
         attempt = self._attempts.get(arm, 0)
         if not attempt:
@@ -86,7 +74,7 @@ class StartUp:
         return 0
 
     def give_up(self, arm: int) -> int:
-        """End the start of an arm, and return its attempts; 0 if its start was over already."""
+        """End the start of an arm; return the number of attempts, or 0 if the start was over."""
         return self._attempts.pop(arm, 0)
 
 
@@ -119,8 +107,8 @@ class DrivenArm(Protocol[SettingsT]):
     def settings_answer(self) -> str | None:
         """Return the result of :meth:`configure`, once.
 
-        None means that there is no result yet. An empty string means that the settings apply, any
-        other text is the reason of their rejection.
+        The result is None as long as the change is not completed. It is an empty string if the
+        settings apply, otherwise the reason of their rejection.
         """
         ...
 
@@ -128,10 +116,9 @@ class DrivenArm(Protocol[SettingsT]):
 class DrivenBackend(Backend[SettingsT]):
     """Backend that exchanges states and torques with its arms through one driver process each.
 
-    Each state is answered in the cycle that reads it. An arm starts to execute torques after
-    :meth:`enable_commands`, and again after :meth:`recover`. During the start, an arm with a
-    transient fault is started again and the fault is reported. Later, an arm never recovers
-    without a request.
+    An arm executes torques after :meth:`enable_commands`, and again after :meth:`recover`. During
+    the start, an arm with a transient fault is restarted and the fault is reported. Later, an arm
+    never recovers without a request.
 
     Attributes:
         warnings: Warnings about denied rights and about unusual properties of an arm.
@@ -167,8 +154,8 @@ class DrivenBackend(Backend[SettingsT]):
     def connect(self) -> None:
         """Start all drivers together and wait until they are connected to their arms.
 
-        An arm that is not ready (switched off, user stop, in use) starts with a fault. Its
-        position is taken from the cell file, and it can be recovered later.
+        An arm that is not ready (switched off, user stop, in use) starts with a fault, and can be
+        recovered later. Until then, its position is assumed to be ``q_start`` of the cell file.
 
         Raises:
             BackendError: If the cell file or this computer prevents the use of an arm. The message
@@ -178,8 +165,8 @@ class DrivenBackend(Backend[SettingsT]):
         # The loop would delay a driver on its core, so the driver gets the other cores.
         cpus = other_cpus(self.config.realtime)
         shares_core = not set(cpus).isdisjoint(pinned_loops(running_tasks()))
-        # Without a free core, the driver shares one with the loop of another cell and has priority
-        # over it. All cores are then allowed, so that the kernel can move the driver.
+        # If every other core has the loop of another cell, the driver has priority over that loop.
+        # All cores are then allowed, so that the kernel can move the driver.
         if shares_core:
             cpus = sorted(os.sched_getaffinity(0))
         for index, state, description in zip(self.arms, self.states, self.descriptions):
@@ -227,7 +214,7 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return True, and add a notice, if an arm is started again after a fault."""
+        """Return True, and add a notice, if an arm must be restarted after a fault."""
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -249,19 +236,16 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def commands_enabled(self) -> bool:
-        """True if the start of every arm is over.
-
-        A start is over when the arm executes commands, or after its last attempt.
-        """
+        """True if every arm executes commands, or has a fault after its last start attempt."""
         return self._start.is_over
 
     def finish_start(self) -> None:
-        """End the start of all arms: from now on, no arm is started again after a fault."""
+        """End the start of all arms; after it, no arm is restarted without a recovery request."""
         self._start = StartUp(())
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """Index of each arm by the file descriptor that its new states make readable.
+        """Indices of the arms by file descriptor, which is readable when the arm has a new state.
 
         :meth:`read` resets the descriptors.
         """
@@ -281,22 +265,19 @@ class DrivenBackend(Backend[SettingsT]):
                     self.time = real.link.time
 
     def is_new(self, arm: int) -> bool:
-        """Return True if the last :meth:`read` found a new state of an arm.
-
-        It is False if only a message of the driver has woken the loop.
-        """
+        """Return True if the last :meth:`read` found a new state of an arm."""
         return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:
-        """Send commands to the arms in ``fresh``, for their last read states; wake the drivers."""
+        """Send commands for the states that were read last to the arms in ``fresh``."""
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.write()
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return each new final fault: index of the arm, and text ``kind: sentence``.
+        """Return new faults: index of the arm, and text ``kind: sentence``.
 
-        During the start, arms with a transient fault are started again.
+        During the start, an arm with a transient fault is restarted instead.
         """
         faults, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
@@ -322,7 +303,8 @@ class DrivenBackend(Backend[SettingsT]):
         """Continue the changes that :meth:`configure` has started; return the completed ones.
 
         Returns:
-            Index of the arm, and reason of the robot's rejection; empty if the settings apply.
+            Index of each arm with a completed change, and the reason if the robot has rejected
+            it; an empty string if the settings apply.
         """
         settings_answers = []
         for index, real in self.real_arms.items():

@@ -24,7 +24,7 @@ from multipanda_py.realtime.system.child_process import ended, module_command
 
 
 class DriverProcess:
-    """Driver process of an arm, from its start to its end. Only :meth:`wait` blocks.
+    """Driver process of an arm. Only :meth:`wait` blocks.
 
     Args:
         module: Full name of the driver's module.
@@ -106,7 +106,7 @@ HEARTBEAT_TIMEOUT = 50_000_000
 KILL_TIMEOUT = 2_000_000_000
 """Time after ``HEARTBEAT_TIMEOUT`` at which a driver without heartbeat is killed, because
 libfranka may block forever [ns]."""
-_RECENT_HEARTBEAT = 5_000_000  # Age of a heartbeat above which the driver is checked further [ns].
+_RECENT_HEARTBEAT = 5_000_000  # Age of a heartbeat up to which the driver needs no check [ns].
 _monotonic_ns = time.monotonic_ns
 
 
@@ -116,8 +116,8 @@ class Fault(NamedTuple):
     Attributes:
         kind: Kind of the fault, as one word such as ``driver_died``.
         text: Description, as a sentence.
-        is_transient: True if a busy machine or network may be the cause, so that the start of the
-            arm is tried again. A collision, for example, is not transient.
+        is_transient: True if a busy machine or network can be the cause; during the start, the
+            arm is then restarted.
     """
 
     kind: str
@@ -133,12 +133,12 @@ an empty string."""
 
 
 class DriverWatch:
-    """Monitor of the successive drivers of one arm: process, state, messages.
+    """Monitor of the driver process of one arm, and of drivers that replace it.
 
     Args:
         module: Full name of the driver's module.
         n_joints: Number of joints of the arm.
-        words: Words of the memory that driver and loop share.
+        words: Shared memory of driver and loop, indexed by :class:`.DriverWord`.
         settings: Settings of the driver.
 
     Attributes:
@@ -146,7 +146,7 @@ class DriverWatch:
         is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
         warnings: Warnings of the driver about denied rights.
         answers: Responses to :meth:`send`: ``applied`` or ``refused``, and the reason of a
-            refusal. The reader clears the list.
+            refusal. The caller removes them.
         messages: Number of messages that were read.
 
     Thread: control, once the loop runs.
@@ -196,7 +196,7 @@ class DriverWatch:
         return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
 
     def start(self, fds: tuple[int, int, int]) -> None:
-        """Start a driver in place of the last one; :meth:`poll` processes its response.
+        """Start a driver, and kill the previous one; :meth:`poll` processes its response.
 
         Args:
             fds: File descriptors of memory, state event and torque event.
@@ -224,7 +224,7 @@ class DriverWatch:
         """Check messages and heartbeat of the driver; return the faults since the last call.
 
         Args:
-            accept: Check of the response of a driver that starts.
+            accept: Function that checks the robot's model in the first response of a driver.
         """
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
@@ -257,18 +257,18 @@ class DriverWatch:
         return result
 
     def _await_answer(self, now: int, accept: Accept) -> list[Fault]:
-        """Check without waiting whether a starting driver has answered, ended or timed out.
+        """Process the first response, the end or the timeout of a starting driver; do not wait.
 
         Args:
             now: Current time, CLOCK_MONOTONIC [ns].
-            accept: Check of the model in the response.
+            accept: Function that checks the robot's model in the response.
 
         Returns:
             Fault of the start, in a list; empty if there is none.
         """
         messages = self._messages()
         if messages:
-            # A fault may follow the response directly. The next call of ``poll`` reports it.
+            # Further messages, such as a fault, are processed by the next call of ``poll``.
             message, *self._unread = messages
             if "error" in message:
                 self.drop()  # A recovery must not reuse a driver that is about to end.
@@ -289,9 +289,9 @@ class DriverWatch:
         return []
 
     def _poll(self, now: int) -> list[Fault]:
-        """Return the fault of a driver without a fresh heartbeat: ended, or not responding.
+        """Return the fault of a driver without a recent heartbeat: ended, or not responding.
 
-        A driver that stays without a heartbeat is killed. A faulted driver gets no second fault.
+        After :data:`KILL_TIMEOUT` the driver is killed. A driver with a fault gets no second one.
         """
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
@@ -346,7 +346,7 @@ class DriverWatch:
         self._killed = [process for process in self._killed if not process.has_ended()]
 
     def close(self) -> None:
-        """Kill the driver, and wait for the end of it and of all drivers killed before."""
+        """Kill the driver, and wait until it and all previous drivers have ended."""
         self.drop()
         for process in self._killed:
             process.wait(0.0)

@@ -61,7 +61,7 @@ arrive in half of this time."""
 
 
 class DriverSide:
-    """Connection that publishes states, waits for torques and detects the end of the loop.
+    """Connection of a driver to the loop: publishes states and waits for commands.
 
     Only :meth:`first_line` and :meth:`wait` block.
 
@@ -71,7 +71,7 @@ class DriverSide:
         torque_event: eventfd with which the loop wakes this process.
 
     Attributes:
-        words: Words that loop and driver share, by :class:`.DriverWord`.
+        words: Shared memory of loop and driver, indexed by :class:`.DriverWord`.
         terminated: True after a request to end this process.
     """
 
@@ -90,7 +90,7 @@ class DriverSide:
         os.set_blocking(1, False)
 
     def first_line(self) -> str:
-        """Wait for the settings and return them, the first line of standard input.
+        """Wait for the settings, which are the first line of standard input, and return them.
 
         Raises:
             SystemExit: If the loop has ended before it sent them.
@@ -129,14 +129,15 @@ class DriverSide:
         self.words[DriverWord.READING] = 1
 
     def send_heartbeat(self) -> None:
-        """Send a heartbeat, which ends :meth:`report_reading`."""
+        """Send a heartbeat; the driver no longer counts as waiting for the robot."""
         self.words[DriverWord.READING] = 0
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def report_busy(self, seconds: float) -> None:
-        """Report to the loop that a blocking call may prevent heartbeats for a time [s].
+        """Report to the loop that a blocking call prevents heartbeats, or that it has ended.
 
-        0 reports that the call has ended.
+        Args:
+            seconds: Maximum duration of the call [s]; 0 if it has ended.
         """
         self.send_heartbeat()
         self.words[DriverWord.BUSY_UNTIL] = (
@@ -158,10 +159,9 @@ class DriverSide:
         return number
 
     def may_execute(self) -> int:
-        """Return the kind of command that the loop has enabled.
+        """Return the kind of command that the loop has enabled, or 0 if no motion may start.
 
-        0 means that no motion may start: commands are disabled, or the heartbeat of the loop is
-        stale.
+        It is 0 if commands are disabled, or if the heartbeat of the loop is too old.
         """
         age = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
         return self.words[DriverWord.ENABLED] if age < _LOOP_TIMEOUT else 0
@@ -171,23 +171,22 @@ class DriverSide:
         self._used_number = self._number
         self._answers = self._torques if kind == TORQUES else self._positions
         self._poll_time = 0
-        # On a core that is shared with a loop, polling would delay this loop, so the driver
-        # sleeps.
+        # Polling would delay a loop on the same core, so the driver sleeps if it shares one.
         with contextlib.suppress(ProcessLookupError):
             shared = os.sched_getaffinity(self._owner) & os.sched_getaffinity(0)
             if not (shared or self.words[DriverWord.SHARES_CORE]):
                 self._poll_time = _MAX_POLL_TIME
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Wait for the loop's torques, (n,) [Nm], or positions [rad], for a state.
+        """Wait for the command of the loop for a state: torques, (n,) [Nm], or positions [rad].
 
         Args:
             number: Number of the state.
             until_ns: End of the wait, CLOCK_MONOTONIC [ns].
 
         Returns:
-            Command for the state. If this command is late, the result is an unused command for a
-            slightly older state, or None if there is none or the loop has disabled commands.
+            Command for the state. If it is late, the newest command that was not used yet and
+            belongs to one of the last states; None without one, or if commands are disabled.
         """
         if self._poll_time:
             result = self._poll(number, until_ns)
@@ -218,10 +217,9 @@ class DriverSide:
         return result[1:]
 
     def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Poll for the command for a state without sleeping; return None after a timeout.
+        """Wait for the command for a state without sleeping; return None after a timeout.
 
-        Sleeping and waking would take longer than most controllets need to compute the command.
-        While polling, the process yields to drivers of the same priority.
+        Sleeping and waking up would take longer than most controllets need for the command.
 
         Args:
             number: Number of the state.
@@ -259,12 +257,11 @@ class DriverSide:
 def connect_to_loop() -> DriverSide:
     """Connect a driver process to the loop that started it.
 
-    The arguments of the process are memory, state event, torque event and number of joints. The
-    process drops the priority of the loop, ignores SIGINT, and treats SIGTERM as a request to end.
+    The process gets normal priority, ignores SIGINT, and treats SIGTERM as a request to end.
 
     Thread: main.
     """
-    # The loop's priority would be inherited. ``take_priority`` sets that of the driver later.
+    # The process has inherited the loop's priority. ``take_priority`` sets its own one later.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     name_process(DRIVER_NAME)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # The process of the cell handles Ctrl-C.
@@ -279,7 +276,7 @@ def connect_to_loop() -> DriverSide:
 
 
 def collect_for_good() -> None:
-    """Collect garbage once, then disable collections, which would delay the commands."""
+    """Collect garbage once, then disable the garbage collector, which would delay commands."""
     gc.collect()
     gc.freeze()
     gc.disable()

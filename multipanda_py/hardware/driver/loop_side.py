@@ -26,7 +26,7 @@ _monotonic_ns, _add = time.monotonic_ns, np.add
 
 
 class LoopSide:
-    """Link to the driver of one arm: reads states, writes commands, monitors the process.
+    """Link of the loop to the driver of one arm: reads states and writes commands.
 
     Args:
         module: Full name of the driver's module.
@@ -80,7 +80,7 @@ class LoopSide:
         return not (self.starting or self.watch.has_ended)
 
     def spawn(self) -> None:
-        """Start a driver in place of the last one."""
+        """Start a driver; kill the previous one."""
         self.watch.drop()
         words = self.words
         words[DriverWord.SHUTDOWN] = words[DriverWord.BUSY_UNTIL] = words[DriverWord.READING] = 0
@@ -94,8 +94,8 @@ class LoopSide:
     def read(self) -> None:
         """Copy the newest state from the driver to the state of the arm.
 
-        If the arm executes no commands, its commanded torque becomes zero, or its commanded
-        position the measured one.
+        If the arm executes no commands, its commanded torque becomes zero. Under position or
+        velocity control, its commanded position becomes the measured one.
         """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
@@ -136,10 +136,10 @@ class LoopSide:
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return the faults since the last call; set ``tau`` to zero unless the driver works.
+        """Return the faults since the last call; while the driver fails, set ``tau`` to zero.
 
         Args:
-            accept: Check of the response of a driver that starts.
+            accept: Function that checks the robot's model in the first response of a driver.
         """
         result = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:
@@ -150,7 +150,7 @@ class LoopSide:
         return result
 
     def recover(self) -> None:
-        """Request the recovery of the arm; start a new driver if this one has ended or hangs."""
+        """Request the recovery of the arm, or start a new driver if this one does not respond."""
         if self.starting:
             return
         if self.watch.has_ended or self.watch.is_silent:
@@ -167,7 +167,7 @@ class LoopSide:
         self.words[DriverWord.ENABLED] = self._kind
 
     def engage(self, kind: int) -> None:
-        """Change the kind of command: the driver ends its motion, and starts one of this kind."""
+        """Change the kind of command; the driver ends its motion, and starts one of this kind."""
         if self.words[DriverWord.ENABLED]:
             self.words[DriverWord.ENABLED] = kind
         self._kind, self.executing = kind, False
@@ -177,27 +177,26 @@ class LoopSide:
         """Disable commands, so that the driver lets the torque decay and ends its motion.
 
         Returns:
-            Number of the newest state; the effect can be seen in later ones.
+            Number of the newest state; only later states can show the end of the motion.
         """
         self.words[DriverWord.ENABLED] = 0
         os.eventfd_write(self._torque_event, 1)
         return int(self._shared[0])
 
     def resume(self) -> None:
-        """Enable commands again after :meth:`suspend`; a faulted driver starts no motion."""
+        """Enable commands again after :meth:`suspend`; a driver with a fault starts no motion."""
         self.words[DriverWord.ENABLED] = self._kind
 
     def shut_down(self) -> None:
-        """Ask the driver to end its motion and itself; does not wait for it."""
+        """Request the end of the motion and of the driver, without waiting for it."""
         self.words[DriverWord.SHUTDOWN] = 1
         os.eventfd_write(self._torque_event, 1)
 
     def stop(self, deadline: float | None = None) -> None:
-        """End the driver: request it, wait, and kill the driver at the deadline.
+        """Request the end of the driver and wait for it; kill the driver at the deadline.
 
         Args:
-            deadline: Time at which the driver is killed, ``time.monotonic`` [s]; None for
-                ``STOP_TIMEOUT`` from now.
+            deadline: Deadline, CLOCK_MONOTONIC [s]; None for ``STOP_TIMEOUT`` from now.
         """
         if not self.watch.has_ended:
             self.shut_down()
@@ -206,7 +205,7 @@ class LoopSide:
         self.executing = False
 
     def close(self) -> None:
-        """Close file descriptors and shared memory; :meth:`stop` must be called before."""
+        """Close file descriptors and shared memory, after :meth:`stop`."""
         self.watch.close()
         for fd in (self.event, self._torque_event, self._memory.fd):
             os.close(fd)

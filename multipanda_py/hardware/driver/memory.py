@@ -11,9 +11,9 @@ from typing import Protocol
 
 
 class DriverWord(IntEnum):
-    """Indices of 64-bit words in :attr:`DriverMemory.words`.
+    """Indices of 64-bit integers in :attr:`DriverMemory.words`.
 
-    The loop writes words 0 to 7, the driver words 8 to 15. Times are CLOCK_MONOTONIC [ns].
+    The loop writes integers 0 to 7, the driver 8 to 15. Times are CLOCK_MONOTONIC [ns].
     """
 
     LOOP_HEARTBEAT = 0
@@ -41,7 +41,7 @@ class DriverWord(IntEnum):
     """Errors that ended the previous motion, in the same bits."""
 
 
-_WORDS = 16  # Number of 64-bit words before the state.
+_WORDS = 16  # Number of 64-bit integers at the beginning of the memory.
 _STATE_AT = 8 * _WORDS
 _SIZE = 4096  # Size of the shared memory, which is one page [bytes].
 TORQUES, POSITIONS, VELOCITIES = 1, 2, 3
@@ -59,7 +59,8 @@ class Record:
         form: Format of the numbers, 8 bytes each.
 
     Attributes:
-        numbers: Live view of the numbers; a reader compares :meth:`stamp` before and after.
+        numbers: Live view of the numbers. A copy is valid if :meth:`stamp` is even, and equal
+            before and after the copy.
     """
 
     def __init__(self, memory: memoryview, at: int, form: struct.Struct) -> None:
@@ -76,7 +77,7 @@ class Record:
         counter[0] += 1
 
     def stamp(self) -> int:
-        """Return the counter, which grows with every record and is odd during a write."""
+        """Return the sequence counter, which every write increments by 2; odd during a write."""
         return self._counter[0]
 
     def read(self) -> tuple[float, ...] | None:
@@ -98,9 +99,9 @@ class Record:
 class DriverMemory:
     """Shared memory of loop and driver for one arm with n joints.
 
-    A state starts with its number, the robot time [s], the executed kind of command (0 for none)
-    and the robot mode. Then follow q, dq, tau_J and the torques that the arm exerts on its
-    environment, (n,) each. A command is the number of the answered state and torques or positions,
+    A state begins with its number, the robot time [s], the executed kind of command (0 for none)
+    and the robot mode. q, dq, tau_J and the torques that the arm exerts on its environment follow,
+    (n,) each. A command consists of the number of the answered state, and torques or positions,
     (n,). Torques and positions have separate records, so that they cannot be confused.
 
     Args:
@@ -109,7 +110,7 @@ class DriverMemory:
 
     Attributes:
         fd: File descriptor, which its owner closes.
-        words: Words, indexed by :class:`DriverWord`.
+        words: Flags, counters and times as 64-bit integers, indexed by :class:`DriverWord`.
         state: Record of the state, written by the driver.
         torque: Record of torques, written by the loop.
         position: Record of positions, written by the loop.
@@ -130,10 +131,10 @@ class DriverMemory:
 
 
 class DriverStartError(Exception):
-    """Error of an arm that cannot be used; its text states the remedy.
+    """Error at the start of a driver whose arm cannot be used; its text states the remedy.
 
     Attributes:
-        final: True if another attempt is useless, because this computer has to be changed.
+        final: True if another attempt is useless until settings or this computer are changed.
     """
 
     def __init__(self, text: str, *, final: bool = False) -> None:
@@ -146,7 +147,7 @@ class AnyDriverSettings(Protocol):
 
     Attributes:
         peer: Name of the robot or topic for messages, such as ``robot 172.16.0.2``.
-        no_answer: Explanation if the driver does not respond.
+        no_answer: Text of the fault if the driver does not respond, completed by the timeout.
         answer_budget: Time for which the driver waits for the torque of the loop [s].
     """
 
@@ -200,13 +201,8 @@ _TRANSITIONS = {
 def next_state(state: DriverState, event: DriverEvent) -> DriverState:
     """Return the state of a driver after an event.
 
-    A start and a failure apply in every state. Other pairs of state and event that are not in the
-    table change nothing. For example, a missing heartbeat adds nothing to the fault of a faulted
-    driver.
-
-    Args:
-        state: State before the event.
-        event: Event of the driver.
+    A start or a failure changes every state. Other events change only the states in which they
+    matter: a missing heartbeat, for example, does not change the state ``FAULTED``.
     """
     if event is DriverEvent.START:
         return DriverState.CONNECTING

@@ -18,17 +18,16 @@ class TorqueLimiter:
 
     .. math:: \tau_{sent} = \mathrm{clamp}(\tau, \tau_{robot} \pm \Delta, \pm\tau_{max}).
 
-    Here :math:`\tau` is the desired torque, :math:`\Delta` the maximum step and :math:`\tau_{max}`
-    the torque limit. :math:`\tau_{robot}` is the torque that the robot reports as executed, so
-    that a lost command does not double the next step. Without a response for the time t, the
-    desired torque is
+    Here :math:`\tau` is the desired torque, :math:`\Delta` the maximum step, :math:`\tau_{max}`
+    the torque limit, and :math:`\tau_{robot}` the torque that the robot reports as executed.
+    Without a command of the loop for the time t, the desired torque is
 
     .. math:: \tau(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0).
 
-    Here :math:`\tau_{last}` is the last torque and :math:`T_{ramp}` is :data:`RAMP_TIME`.
-    :math:`\tau_0` is the torque that carries the arm without the loop, zero for arms that
-    compensate gravity themselves. Above 20 Nm the decay takes longer, because the rate limit has
-    priority.
+    Here :math:`\tau_{last}` is the last commanded torque and :math:`T_{ramp}` is
+    :data:`RAMP_TIME`. :math:`\tau_0` is the torque that carries the arm without the loop, zero for
+    arms that compensate gravity themselves. Large torques decay more slowly, because steps stay
+    limited.
 
     Args:
         limits: Maximum torques, (n,) [Nm].
@@ -57,7 +56,7 @@ class TorqueLimiter:
         return self._last
 
     def rehearse(self, executed: Sequence[float]) -> list[float]:
-        """Run the code of :meth:`answer` without effect, so that its next call is fast.
+        """Run the code of :meth:`answer` without effect, so that it is in the processor caches.
 
         Args:
             executed: Torque that the robot executes now, (n,) [Nm].

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backend for real Franka arms; one driver process per arm wakes the loop with each state."""
+"""Backend for real Franka arms, with one driver process per arm."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ _Step = Callable[[], "str | None"]
 class Reconfiguration:
     """Change of robot settings in steps: end the motion, send the settings, start the next motion.
 
-    A robot accepts settings only without a motion. :meth:`.LoopSide.suspend` lets the driver end
-    its motion. The settings are sent after the first later state without a motion, which shows
-    that the driver has not started another one.
+    A libfranka motion (a control session, even at rest) prevents changes of settings. It is
+    therefore ended by :meth:`.LoopSide.suspend`, and the settings are sent after the first state
+    without a motion.
 
     Args:
         link: Link to the driver of the arm.
@@ -70,15 +70,15 @@ class Reconfiguration:
         self._start_step(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Record a fault of the arm: no motion starts after it, so none is awaited."""
+        """Record a fault of the arm; the change then does not wait for the next motion."""
         self._faulted = True
 
     def progress(self) -> str | None:
         """Execute the next step if possible; called in every cycle of the loop.
 
         Returns:
-            None while steps are left. Then an empty string if the settings apply, otherwise the
-            reason why they do not.
+            None until the change is completed; then an empty string if the settings apply,
+            otherwise the reason why they do not.
         """
         return self._step()
 
@@ -133,11 +133,7 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Let the next motion start; if the arm was in a motion before the change, wait for it.
-
-        Args:
-            answer: Result of the change, for :meth:`progress`.
-        """
+        """Let the next motion start; wait for it if there was a motion before the change."""
         self._answer = answer
         if not self._faulted:
             self._link.resume()
@@ -154,7 +150,7 @@ DRIVER_MODULE = "multipanda_py.hardware.franka.driver"
 
 
 class RealArm:
-    """One real arm: its driver, the settings of its robot, and the check of the model.
+    """One real arm: its driver, the settings of its robot, and the check of its model.
 
     Args:
         state: State of the arm.
@@ -192,10 +188,10 @@ class RealArm:
         self.link = LoopSide(DRIVER_MODULE, state, self._at_start)
 
     def check(self, measurements: dict[str, Any]) -> str:
-        """Compare our model of the arm with that of the robot.
+        """Compare the robot's own model with that of this package.
 
         Args:
-            measurements: Robot's model, as :func:`.robot_connection.measure` returns it.
+            measurements: Robot's model from :func:`.robot_connection.measure`.
 
         Returns:
             Reason why the arm must not be used, or an empty string.
@@ -212,8 +208,8 @@ class RealArm:
 
     def poll(self) -> list[Fault]:
         """Return the new faults of driver and robot."""
-        # ``check`` is passed in each call. If the link stored this method, arm and link would
-        # refer to each other, and only a garbage collection would free them.
+        # The link does not store ``check``: arm and link would then refer to each other, and only
+        # a garbage collection could free them.
         result = self.link.poll(self.check)
         if result and self._change is not None:
             self._change.note_fault()
@@ -243,7 +239,7 @@ class RealArm:
         """Continue the change of :meth:`configure`.
 
         Returns:
-            None without a change or while steps of it are left. Then, once, an empty string if the
+            None without a change, and until it is completed; then, once, an empty string if the
             settings apply, otherwise the reason why they do not.
         """
         change = self._change
@@ -263,12 +259,7 @@ STATE_RATE = 1000.0
 
 
 def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each setting of a cell that real Franka arms cannot have.
-
-    Args:
-        config: Configuration of the cell.
-        arms: Names of the arms of this backend.
-    """
+    """Yield a message for each setting of a cell that real Franka arms cannot have."""
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
@@ -340,23 +331,11 @@ class Franka(DrivenBackend[FrankaSettings]):
     def make_arm(
         self, index: int, state: ArmState, description: ArmDescription, cpus: Sequence[int]
     ) -> RealArm:
-        """Create the interface to a real arm, with the address from the cell file.
-
-        Args:
-            index: Index of the arm in the cell.
-            state: Live state of the arm.
-            description: Description of the arm.
-            cpus: Cores that its driver may use.
-        """
+        """Create the interface to a real arm, with the address from the cell file."""
         address = self.config.arms[description.name].robot_ip
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def switch_interface(self, arm: int, interface: str) -> None:
-        """Let the driver of an arm end its motion and start one for another command interface.
-
-        Args:
-            arm: Index of the arm in the cell.
-            interface: One of ``COMMAND_INTERFACES``: effort, position or velocity.
-        """
+        """Let the driver of an arm end its motion and start one for another command interface."""
         kinds = dict(zip(COMMAND_INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
         self.real_arms[arm].link.engage(kinds[interface])

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver process of one real arm, between libfranka and the loop.
 
-Run as ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT JOINTS``
-with three inherited file descriptors. The first line of standard input has the settings as JSON.
-The first line of JSON on standard output reports the connection or an error. Later lines report
-faults and results of new settings. The end of standard input ends the driver.
+The loop runs ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT
+JOINTS`` with three inherited file descriptors and the number of joints. Lines on standard input
+are settings as JSON. The first line of JSON on standard output reports the connection or an error.
+Later lines report faults and results of new settings. The end of standard input ends the driver.
 
-libfranka blocks the interpreter while it waits, and may block forever when a link breaks. The
-driver therefore has one thread, the loop monitors its heartbeat, and the process ends without
-running a destructor of libfranka.
+libfranka can block forever if the network fails. The loop therefore monitors the heartbeat of the
+driver, and the process ends without destructors of libfranka.
 """
 
 from __future__ import annotations
@@ -46,17 +45,16 @@ from multipanda_py.hardware.franka.robot_connection import (
 )
 from multipanda_py.hardware.franka.torque_control import TorqueControl, publish
 
-_SIOCGSTAMPNS = 0x8907  # Request of ``ioctl`` for the time at which the last packet arrived.
+_SIOCGSTAMPNS = 0x8907  # Code of ``ioctl`` for the arrival time of the last packet of a socket.
 _STAMP = struct.Struct("@qq")
 _MAX_PLAUSIBLE_AGE = 1_000_000_000
 """Age above which a step of the clock is assumed; the age is then unknown [ns]."""
 
 
 class StateAge:
-    """Age of the robot state that libfranka read last.
+    """Age of the robot state that libfranka read last, from the kernel's time stamp of its packet.
 
-    A process that had to wait for a core reads a state that has been in its socket for a while.
-    The kernel's time stamp of the packet shows this, the time of reading does not.
+    On a busy machine, a state may have waited in the socket before it was read.
 
     Args:
         fd: File descriptor of the socket that receives states; None without one.
@@ -97,25 +95,20 @@ def state_socket() -> int | None:
 
 _MODES = {"Other": 0, "Idle": 1, "Move": 2, "Guiding": 3, "Reflex": 4, "UserStopped": 5,
           "AutomaticErrorRecovery": 6}  # fmt: skip
-# Maximum times of blocking calls of libfranka, during which the driver sends no heartbeat [s].
+# Maximum durations of blocking calls of libfranka, without heartbeats: start of a motion,
+# recovery, settings [s].
 _START_TIME, _RECOVERY_TIME, _SETTINGS_TIME = 1.5, 15.0, 3.0
 _LOST_COMMANDS = fault_of_mode("Reflex", [COMMUNICATION_ERROR])
-# Maximum time of an import on a busy machine with a slow disk, without heartbeats [s].
+# Maximum duration of an import on a busy machine with a slow disk, without heartbeats [s].
 _IMPORT_TIME = 10.0
 
 
 class SettingsLost(Exception):
-    """Error after a rejected setting: the robot has a mixture of old and new settings."""
+    """Error if previous settings cannot be restored: the robot has old and new settings mixed."""
 
 
 class Driver:
-    """Control of a robot: publishes states at rest, and runs motions, recoveries and settings.
-
-    Args:
-        robot: A ``pylibfranka.Robot``.
-        loop: Connection to the loop.
-        settings: Settings of this driver.
-    """
+    """Control of a robot: publishes states at rest, and runs motions, recoveries and settings."""
 
     def __init__(self, robot: Any, loop: DriverSide, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
@@ -138,13 +131,13 @@ class Driver:
             self._move()
 
     def _idle(self) -> bool:
-        """Publish states of the robot without a motion, and process requests of the loop.
+        """Publish states while the robot has no motion, and process requests of the loop.
 
         Returns:
             True when the loop requests a motion, False when the driver must end.
         """
         loop, robot, words = self._loop, self._robot, self._loop.words
-        # The first state may have waited in the socket since the last motion, so it is discarded.
+        # Discard the first state, which may have waited in the socket since the last motion.
         robot.read_once()
         published = ""
         while True:
@@ -173,12 +166,7 @@ class Driver:
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
-        """Process a change of the robot mode: report a mode in which no motion is possible.
-
-        Args:
-            mode: New mode, as a name of libfranka's ``RobotMode``.
-            state: State of libfranka with this mode.
-        """
+        """Report a fault if the new robot mode permits no motion."""
         before, self._mode = self._mode, mode
         if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
             return
@@ -189,7 +177,7 @@ class Driver:
     def _fail(self, kind: str, text: str) -> None:
         """Report a fault, and start no motion until the next recovery request."""
         self._armed = False
-        # Earlier requests were made for earlier faults, and must not clear this fault.
+        # Recovery requests from before this fault must not clear it.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.send_message(
             fault=kind,
@@ -198,11 +186,7 @@ class Driver:
         )
 
     def _recover(self, state: Any) -> None:
-        """Clear the error of the robot and allow motions again; report a fault if that fails.
-
-        Args:
-            state: Newest state of libfranka.
-        """
+        """Clear the error of the robot and allow motions again; report a fault if that fails."""
         mode = state.robot_mode.name
         if mode not in ("Idle", "Reflex"):
             self._fail(*fault_of_mode(mode, ()))
@@ -221,11 +205,7 @@ class Driver:
         self._armed = True
 
     def _configure(self, lines: list[str]) -> None:
-        """Send new settings to the robot; if it rejects one, restore all previous ones.
-
-        Args:
-            lines: New settings, as JSON.
-        """
+        """Send new settings to the robot; if it rejects one, restore all previous ones."""
         self._loop.report_busy(_SETTINGS_TIME)
         for line in lines:
             settings = DriverSettings.from_json(line)
@@ -243,17 +223,17 @@ class Driver:
         """Restore the previous settings of the robot.
 
         Raises:
-            SettingsLost: If the robot rejects them; the next driver then sends all settings.
+            SettingsLost: If the robot rejects them; a new driver then has to send all settings.
         """
         try:
             apply(self._robot, self._settings)
         except SettingRefused as error:
-            raise SettingsLost(f"the robot rejects its previous settings: {error}") from None
+            raise SettingsLost(f"the robot rejects even its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the object that runs motions of the current kind, and their start function."""
+        """Return the control for the current kind of command, and the function that starts it."""
         if self._kind not in self._controls:
-            # Torque control does not need numpy, whose import takes memory and time.
+            # Imported only on demand, because this needs numpy, which takes memory and time.
             self._loop.report_busy(_IMPORT_TIME)
             from multipanda_py.hardware.franka.position_control import PositionControl, joint_modes
 
@@ -276,9 +256,8 @@ class Driver:
             if _is_broken_link(error):
                 raise
             failure = str(error).removeprefix("libfranka: ")
-        # While the exception is handled, its frames keep the handle of the motion alive. libfranka
-        # must not be called before this handle is gone, so the fault is examined only after the
-        # ``except`` block.
+        # The ``except`` block keeps the handle of the motion alive, and libfranka must not be
+        # called before it is deleted. The fault is therefore examined after this block.
         self._mode = "Move"
         if failure:
             self._loop.report_busy(_START_TIME)
@@ -290,10 +269,9 @@ class Driver:
 
 
 def _write_errors(loop: DriverSide, state: Any) -> None:
-    """Write the errors of a state to the shared words.
+    """Write the errors of a state to shared memory, before a state with a new mode is published.
 
-    It must be called before a state with a changed mode is published, because the loop reads the
-    errors with this state.
+    The loop reads the errors together with this state.
     """
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
@@ -310,7 +288,7 @@ def main() -> NoReturn:
         settings = DriverSettings.from_json(loop.first_line())
         os.sched_setaffinity(0, settings.cpus)
         robot = open_robot(settings)
-        # libfranka has set its own priority while it connected. That of the settings replaces it.
+        # libfranka has set a priority of its own, which is replaced by that of the settings.
         warnings = take_priority(settings.priority, settings.robot_ip)
         result = measure(robot)
         state = robot.read_once()

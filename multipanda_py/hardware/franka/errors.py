@@ -101,7 +101,7 @@ def names_in(bits: int) -> tuple[str, ...]:
 
 
 def words_of(names: Iterable[str]) -> str:
-    """Return a text with error names and their usual causes."""
+    """Return error names with their usual causes, as a text for users."""
     words = list(names)
     hints = [_HINTS[name] for name in words if name in _HINTS]
     return ", ".join(words) + (f" ({'; '.join(hints)})" if hints else "")

@@ -45,9 +45,9 @@ class _Pending:
 
 
 class FrankaGripper(Gripper):
-    """Gripper of a real arm, controlled through its gripper process.
+    """Gripper of a real arm, controlled through a process of its own.
 
-    If the process has ended, the next command starts a new one. A process without a heartbeat is
+    If this process has ended, the next command starts a new one. A process without a heartbeat is
     killed, so that it executes no pending command later.
 
     Args:
@@ -82,10 +82,9 @@ class FrankaGripper(Gripper):
         return self._link.process.pid
 
     def state(self) -> GripperState:
-        """Return the newest measurement, and its age.
+        """Return the newest measurement and its age; before the first one, the width is 0.
 
-        libfranka measures nothing during a motion, so the last measurement before it is returned.
-        Before the first measurement, the width is 0.
+        libfranka does not measure during a motion, so the measurement is from before the motion.
         """
         with self._changed:
             age = time.monotonic() - self._measured_at
@@ -128,12 +127,12 @@ class FrankaGripper(Gripper):
                 self._settle(link.pending.pop(message["done"]), outcome, message["text"])
             self._changed.notify_all()
         if measured:
-            # While the cell starts or closes, it cannot take measurements; this one is skipped.
+            # A cell that starts or closes rejects measurements; this one is then skipped.
             with contextlib.suppress(MultipandaError):
                 self._publish(self._width, self._is_grasped)
 
     def _on_end(self, link: _Link, code: int) -> None:
-        """Fail the pending commands of a process that has ended. Thread: reader."""
+        """Let the pending commands of a process that has ended fail. Thread: reader."""
         with self._changed:
             if not link.closing:
                 ending = f"was killed by signal {-code}" if code < 0 else f"has ended ({code})"
@@ -163,7 +162,7 @@ class FrankaGripper(Gripper):
 
 
 class _Link:
-    """Gripper process, its pipes, and the thread that reads its messages.
+    """Connection to a gripper process: its pipes, and the thread that reads its messages.
 
     Args:
         address: Address of the robot.
@@ -193,7 +192,7 @@ class _Link:
             module_command("multipanda_py.hardware.franka.gripper_process", address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C must reach only the owner.
+            start_new_session=True,  # Ctrl-C must reach only the process that owns the cell.
             # The process forks its worker, which is unsafe if OpenBLAS has started threads.
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         )
@@ -227,7 +226,7 @@ class _Link:
         self._reader.join(END_TIMEOUT)
 
     def _read(self) -> None:
-        """Forward messages until the process ends; kill it without a heartbeat. Thread: reader."""
+        """Forward messages until the process ends; kill it if heartbeats stop. Thread: reader."""
         output = self.process.stdout
         if output is not None:
             self._listen(output.fileno())

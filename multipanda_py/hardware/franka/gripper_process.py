@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Process of a real gripper: ``python -m multipanda_py.hardware.franka.gripper_process ADDRESS``.
 
-A call of libfranka blocks the interpreter until the call ends. A grasp takes seconds, and a call
-never ends if the robot disappears. The robot rejects a second connection. This process therefore
-only communicates with its owner. A child process, the *worker*, holds the connection to the robot.
-To stop the fingers, or if the robot does not respond, this process kills the worker. It forks a
-new one within milliseconds.
+A call of libfranka blocks its process for seconds, or forever if the robot disappears. A child
+process, the *worker*, therefore holds the connection to the robot. This process communicates with
+its owner. To stop the fingers, or if the robot does not respond, it kills the worker and forks a
+new one.
 
 Standard input has one command per line, as a JSON object with ``number`` and the fields of
 :class:`.GripperCommand`. Standard output has these messages:
@@ -153,14 +152,10 @@ CONNECT_TIMEOUT = 5.0
 class Worker:
     """Child process that holds the connection to the gripper.
 
-    Args:
-        library: Module pylibfranka.
-        address: Address of the robot.
-
     Attributes:
         fd: File descriptor from which the worker's messages are read.
         number: Number of the command that the worker executes, or 0.
-        problem: Reason for its end that the worker has reported, or an empty string.
+        problem: Reason that the worker has given for its end, or an empty string.
         deadline: Deadline of the worker's next message, CLOCK_MONOTONIC [s].
     """
 
@@ -174,7 +169,7 @@ class Worker:
         if not self._pid:
             os.close(self._commands)
             os.close(self.fd)
-            work(library, address, commands, answers, owner)  # In the child, this never returns.
+            work(library, address, commands, answers, owner)  # Runs in the child, never returns.
         os.close(commands)
         os.close(answers)
 
@@ -194,12 +189,7 @@ class Worker:
 
 
 class Supervisor:
-    """Supervisor that forwards commands to a worker, and ensures that each one gets a result.
-
-    Args:
-        library: Module pylibfranka.
-        address: Address of the robot.
-    """
+    """Supervisor that forwards commands to a worker, and ensures a result of every command."""
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address
@@ -268,12 +258,7 @@ class Supervisor:
             worker.deadline = time.monotonic() + RESPONSE_TIMEOUT
 
     def _drop(self, outcome: Outcome, text: str) -> None:
-        """Kill the worker, and report this outcome of its command, if any, to the owner.
-
-        Args:
-            outcome: Outcome of the command.
-            text: Reason, for the owner.
-        """
+        """Kill the worker, and report the outcome of its command, if it has one, to the owner."""
         worker, self._worker = self._worker, None
         if worker is None:
             return
@@ -288,7 +273,7 @@ def main() -> int:
     """Serve one gripper until the owner has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    # The real-time priority of the owner would be inherited, and is not needed.
+    # The process may have inherited a real-time priority, which it does not need.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     try:
         library = load_library()

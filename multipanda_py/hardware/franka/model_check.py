@@ -26,12 +26,12 @@ _ROW_NAMES = ("x", "y", "z", "rotation about x", "rotation about y", "rotation a
 
 @dataclass(frozen=True)
 class Difference:
-    """Maximum difference between the robot's model and ours in one quantity.
+    """Maximum difference between the models of the robot and of this package in one quantity.
 
     Attributes:
         quantity: Name of the quantity: ``mass``, ``coriolis``, ``gravity`` or ``jacobian``.
         element: Description of the element with this difference, such as a joint.
-        ours: Value in our model.
+        ours: Value in the model of this package.
         theirs: Value in the robot's model.
         tolerance: Permitted difference.
         unit: Unit of the values.
@@ -58,14 +58,7 @@ class Difference:
 
 
 class ModelCheck:
-    """Comparison of our model of an arm with that of its robot.
-
-    Our model is built in advance. A comparison then takes little time when a driver restarts while
-    the loop runs.
-
-    Args:
-        arm: Description of the arm.
-    """
+    """Comparison of a robot's own model with that of this package, which is built in advance."""
 
     def __init__(self, arm: ArmDescription) -> None:
         self._model: Any = build_pinocchio(arm)
@@ -79,8 +72,8 @@ class ModelCheck:
     ) -> list[Difference]:
         """Return the maximum difference of every quantity at the measured configuration.
 
-        The robot's mass matrix excludes the rotor inertias, which are therefore subtracted from
-        ours.
+        Rotor inertias are subtracted from the mass matrix of this package, because the robot's
+        mass matrix excludes them.
 
         Args:
             options: Tolerances, and the load of both models.

@@ -34,10 +34,10 @@ class JointMode:
 
     Attributes:
         name: Name for messages.
-        start: Function that starts a motion of a ``pylibfranka.Robot``, with the name of the
-            robot's controller that follows it.
-        command: Function that returns the libfranka command from the last and the next commanded
-            positions, (n,) [rad] each.
+        start: Function that starts a motion. Its arguments are a ``pylibfranka.Robot`` and the
+            name of the robot's controller that follows the motion.
+        command: Function that returns the libfranka command. Its arguments are the last and the
+            next commanded positions, (n,) [rad] each.
     """
 
     name: str
@@ -46,10 +46,7 @@ class JointMode:
 
 
 def joint_modes() -> dict[int, JointMode]:
-    """Return the joint modes by kind of command: ``POSITIONS`` and ``VELOCITIES``.
-
-    pylibfranka is imported here, so that this module can be imported without it.
-    """
+    """Return the joint modes by kind of command: ``POSITIONS`` and ``VELOCITIES``."""
     import pylibfranka as franka
 
     modes = {
@@ -78,13 +75,9 @@ _BRAKING_FRACTION = 0.9
 
 
 class SpeedNearLimits:
-    """Speed limit near position limits, slightly below that of an FR3.
+    """Speed limit from which an arm can always brake before a position limit.
 
-    An arm below this speed can always brake before a position limit, within its acceleration
-    limit.
-
-    Args:
-        limits: Limits of commanded motions.
+    It is slightly below the limit that an FR3 itself applies.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
@@ -125,22 +118,20 @@ _FOLLOWING_TOLERANCE = 2e-6
 class PositionControl:
     """Motion that answers states with the positions of the loop, and brakes without commands.
 
-    Each command continues from ``q_d``, the last command that the robot reports. If a command is
-    lost, the robot *bridges* it: it moves on with constant acceleration. The next command must
-    then not cause a step. A state older than :data:`MAX_STATE_AGE` is not answered, because the
-    robot has bridged the answer already and must not accept it as well. If the robot bridges a
-    command that was sent in time, the next command is omitted, because the first one may still
-    arrive.
+    Each command continues from ``q_d``, the last command that the robot reports. Without a command
+    in time, the robot *bridges* the gap: it moves on with constant acceleration, and must not
+    accept the late command as well. A state older than :data:`MAX_STATE_AGE` is therefore not
+    answered. If the robot bridges a command that was sent in time, the next command is omitted,
+    because the first one may still arrive.
 
-    Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop cannot
-    drift apart. The correction is never faster than the commanded motion, or than
-    :data:`MAX_CORRECTION_SPEED` at rest. A ``q_d`` that does not follow the commands ends the
-    motion.
+    Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop do not
+    drift apart. The correction is at most as fast as the commanded motion, and at rest as
+    :data:`MAX_CORRECTION_SPEED`. If ``q_d`` does not follow the commands, the motion ends.
 
     Args:
         loop: Connection to the loop.
         settings: Settings of the driver.
-        kind: Kind of command.
+        kind: Kind of command, ``POSITIONS`` or ``VELOCITIES``.
         mode: Joint mode of the robot for this kind.
         age: Function that returns the age of the state that was read last [ns].
     """
@@ -156,7 +147,7 @@ class PositionControl:
         self._loop, self._kind, self._mode = loop, kind, mode
         self._budget = int(settings.answer_budget * 1e9)
         self._age = age
-        # Only a simulated robot in lockstep, which waits for every answer, permits such a budget.
+        # Only a simulated robot that waits for every answer permits a budget of a whole period.
         self._waits = self._budget >= PERIOD * 1e9
         limits = _limits(settings)
         self._limiter = MotionLimiter(
@@ -203,7 +194,7 @@ class PositionControl:
             desired = None if stopping else loop.wait(number, until)
             if desired is not None and not math.isfinite(sum(desired)):
                 stopping, reason, desired = True, ("position_invalid", _invalid(desired)), None
-            if is_first:  # The robot expects that the first command of a motion is at rest.
+            if is_first:  # The robot requires that a motion begins at rest.
                 desired = None
             before = limiter.q.copy()
             self._bridge = _bridged(state)
@@ -252,7 +243,7 @@ class PositionControl:
 
 
 def _bridged(state: Any) -> Vector:
-    """Return ``q_d`` after the given state if the robot bridges the next command, (n,) [rad]."""
+    """Return the next ``q_d``, (n,) [rad], if the robot gets no command for the given state."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)
 

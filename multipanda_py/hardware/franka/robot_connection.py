@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection of a driver to its robot: settings, start, model and explanations of failures."""
+"""Connection of a driver to its robot: settings, start, model and texts of failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DriverSettings:
     """Settings of a driver and its robot, in the form of libfranka's arguments.
 
     Poses are homogeneous transforms, (16,), and inertias are matrices, (9,), both in column-major
-    order. Other attributes are arguments of libfranka's functions of the same name.
+    order. Attributes that are not listed are arguments of the libfranka functions ``set_...``.
 
     Attributes:
         robot_ip: Address of the robot.
@@ -83,15 +83,11 @@ class DriverSettings:
 def apply(robot: Any, settings: DriverSettings) -> None:
     """Send the settings to the robot, which must not move.
 
-    Args:
-        robot: A ``pylibfranka.Robot``.
-        settings: Settings to send.
-
     Raises:
         SettingRefused: If the robot rejects one of them.
         RuntimeError: If the link is broken (libfranka's NetworkException).
     """
-    # The robot takes the end-effector frame relative to the nominal one, which is set in Desk.
+    # The robot expects the end-effector frame relative to the nominal one, which is set in Desk.
     nominal = list(robot.read_once().F_T_NE)
     steps: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
         ("collision thresholds", robot.set_collision_behavior, tuple(settings.collision_behavior)),
@@ -176,7 +172,6 @@ def open_robot(settings: DriverSettings) -> Any:
 
 
 def _is_idle(robot: Any) -> bool:
-    """Return True if the robot is in a mode in which it accepts settings."""
     try:
         return bool(fresh_state(robot).robot_mode.name == "Idle")
     except RuntimeError:
@@ -257,7 +252,7 @@ def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
 
     Args:
         robot: Reachable robot, without a motion handle in use.
-        text: Error text of libfranka; the state has priority if it shows a fault.
+        text: Error text of libfranka, used if the robot's state shows no fault.
     """
     state = fresh_state(robot)
     mode = state.robot_mode.name

@@ -26,7 +26,7 @@ class LoadSettings(Settings):
     load_mass: float = number(
         0.0, unit="kg", low=0, high=20, doc="Mass of the load of the arm beyond its tool"
     )
-    # A wrong load lifts or drops the arm. Bounds of mass, centre and inertia reject gross errors.
+    # The limits reject gross errors, because a wrong load would lift or drop the arm.
     load_com: list[float] = vector(
         0, 0, 0, unit="m", low=-0.5, high=0.5,
         doc="Centre of mass of the load in the flange frame",
@@ -45,7 +45,10 @@ class LoadSettings(Settings):
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return why ``load_inertia`` is impossible; empty for a valid one and other settings."""
+        """Return why a value of ``load_inertia`` is impossible; empty if it is valid.
+
+        The result is empty for all other settings.
+        """
         return _of_no_body(value) if name == "load_inertia" else ""
 
 
@@ -83,9 +86,9 @@ _TOLERANCE_BOUNDS: dict[str, Any] = {
 class FrankaSettings(LoadSettings):
     """Settings of a Franka robot and its driver.
 
-    Thresholds, impedances, load and stiffness frame may be changed later, at rest. The others are
-    read only at the start. The end-effector frame is not a setting: it is the frame that
-    controllets use, so that the robot's ``O_T_EE`` is the pose of the controllets.
+    Thresholds, impedances, load and stiffness frame may be changed under hold at rest; all other
+    settings are read at the start. The end-effector frame of the robot is always that of the
+    controllets.
 
     A simulated arm compensates the load, and stops at upper thresholds that are set explicitly. It
     ignores all other settings.
@@ -175,14 +178,7 @@ class FrankaSettings(LoadSettings):
 def driver_settings(
     robot_ip: str, options: FrankaSettings, description: ArmDescription, cpus: Sequence[int]
 ) -> DriverSettings:
-    """Return the settings of an arm's driver.
-
-    Args:
-        robot_ip: Address of the robot.
-        options: Settings from the cell file.
-        description: Description of the arm.
-        cpus: Cores that the driver may use.
-    """
+    """Return the settings of an arm's driver."""
     return DriverSettings(
         robot_ip=robot_ip,
         torque_limits=description.limits.torque.tolist(),
@@ -204,12 +200,7 @@ def changed_settings(
 ) -> DriverSettings:
     """Return a driver's settings with new thresholds, impedances, load and stiffness frame.
 
-    It is fast enough for the loop. Thread: control.
-
-    Args:
-        settings: Current settings of the driver.
-        options: New settings of the robot.
-        arm: Description of the arm.
+    Thread: control.
     """
     return replace(settings, **_live(options, arm))
 
@@ -236,7 +227,7 @@ def _live(options: FrankaSettings, arm: ArmDescription) -> dict[str, Any]:
 
 
 def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
-    """Return the pose of the end effector, which controllets control, in the flange, (4, 4)."""
+    """Return the pose of the controlled end effector in the flange frame, (4, 4)."""
     model: Any = build_pinocchio(arm)
     data = model.createData()
     pin.framesForwardKinematics(model, data, pin.neutral(model))
@@ -249,10 +240,6 @@ def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
     """Return the load to set on the robot: load and tool of the arm as one body.
 
     The tool is left out if the end effector in Desk includes it (``tool_in_desk``).
-
-    Args:
-        options: Settings of the robot.
-        arm: Description of the arm, with its tool.
     """
     tool = arm.tool
     if tool is None or options.tool_in_desk:

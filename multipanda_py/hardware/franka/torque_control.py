@@ -59,17 +59,13 @@ def finish(loop: DriverSide, handle: Any, command: Any) -> None:
     loop.report_busy(0.0)
 
 
-_HALF_PERIOD = 0.0005  # Tolerance of the comparison of a time with the decay time [s].
+_HALF_PERIOD = 0.0005  # Tolerance for the end of the decay [s].
 
 
 class TorqueControl:
     """Motion that answers states with the torques of the loop.
 
     Without an answer the torque decays, and the motion ends at zero torque.
-
-    Args:
-        loop: Connection to the loop.
-        settings: Settings of the driver.
     """
 
     def __init__(self, loop: DriverSide, settings: DriverSettings) -> None:
@@ -109,8 +105,8 @@ class TorqueControl:
                 loop.report_busy(0.0)
             tau = None
             if not stopping:
-                # While the loop computes, this loads the code of the answer into the caches. The
-                # answer is then sent sooner.
+                # While the loop computes, load the code of the answer into the processor caches,
+                # so that the answer is sent sooner.
                 self._torques(limiter.rehearse(executed))
                 desired = loop.wait(number, until)
                 if desired is None:

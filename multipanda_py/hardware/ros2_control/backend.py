@@ -71,7 +71,7 @@ class TopicArm:
         self.link.recover()
 
     def configure(self, settings: Ros2ControlSettings) -> None:
-        """Send another load or damping to the driver, which continues its motion.
+        """Send a new load or damping to the driver; the motion of the arm continues.
 
         Raises:
             BackendError: If no driver runs.
@@ -86,8 +86,8 @@ class TopicArm:
     def settings_answer(self) -> str | None:
         """Return the result of :meth:`configure`, once.
 
-        None means that there is no result yet. An empty string means that the settings apply, any
-        other text is the reason why they do not.
+        The result is None as long as the driver has not responded. It is an empty string if the
+        settings apply, otherwise the reason why they do not.
         """
         answers = self.link.watch.answers
         if self._requested_settings is None:
@@ -103,7 +103,7 @@ class TopicArm:
 
 
 def _no_model(_result: object) -> str:
-    """Accept every driver: the external controller manager has no model to compare with ours."""
+    """Accept every driver, because there is no robot model to check; return an empty string."""
     return ""
 
 
@@ -152,8 +152,8 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
         """Return the command interfaces that controllets may use.
 
-        With effort commands it is effort. With position commands it is position and velocity,
-        because the loop integrates velocities to positions.
+        With effort commands the result is effort. With position commands it is position and
+        velocity, because the loop integrates velocities to positions.
         """
         return (
             COMMAND_INTERFACES[:1]

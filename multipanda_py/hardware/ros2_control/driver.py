@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver process of one arm, between the topics of an external controller manager and the loop.
 
-Run as ``python -m multipanda_py.hardware.ros2_control.driver MEMORY STATE_EVENT TORQUE_EVENT
-JOINTS``. The protocol is that of :mod:`multipanda_py.hardware.franka.driver`.
+The loop runs ``python -m multipanda_py.hardware.ros2_control.driver``. Arguments and messages are
+those of :mod:`multipanda_py.hardware.franka.driver`.
 """
 
 from __future__ import annotations
@@ -47,9 +47,8 @@ Limiter = TypeVar("Limiter")
 class TopicControl(ABC, Generic[Limiter]):
     """Control of one arm over its topics, from the first state to the last command.
 
-    The external controller repeats the last command. After the first command, every state is
-    therefore answered: with the command of the loop, or with one that brakes the arm. It brakes if
-    the loop does not respond or has ended, and after a fault.
+    The external controller repeats the last command, so this control answers every state after the
+    first command. If the loop does not respond or has ended, or after a fault, it brakes the arm.
 
     Args:
         loop: Connection to the loop.
@@ -88,14 +87,14 @@ class TopicControl(ABC, Generic[Limiter]):
     @staticmethod
     @abstractmethod
     def _limiter_of(settings: TopicDriverSettings) -> Limiter:
-        """Return the limiter that every command passes; changed settings do not replace it."""
+        """Return the limiter for all commands of this control."""
 
     @abstractmethod
     def _answer(self, period: float) -> None:
         """Publish the newest state to the loop, and send a command to the arm.
 
         Args:
-            period: Time since the state before [s].
+            period: Time since the previous state [s].
         """
 
     @abstractmethod
@@ -104,7 +103,7 @@ class TopicControl(ABC, Generic[Limiter]):
 
     @abstractmethod
     def _leave(self) -> None:
-        """Brake the arm, and leave a last command that keeps it at rest."""
+        """Brake the arm; the last command keeps it at rest."""
 
     def _use(self, settings: TopicDriverSettings) -> None:
         """Use settings with another load or damping; arm and topics must be the same."""
@@ -161,12 +160,12 @@ class TopicControl(ABC, Generic[Limiter]):
         """Publish the newest state to the loop, and return its number.
 
         Args:
-            period: Time since the state before [s].
+            period: Time since the previous state [s].
         """
         reading = self._reading
         tau = self._tau
         exerted = [0.0] * len(tau)
-        # Before the first command, brakes may carry the arm. The difference between efforts and
+        # Before the first command, closed brakes may carry the arm. The missing effort against
         # gravity would then look like an external torque.
         if self._observer is not None and reading.effort and self._sent is not None:
             tau, exerted = reading.effort, self._exerted_torques(self._observer, period)
@@ -177,8 +176,8 @@ class TopicControl(ABC, Generic[Limiter]):
     def _check_timeout(self) -> float:
         """Process a state for which the loop has sent no command.
 
-        After :data:`.RAMP_TIME` without commands the motion ends. This is a fault unless the loop
-        has stopped the motion or ended.
+        After :data:`.RAMP_TIME` without commands the motion ends. A fault is reported if the loop
+        still runs and commands are enabled.
 
         Returns:
             Time since the last command of the loop [s].
@@ -218,7 +217,7 @@ class TopicControl(ABC, Generic[Limiter]):
         if not self._armed:
             return
         self._armed = False
-        # Earlier requests were made for earlier faults, and must not clear this fault.
+        # Recovery requests from before this fault must not clear it.
         self._recoveries = self._loop.words[DriverWord.RECOVER]
         self._loop.send_message(fault=kind, text=f"{self._settings.peer}: {text}")
 
@@ -282,8 +281,8 @@ _monotonic_ns = time.monotonic_ns
 class EffortControl(TopicControl[TorqueLimiter]):
     """Effort control of an arm.
 
-    Without commands of the loop, the efforts carry and brake the arm. Without states, the efforts
-    that carry the arm in its last known configuration are sent periodically.
+    Without commands of the loop, efforts are sent that carry and brake the arm. Without states,
+    the sent efforts carry the arm in its last known configuration.
 
     Thread: main.
     """
@@ -316,8 +315,8 @@ class EffortControl(TopicControl[TorqueLimiter]):
         Args:
             resting: Effort that carries and brakes the arm, (n,) [Nm].
         """
-        # Another program has commanded the arm until now. Its last effort is unknown, so the one
-        # that carries the arm is assumed.
+        # Before the first command of this driver, the effort that carries the arm is assumed to
+        # be the present one.
         if self._sent is None:
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time
@@ -325,7 +324,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._loop.start_motion()
 
     def _next_torque(self, number: int, until: int, resting: list[float]) -> list[float]:
-        """Return the limited torque of the loop; without one, that of the decay to ``resting``.
+        """Return the limited torque of the loop; without one, a torque that decays to ``resting``.
 
         Args:
             number: Number of the published state.
@@ -361,7 +360,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         super()._send(tau)
 
     def _leave(self) -> None:
-        """Brake the arm; at rest or after a timeout, leave the effort that carries it there."""
+        """Brake the arm; at rest or after a timeout, send the effort that carries it there."""
         self._armed = self._moving = False
         if self._sent is None:
             return
@@ -388,10 +387,9 @@ POSITION_STOP_TIME = 2.0
 class TopicPositions(TopicControl[MotionLimiter]):
     """Position control of an arm; commands are limited in velocity, acceleration and jerk.
 
-    Without commands of the loop, the commanded position brakes within these limits and then stays.
-    Without states it brakes as well, and then nothing is sent, because the external controller
-    holds the last position. When states return, nothing is sent until the next motion. This motion
-    begins at the measured position, at rest.
+    Without commands of the loop, or without states, the commanded position brakes within these
+    limits. The external controller then holds the last position. After a loss of states, the next
+    motion begins at rest at the measured position, and nothing is sent until then.
 
     Thread: main.
     """
@@ -429,9 +427,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _start(self) -> None:
-        """Begin a motion at the last commanded position if it is near the measured one.
+        """Begin a motion at the last commanded position, or at the measured one.
 
-        Otherwise, or without a command so far, the motion begins at the measured position.
+        The measured position is used before the first command, and if the arm rests too far from
+        the last command.
         """
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (
@@ -479,7 +478,10 @@ def main() -> NoReturn:
         try:
             from multipanda_py.hardware.ros2_control.topics import Topics
         except ImportError as error:
-            raise DriverStartError(f"ROS 2 cannot be imported: {error}", final=True) from None
+            raise DriverStartError(
+                f"ROS 2 cannot be imported: {error}. Install it and source its setup file",
+                final=True,
+            ) from None
         # Set before the middleware starts its threads, which inherit this priority.
         warnings = take_priority(settings.priority, settings.peer)
         topics = Topics(settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of joint states from a topic, which checks that they are those of the configured arm."""
+"""Reader of the joint states of an arm from a topic, with checks of names, numbers and jumps."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ class JointReading:
 
     Args:
         names: Names of the joints, n.
-        fastest: Speed limits, (n,) [rad/s, or m/s]; without them, positions are not checked for
-            jumps.
+        fastest: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps of positions.
         endless: True for each continuous joint, (n,), whose position may change by full rotations.
-        longest: Time between two states above which the permitted change no longer grows [s].
-            States after a larger jump are rejected until :meth:`forget`.
+        longest: Upper bound of the elapsed time in the check for jumps [s]. After a longer gap
+            with a larger position change, states are rejected until :meth:`forget`.
         slides: True for each prismatic joint, (n,).
 
     Attributes:
@@ -68,7 +67,7 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        # Stamp of the last message [s]. A message whose stamp is not after ``time`` is rejected.
+        # Stamp of the last message [s], which may be older than the state at ``time``.
         self._stamp = -math.inf
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []
@@ -82,7 +81,7 @@ class JointReading:
         """Read a message, in which joints may have any order.
 
         Returns:
-            True if it is a newer state of this arm; False if it is of other joints or not newer.
+            True if it is a newer state of this arm; False if it has other joints or is not newer.
 
         Raises:
             StateInvalid: If joints or numbers are missing or not finite, or a joint has moved too
@@ -104,13 +103,13 @@ class JointReading:
         ):
             if len(numbers) not in allowed:
                 raise StateInvalid(
-                    f"got {len(numbers)} {quantity} of {size} joints, allowed one for each"
+                    f"got {len(numbers)} {quantity} of {size} joints; every joint needs one"
                 )
         indices = self._indices
         q, dq = [position[i] for i in indices], [velocity[i] for i in indices]
         torque = [effort[i] for i in indices] if len(effort) else []
         if not math.isfinite(sum(q) + sum(dq) + sum(torque)):
-            raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers")
+            raise StateInvalid(f"got q {q}, dq {dq}, effort {torque}, allowed finite numbers only")
         self._check_displacement(q, time - self.time)
         self.time, self.q, self.dq, self.effort = time, q, dq, torque
         self._before = q
@@ -118,20 +117,19 @@ class JointReading:
 
     @property
     def is_behind(self) -> bool:
-        """True if the last message had an older stamp than the accepted state."""
+        """True if the stamp of the last message is older than that of the state."""
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Accept later stamps than the last one, if that was older than the state.
+        """Accept states with smaller stamps again, after a clock was set back or restarted.
 
-        Stamps decrease when a clock is set back or restarted. The next positions are not compared
-        with the previous ones.
+        The next state is accepted without a check for jumps.
         """
         if self.is_behind:
             self.time, self._before = self._stamp, []
 
     def forget(self) -> None:
-        """Accept the positions of the next state without a check for jumps, after a recovery."""
+        """Accept the next state without a check for jumps, after a recovery."""
         self._before = []
 
     def _check_displacement(self, q: Sequence[float], period: float) -> None:
@@ -156,9 +154,6 @@ class JointReading:
     def _find(self, names: Sequence[str]) -> bool:
         """Find the arm's joints in a message.
 
-        Args:
-            names: Names of the joints in the message.
-
         Returns:
             False if none of them belongs to the arm.
 
@@ -170,8 +165,8 @@ class JointReading:
             return False
         if missing or len(set(names)) < len(names):
             raise StateInvalid(
-                f"got joints {list(names)}, allowed each of {self._required_joints} once, in any "
-                f"order"
+                f"got joints {list(names)}; each of {self._required_joints} must be present "
+                "exactly once, in any order"
             )
         self._names = list(names)
         self._indices = [self._names.index(name) for name in self._required_joints]
@@ -189,15 +184,13 @@ RATE_RANGE = (0.8, 1.25)
 
 
 def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide) -> JointReading:
-    """Wait for the first states and a subscriber of commands; return the newest state.
+    """Wait for the first states, and for a subscriber of the command topic.
 
-    Args:
-        topics: Topics of the arm.
-        settings: Settings of the driver.
-        loop: Connection to the loop, which receives heartbeats meanwhile.
+    Returns:
+        Reader with the newest state.
 
     Raises:
-        DriverStartError: After a timeout, or if the states are not those of the arm.
+        DriverStartError: After a timeout, or if joints or rate of the states are wrong.
     """
     reading = JointReading(
         settings.joint_names,
@@ -232,9 +225,9 @@ def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide
     rate = 1.0 / float(np.median(np.diff(times[-RATE_STATES:])))
     if not RATE_RANGE[0] < rate / settings.rate < RATE_RANGE[1]:
         raise DriverStartError(
-            f"{settings.state_topic}: got {rate:.4g} states per second by their stamps, "
-            f"allowed {settings.rate:g}. Set rate of the arm and cell.rate to this rate, or "
-            "change the update rate of the external controller manager",
+            f"{settings.state_topic}: got {rate:.4g} states per second according to their stamps, "
+            f"but the arm's rate is {settings.rate:g}. Set rate of the arm and cell.rate to the "
+            "rate of the states, or change the update rate of the external controller manager",
             final=True,
         )
     return reading

@@ -28,7 +28,7 @@ EFFORT, POSITION = "effort", "position"
 class Ros2ControlSettings(LoadSettings):
     """Topics, timing and limits of an arm behind an external controller manager.
 
-    Load and damping may be changed later; the others are read only at the start.
+    Load and damping may be changed later; all other settings are read at the start.
     """
 
     state_topic: str = text(
@@ -84,7 +84,7 @@ class Ros2ControlSettings(LoadSettings):
 
 @dataclass(frozen=True)
 class TopicDriverSettings:
-    """Start-up configuration of one driver.
+    """Settings of one driver process, sent to it as JSON.
 
     Attributes that are not listed here are those of :class:`.Ros2ControlSettings`.
 
@@ -98,13 +98,13 @@ class TopicDriverSettings:
             accelerations, jerks, (n,) each.
         torque_limits: Maximum torques, (n,) [Nm].
         torque_steps: Maximum torque changes between two commands, (n,) [Nm].
-        damping: Damping of the arm without the loop, (n,) [Nm s/rad].
+        damping: Damping that brakes the arm without commands of the loop, (n,) [Nm s/rad].
         carries: True if the arm does not compensate gravity itself.
         model: Model of the arm with its tool, encoded by :func:`packed`.
         flange_frame: Name of the flange frame of that model.
         load_mass: Mass of the load beyond the tool [kg].
         load_com: Centre of mass of the load in the flange frame, (3,) [m].
-        load_inertia: Inertia about that centre, row-major, (9,) [kg m^2].
+        load_inertia: Inertia about the centre of mass, row-major, (9,) [kg m^2].
         cpus: Cores that the driver may use.
     """
 
@@ -142,8 +142,7 @@ class TopicDriverSettings:
     @property
     def motion_limits(self) -> ArmLimits:
         """Limits of commanded positions."""
-        # ``ArmLimits`` needs limits of torque and torque rate, which the limiter of positions
-        # ignores.
+        # ``ArmLimits`` requires a torque rate, which the limiter of positions ignores.
         torque = np.array(self.torque_limits)
         lower, upper, velocity, acceleration, jerk = map(np.array, self.motion_bounds)
         return ArmLimits(lower, upper, velocity, acceleration, jerk, torque, 1e3 + 0.0 * torque)
@@ -166,13 +165,7 @@ class TopicDriverSettings:
 def driver_settings(
     settings: Ros2ControlSettings, arm: ArmDescription, cpus: Sequence[int]
 ) -> TopicDriverSettings:
-    """Return the settings of an arm's driver.
-
-    Args:
-        settings: Settings of the arm in the cell file.
-        arm: Description of the arm.
-        cpus: Processor cores that the driver may use.
-    """
+    """Return the settings of an arm's driver."""
     names = [joint.name for joint in arm.robot.joints]
     return TopicDriverSettings(
         arm=arm.name,
@@ -207,12 +200,7 @@ def changed_settings(
 ) -> TopicDriverSettings:
     """Return a driver's settings with a new load and damping, without building a new model.
 
-    It is fast enough for the loop. Thread: control.
-
-    Args:
-        sent: Current settings of the driver.
-        settings: New settings of the arm.
-        arm: Description of the arm.
+    Thread: control.
     """
     return replace(sent, **_live(settings, arm))
 
@@ -229,12 +217,12 @@ def _live(settings: Ros2ControlSettings, arm: ArmDescription) -> dict[str, Any]:
 
 
 def packed(model: Any) -> str:
-    """Encode a pinocchio model as a short line of text."""
+    """Encode a pinocchio model as text."""
     return base64.b64encode(zlib.compress(model.saveToString().encode())).decode()
 
 
 def unpacked(sent: TopicDriverSettings) -> Any:
-    """Return the pinocchio model of an arm with tool and load from its driver's settings."""
+    """Decode the pinocchio model in a driver's settings, with the tool, and add the load."""
     model = pin.Model()
     model.loadFromString(zlib.decompress(base64.b64decode(sent.model)).decode())
     inertia = np.reshape(sent.load_inertia, (3, 3))

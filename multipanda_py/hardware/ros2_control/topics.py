@@ -18,9 +18,9 @@ from std_msgs.msg import Float64MultiArray
 from multipanda_py.hardware.ros2_control.settings import ARRAY, TopicDriverSettings
 from multipanda_py.realtime.system.dds import announce_without_types
 
-# States are received with best effort: only the newest one matters, so lost ones need not be sent
-# again, and this setting matches reliable and best-effort publishers. Commands are sent reliably,
-# because controllers subscribe as reliable and would not match a best-effort publisher.
+# States are received with best effort, because only the newest one matters. This also matches
+# reliable publishers. Commands are sent reliably, because controllers subscribe as reliable and
+# would not match a best-effort publisher.
 _STATES = QoSProfile(
     depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT
 )
@@ -32,13 +32,10 @@ _COMMANDS = QoSProfile(
 class Topics:
     """Subscriber of an arm's joint states and publisher of its commands.
 
-    Args:
-        settings: Settings of the driver.
-
     Attributes:
-        on_state: Function that receives every message, within :meth:`spin`.
+        on_state: Function that receives every message; :meth:`spin` calls it.
 
-    Thread: the one that created it.
+    Thread: the one that created this object.
     """
 
     def __init__(self, settings: TopicDriverSettings) -> None:
@@ -93,7 +90,7 @@ class Topics:
 
 
 def _executor(context: Context) -> Executor:
-    """Return the events executor, or the slower single-threaded one where rclpy has no other."""
+    """Return an events executor, or a slower single-threaded executor if rclpy has none."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation experiments of the ROS-Gazebo toolbox for compliant actuators.
+"""Validation experiments of Mengacci et al. with compliant actuators, repeated in simulation.
 
 :data:`EXPERIMENTS` lists them by name. Each returns an :class:`.ExperimentResult` with curves,
-figures and checks of the paper's statements.
+figures and checks of statements of the paper (:mod:`multipanda_py.actuator` cites it).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _HALF_POWER = 1.0 / math.sqrt(2.0)
 
 
 def steps(quick: bool) -> ExperimentResult:
-    """Run a step of 0.8 rad on a pendulum with each of four actuators, soft and then stiff."""
+    """Run a step of 0.8 rad on a pendulum, with soft and stiff springs of four actuator types."""
     seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
@@ -74,8 +74,8 @@ def steps(quick: bool) -> ExperimentResult:
             last = motion.q[-round(0.2 * len(motion.q)) :, 0]
             rest = 0.5 * float(last.min() + last.max())
             weight = PENDULUM.mass * 9.81 * PENDULUM.centre * math.sin(rest)
-            # The equilibrium at which the springs carry the weight at this position must be the
-            # commanded one.
+            # The link rests correctly if its springs carry its weight at the commanded
+            # equilibrium.
             errors.append(abs(springs.equilibrium_for(rest, weight, preset)[0] - STEP_ANGLE))
             sags[kind, name] = STEP_ANGLE - rest
             figures[f"{kind} {name} sag rad"] = STEP_ANGLE - rest
@@ -111,7 +111,7 @@ def steps(quick: bool) -> ExperimentResult:
 
 
 def chirp(quick: bool) -> ExperimentResult:
-    """Command a chirp from 0.5 to 6 Hz as the equilibrium of one joint, soft and then stiff."""
+    """Command a chirp of one joint from 0.5 to 6 Hz, with soft and stiff springs."""
     seconds = 5.0 if quick else 20.0
     rise = (MAX_FREQUENCY - MIN_FREQUENCY) / seconds
     panels, responses, peaks, bands = [], [], {}, {}
@@ -174,11 +174,11 @@ def chirp(quick: bool) -> ExperimentResult:
 
 
 def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
-    """Return the amplitude ratio of link to command over one chirp, one value per half period.
+    """Return the amplitude ratio of link and command in each half period of a chirp.
 
     Args:
         motion: Motion of one joint under a chirp that starts at 0.5 Hz.
-        rise: Rate of the frequency [Hz/s].
+        rise: Increase of the chirp frequency per second [Hz/s].
 
     Returns:
         Frequencies, (k,) [Hz], and amplitude ratios, (k,).
@@ -195,7 +195,7 @@ def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
 def bandwidth(frequency: Vector, gain: Vector) -> float:
     """Return the frequency [Hz] above which the gain stays 3 dB or more below its first value.
 
-    It is inf if the gain does not decrease that far.
+    The result is inf if the gain never decreases by 3 dB.
 
     Args:
         frequency: Increasing frequencies, (n,) [Hz].
@@ -234,7 +234,7 @@ springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:
-    """Run steps of 0.8 rad on two joints in a horizontal plane, soft and then stiff."""
+    """Run steps of 0.8 rad on two joints in a horizontal plane, with soft and stiff springs."""
     model = chain_model(TWO_LINKS, GRAVITY_ALONG_AXES, step=TIME_STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
@@ -265,7 +265,7 @@ def horizontal(quick: bool) -> ExperimentResult:
 
 
 def vertical(quick: bool) -> ExperimentResult:
-    """Run a sinusoid on two joints under gravity, soft and then stiff."""
+    """Run a sinusoid on two joints under gravity, with soft and stiff springs."""
     model, motions = chain_model(TWO_LINKS, GRAVITY_VECTOR, step=TIME_STEP), {}
     seconds = math.tau / ANGULAR_FREQUENCY * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
@@ -315,7 +315,7 @@ def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
 
 
 def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
-    """Return how often the first link crosses its rest position.
+    """Return the number of times that the first link crosses its rest position.
 
     Motions within ``band`` [rad] of the rest position do not count.
     """
@@ -345,8 +345,8 @@ def closed_loop_ik(model: mujoco.MjModel, q: Vector, path: Matrix, step: float) 
 
     .. math:: \dot q = J^+ \left(\dot x^* + K (x^* - x(q))\right).
 
-    Symbols: desired tip position :math:`x^*`, the tip position x(q), the pseudoinverse :math:`J^+`
-    of its Jacobian and the gain K.
+    Symbols: desired tip position :math:`x^*`, actual tip position x(q), pseudoinverse :math:`J^+`
+    of its Jacobian, and gain K.
 
     Args:
         model: Model with a site ``tip``, whose first joints are those of the arm.
@@ -405,7 +405,7 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
 
 
 def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
-    """Command the equilibria ``aims``, (k, n) [rad], one per time step.
+    """Command the equilibrium angles ``aims``, (k, n) [rad], one row per time step.
 
     Returns:
         Positions of tip and box along x after each step, (k,) each [m].
@@ -420,7 +420,7 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
 
 
 def push_a_box(quick: bool) -> ExperimentResult:
-    """Move the tip of a five-joint arm against a box, with soft and then with stiff springs."""
+    """Move the tip of a five-joint arm against a box, with soft and stiff springs."""
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
     start = np.array(START_CONFIGURATION)
     height = 0.5 * BOX_EDGE - float(tip_at(chain_model(FIVE_LINKS, height=0.0), start)[2])

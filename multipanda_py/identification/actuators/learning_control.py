@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterative learning control of reference motions, and the transfer to deviating plants."""
+"""Iterative learning control of reference motions, tested on robots with other parameters."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Learned:
     """References learned from repeated runs.
 
     Attributes:
-        references: Final references of n joints, (k, n).
-        errors: Maximum joint error of every run.
-        norms: Maximum over time of the 2-norm of the joint errors, for every run.
-        runs: Resulting motion of every run, (k, n) each.
+        references: Final references of n joints, (k, n) [rad].
+        errors: Maximum joint error of every run [rad].
+        norms: Maximum over time of the 2-norm of the joint errors, for every run [rad].
+        runs: Resulting motion of every run, (k, n) each [rad].
     """
 
     references: Matrix
@@ -71,24 +71,22 @@ def learn(
         \theta_n(t) = \theta_{n-1}(t) + K e^{-n/N} \left(q^*(t) - q_{n-1}(t)\right), \qquad
         \theta_0 = q^*.
 
-    Symbols: reference :math:`\theta_n` and the motion :math:`q_n` of run n, the desired motion
-    :math:`q^*`, the gain K and the fading constant N.
-
-    Learning ends with the first run whose error is below the tolerance at all times. In contrast
-    to feedback, it does not stiffen the robot.
+    Symbols: reference :math:`\theta_n` and resulting motion :math:`q_n` of run n, desired motion
+    :math:`q^*`, gain K and fading constant N. Learning ends with the first run whose error is
+    below the tolerance at all times. Unlike feedback, learning does not stiffen the robot.
 
     Args:
-        run: Function that executes references from the same initial state each time and returns
-            the motion, (k, n) both.
-        desired_path: Desired motion :math:`q^*`, (k, n).
+        run: Function that executes references, always from the same initial state, and returns
+            the resulting motion. References and motion are (k, n) [rad].
+        desired_path: Desired motion :math:`q^*`, (k, n) [rad].
         gain: Gain K.
         fading: Fading constant N, in iterations.
-        tolerance: Maximum error at which learning ends.
+        tolerance: Maximum error at which learning ends [rad].
         max_iterations: Maximum number of iterations.
 
     Raises:
-        ActuatorRejected: If a setting is out of range, or a run returns an array of another shape
-            or with values that are not finite.
+        ActuatorRejected: If a setting is out of range, or the motion of a run has another shape
+            or values that are not finite.
 
     Source: Angelini et al., Decentralized trajectory tracking control for soft robots interacting
     with the environment, 2018.
@@ -106,8 +104,8 @@ def learn(
         result = np.asarray(run(references.copy()))
         if result.shape != desired_path.shape or not np.isfinite(result).all():
             raise ActuatorRejected(
-                f"learning: run {n}: got an array of shape {result.shape}, allowed finite numbers "
-                f"of shape {desired_path.shape}"
+                f"learning: run {n}: returned shape {result.shape} or values that are not finite, "
+                f"allowed finite numbers of shape {desired_path.shape}"
             )
         error = desired_path - result
         errors.append(float(np.abs(error).max()))
@@ -132,9 +130,7 @@ def minimum_jerk(time: Vector, seconds: float) -> Vector:
 def two_joint_run(
     springs: float = 1.0, masses: float = 1.0, friction: float = 1.0, damping: float = 1.0
 ) -> Callable[[Matrix], Matrix]:
-    """Return a function that executes references on a simulated soft two-joint arm under gravity.
-
-    It is the argument ``run`` of :func:`learn`.
+    """Return a function ``run`` for :func:`learn` that simulates a soft arm under gravity.
 
     Args:
         springs: Scale factor of the spring constants.
@@ -160,7 +156,7 @@ def two_joint_run(
 
 
 def learn_and_transfer(quick: bool) -> ExperimentResult:
-    """Learn a minimum-jerk motion in simulation and execute it on deviating plants."""
+    """Learn references in simulation, and execute them on robots with other parameters."""
     seconds = 4.0 if quick else DURATION
     moments: Vector = TIME_STEP * np.arange(1.0, round(seconds / TIME_STEP) + 1.0)
     desired = np.repeat(GOAL_ANGLE * minimum_jerk(moments, seconds)[:, None], 2, axis=1)

@@ -18,12 +18,12 @@ from multipanda_py.state import Vector
 
 
 class Curve(NamedTuple):
-    """Curve of a panel.
+    """Curve in a panel.
 
     Attributes:
         label: Label in the legend.
-        x: Abscissa values, (k,).
-        y: Ordinate values, (k,).
+        x: Horizontal values, (k,).
+        y: Vertical values, (k,).
         style: Line style of matplotlib.
     """
 
@@ -34,7 +34,7 @@ class Curve(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Axes of a figure with their curves."""
+    """Panel of a figure: axes with their curves."""
 
     title: str
     y_label: str
@@ -43,12 +43,12 @@ class Panel(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Check of a statement of the paper against the results.
+    """Statement of the paper, compared with the results.
 
     Attributes:
         statement: Expected observation.
         found: Observed values as text.
-        holds: True if the statement holds.
+        holds: True if the observed values agree with the statement.
     """
 
     statement: str
@@ -67,7 +67,7 @@ class ExperimentResult:
         paper: Observation stated in the paper.
         checks: Checks of the statements of the paper.
         panels: Panels to plot.
-        figures: Numbers by name. The name ends with the unit.
+        figures: Resulting numbers by name. Each name ends with the unit.
     """
 
     name: str
@@ -175,13 +175,13 @@ def page(results: Sequence[ExperimentResult], quick: bool) -> str:
 
 
 def write_page(matches: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
-    """Write the HTML page and a JSON file with its values next to it.
+    """Write the results as an HTML page, and as a JSON file next to it.
 
     Returns:
         Path of the JSON file.
 
     Raises:
-        ConfigurationError: If a file cannot be written. Then neither file is written.
+        ConfigurationError: If one of the files cannot be written. Neither is then written.
         MissingExtra: If matplotlib is missing.
     """
     text, beside = page(matches, quick), target.with_suffix(".json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated robots with elastic joints, and their motion under commanded equilibria."""
+"""Simulated robots with elastic joints, and their motion under commanded equilibrium angles."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Q
 
     Args:
         n_joints: Number of joints.
-        joint: Index of the paper's joint whose springs all joints get. By default, joint k gets
-            those of the paper's joint k.
+        joint: Index of the joint in the paper whose springs all joints get. By default, joint k
+            gets the springs of joint k in the paper.
         scale: Scale factor of the spring constants.
     """
     params = {
@@ -191,7 +191,7 @@ def robot_of(
 def offset(springs: Actuator[Any], preset: float) -> Vector:
     """Return the equilibrium angles to command so that unloaded joints rest at zero, (n,) [rad].
 
-    They are zero if both springs of a joint are equal.
+    The angles are zero if both springs of a joint are equal.
 
     Args:
         springs: Springs of the n joints.
@@ -207,15 +207,15 @@ def follow(
     settle: float = 0.0,
     beside: Vector | float = 0.0,
 ) -> SpringMotion:
-    """Command equilibria over time and record the motion.
+    """Command equilibrium angles over time and record the motion.
 
     Args:
         robot: Robot in its initial state.
-        command: Equilibrium of the joints as a function of time, a number or (n,) [rad].
+        command: Equilibrium angles as a function of time, a number or (n,) [rad].
         seconds: Duration [s].
         settle: Duration for which the first command is held before the recording [s].
-        beside: Offset added to motor commands and subtracted from the recorded equilibria, a
-            number or (n,) [rad], see :func:`offset`.
+        beside: Offset from :func:`offset`, a number or (n,) [rad]. It is added to the commands
+            and subtracted from the recorded equilibrium angles.
     """
     joints, step = robot.joints, robot.model.opt.timestep
     joints.command("equilibrium_position", np.asarray(command(0.0)) + beside)

@@ -50,10 +50,10 @@ class SpringData:
         """Convert measured columns to spring data. Unknown columns are ignored.
 
         Args:
-            columns: Torques ``tau`` and optionally ``tau_1`` and ``tau_2`` [Nm], and positions of
-                joint and motors. The positions are ``q``, ``theta_1`` and ``theta_2``, or ``q``,
-                ``equilibrium`` and ``preset``, or ``deflection`` and ``preset``. The deflection is
-                the equilibrium minus the joint angle.
+            columns: Measured values by name. One or more are torques: ``tau`` of the joint,
+                ``tau_1`` and ``tau_2`` of the motors [Nm]. The positions are ``q``, ``theta_1``
+                and ``theta_2``, or ``q``, ``equilibrium`` and ``preset``, or ``deflection``
+                (equilibrium minus joint angle) and ``preset``.
             springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
             path: Prefix of error messages.
 
@@ -64,8 +64,8 @@ class SpringData:
         names = tuple(name for name in TORQUE_COLUMNS if name in columns)
         if not names:
             raise IdentificationRejected(
-                f"{path}: torques: missing, allowed {', '.join(TORQUE_COLUMNS)}; got "
-                f"{_list(columns)}"
+                f"{path}: torques: no column {', '.join(TORQUE_COLUMNS)} among the columns "
+                f"{_list(columns)}. Add one of them."
             )
         result = _numbers(columns, (*names, *(p for p in POSITION_COLUMNS if p in columns)), path)
         return cls(
@@ -84,9 +84,9 @@ class SpringData:
         return SpringData(*at, self.torques[rows], self.names)
 
     def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
-        """Return the torques that k candidate springs predict for these samples, (N, k, m) [Nm].
+        """Return the torques that k candidates predict for all N samples, (N, k, m) [Nm].
 
-        Each joint of ``springs`` is one candidate, evaluated with all samples.
+        Each joint of ``springs`` is one candidate for the springs.
         """
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)
@@ -102,7 +102,7 @@ def _positions(
 ) -> tuple[Vector, Vector, Vector]:
     """Return the positions of the joint, of motor 1 and of motor 2, (N,) each.
 
-    If only deflections were measured, the joint angle is zero and the motors have moved.
+    Deflections without joint angles are taken as motor positions at joint angle zero.
     """
     zero = np.zeros(len(next(iter(positions.values()))))
     second = springs.n_motors == 2
@@ -114,7 +114,9 @@ def _positions(
             return (zero, *springs.references(positions["deflection"], preset))
         if {"q", "equilibrium"} <= set(positions):
             return (positions["q"], *springs.references(positions["equilibrium"], preset))
-    raise IdentificationRejected(f"{path}: positions: got {source}, allowed {_ALLOWED_POSITIONS}")
+    raise IdentificationRejected(
+        f"{path}: positions: columns are missing among {source}. Use {_ALLOWED_POSITIONS}."
+    )
 
 
 def _numbers(
@@ -140,7 +142,9 @@ def _numbers(
     lengths = {name: len(values) for name, values in numbers.items()}
     if len(set(lengths.values())) > 1:
         text = ", ".join(f"{count} of {name}" for name, count in lengths.items())
-        raise IdentificationRejected(f"{path}: got {text} values, allowed equal numbers of each")
+        raise IdentificationRejected(
+            f"{path}: got different numbers of values: {text}. Use columns of equal length."
+        )
     return numbers
 
 
@@ -157,16 +161,16 @@ MAX_FIT_FACTOR = 1e4
 class FittedParameters:
     r"""Scaling of parameters p to optimisation variables x.
 
-    Positive parameters use :math:`x = \ln p`, others the ratio of p to the default. Steps, bounds
-    and standard deviations thus become relative and independent of units.
+    Steps, bounds and standard deviations of x are relative and independent of units: x is
+    :math:`\ln p` for positive parameters, and else the ratio of p to its default.
 
     Args:
-        specs: Specifications of the p parameters.
+        specs: Specifications of the parameters.
 
     Attributes:
         names: Names of the parameters.
-        lower: Lower bounds of x, (p,).
-        upper: Upper bounds of x, (p,).
+        lower: Lower bounds of x, one per parameter.
+        upper: Upper bounds of x, one per parameter.
     """
 
     def __init__(self, specs: Sequence[Spec]) -> None:
@@ -184,7 +188,7 @@ class FittedParameters:
         self.upper = np.where(self._is_log, upper, np.minimum(high / self._scale, MAX_FIT_FACTOR))
 
     def values(self, x: Vector) -> Vector:
-        """Return the parameters for optimisation variables x, (p,) or (k, p)."""
+        """Return the parameters for one or k sets of optimisation variables, (p,) or (k, p)."""
         return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
 
     def slopes(self, x: Vector) -> Vector:
@@ -232,14 +236,14 @@ class SpringEstimate:
         kind: Type of the actuator.
         values: Fitted parameters by name.
         deviations: Standard deviations of the fitted parameters by name.
-        fixed: Given parameters by name.
+        fixed: Parameters that were given and not fitted, by name.
         offset: Offset of the torque sensor and its standard deviation [Nm], or None if the offset
             was not fitted.
         rmse: Root mean square residual of every measured torque, by column [Nm].
         explained_variance: Fraction of the torque variance that the springs explain.
         samples: Number of samples.
-        independent: Effective number of independent samples. It is below ``samples`` if the
-            residuals of neighbouring samples are correlated.
+        independent: Effective number of independent samples. Correlated residuals of
+            neighbouring samples reduce it.
     """
 
     kind: str
@@ -275,17 +279,16 @@ def identify_springs(
         \mathrm{Cov}(\hat p) = \nu\, s^2 (J^T J)^{-1}.
 
     Symbols: measured torque :math:`\tau_i`, joint angle :math:`q_i` and motor positions
-    :math:`\theta_i` of sample i. Springs with the parameters p predict the torque that is
-    subtracted. J is the Jacobian of the residual. SciPy's ``least_squares`` solves the problem
-    within the bounds of the parameters and from several initial guesses. The residual has the
-    variance :math:`s^2`. The factor :math:`\nu = (1 + \rho) / (1 - \rho)` accounts for the
-    correlation :math:`\rho` of neighbouring samples.
+    :math:`\theta_i` of sample i. Springs with the parameters p predict the torque
+    :math:`\tau(\cdot\,; p)`. The residual has the Jacobian J and the variance :math:`s^2`. The
+    factor :math:`\nu = (1 + \rho) / (1 - \rho)` accounts for the correlation :math:`\rho` of
+    neighbouring samples.
 
     Args:
         kind: Type of the actuator, as in a cell file.
         columns: Measured columns in chronological order, see :meth:`.SpringData.of`.
-        names: Parameters to fit. By default those in ``identified`` of the actuator.
-        fixed: Known values of other parameters.
+        names: Parameters to fit. By default those in ``identified`` of the actuator class.
+        fixed: Known values of parameters that are not fitted, by name.
         offset: True to fit the offset of the torque sensor as well.
         seed: Random seed of the initial guesses.
         path: Prefix of error messages.
@@ -303,14 +306,9 @@ def identify_springs(
 
 
 class _Fit:
-    """Fit of spring parameters and, optionally, the offset of the torque sensor.
+    """Fit of spring parameters and, optionally, of the offset of the torque sensor.
 
-    Args:
-        kind: Type of the actuator.
-        names: Parameters to fit; if empty, those that the type can identify.
-        fixed: Known parameters, by name.
-        offset: True to fit the offset of the torque sensor too.
-        where: Source of the data, for error messages.
+    The arguments are those of :func:`identify_springs`.
     """
 
     def __init__(
@@ -361,7 +359,11 @@ class _Fit:
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:
-        """Return the best fit, and refuse it if the data do not determine the parameters."""
+        """Return the best fit.
+
+        Raises:
+            IdentificationRejected: If the data do not determine the parameters.
+        """
         few, fitted = data.every(GUESS_SAMPLES), self._fitted
         tried = [self._minimised(few, start, 1e-5) for start in fitted.starts(GUESS_COUNT, rng)]
         best = min((one for one in tried if one), key=lambda one: one.cost, default=None)
@@ -413,7 +415,7 @@ class _Fit:
         def residual(x: Vector) -> Vector:
             try:
                 results = self._predicted_torques(data, x[None])[:, 0] - data.torques
-            except ActuatorRejected:  # An infinite residual makes the solver try a shorter step.
+            except ActuatorRejected:  # With an infinite residual, the solver shortens its step.
                 return np.full(data.torques.size, np.inf)
             return results.ravel()
 
@@ -466,7 +468,7 @@ class _Fit:
         if (length == 0.0).any():
             blind = ", ".join(n for n, one in zip(names, length) if one == 0.0)
             raise self._refused(
-                f"these data do not depend on {blind}. Fix it, or record data that do."
+                f"these data do not depend on {blind}. Give fixed values, or record other data."
             )
         _, s, vt = np.linalg.svd(jacobian / length, full_matrices=False)
         free = max(left.size / alike - len(names), 1.0)
@@ -493,14 +495,17 @@ def _percent(fraction: float) -> str:
 
 
 def _correlated_samples(left: Matrix) -> float:
-    """Return the number of samples per independent sample, 1 if residuals ``left`` are white."""
+    """Return the number of neighbouring samples that count as one independent sample.
+
+    Args:
+        left: Residuals, (N, m) [Nm]. The result is 1 if they are uncorrelated in time.
+    """
     centred = left - left.mean(axis=0)
     power = float(np.square(centred).sum())
     if power == 0.0 or len(left) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
-    # Two standard deviations of the correlation, 2 / sqrt(N), may be random, so they are
-    # subtracted.
+    # A correlation of up to two standard deviations, 2 / sqrt(N), can be random. It is subtracted.
     rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

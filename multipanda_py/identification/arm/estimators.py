@@ -61,16 +61,16 @@ def fit(
         \hat z = \arg\min \sum_j \sigma_j^{-2} \| A_j z - \tau_j \|^2, \qquad
         \mathrm{Cov}(\hat z) = \nu \left( \sum_j \sigma_j^{-2} A_j^T A_j \right)^{-1}.
 
-    The parameters are z and their estimate :math:`\hat z`. Joint j has the regressor :math:`A_j`,
-    the torques :math:`\tau_j` and the residual noise :math:`\sigma_j`. The number of samples per
-    independent sample is :math:`\nu`.
+    Symbols: parameters z and their estimate :math:`\hat z`. Joint j has the regressor :math:`A_j`,
+    the torques :math:`\tau_j` and the residual noise :math:`\sigma_j`. Because of correlation,
+    :math:`\nu` samples count as one independent sample.
 
     Args:
         rows: Regressor A, (N, n, p).
         tau: Joint torques, (N, n) [Nm].
         independent: Fraction of statistically independent samples, :math:`1 / \nu`.
-        used: Mask of the torques to fit, (N, n). By default all are fitted.
-        weighted: True to weight joints by their noise.
+        used: Mask, (N, n), True for the torques to fit. By default all torques are fitted.
+        weighted: True to weight joints by :math:`\sigma_j^{-2}`, False to weight them equally.
     """
     _, n, p = rows.shape
     noise = np.ones(n)
@@ -107,7 +107,7 @@ class ParameterPrior:
 
     Attributes:
         prior: Expected values, (k,).
-        deviation: Standard deviations of the prior, inf if unknown, (k,).
+        deviation: Standard deviations of the expected values, inf if unknown, (k,).
         lower: Lower bounds, (k,).
     """
 
@@ -121,7 +121,7 @@ class ConsistentParameters:
     """Physically consistent parameters of an arm, the result of :func:`fit_consistent`.
 
     Attributes:
-        loads: Inertia of each link.
+        loads: Mass, centre of mass and inertia of each link.
         others: Rotor inertia and friction parameters, (k,).
         values: Inertial parameters of all links, then ``others``, (10 links + k,).
         deviations: Posterior standard deviations of ``values``, (10 links + k,).
@@ -149,18 +149,16 @@ def fit_consistent(
         + \sum_k \left( \frac{y_k - y_{0k}}{s_k} \right)^2, \qquad
         P_i = L_i (E + X_i) L_i^T \succeq \lambda L_i L_i^T.
 
-    Symbols: relative change :math:`X_i` of the pseudo-inertia :math:`P_i` of link i, other
-    parameters y, and z as the vector of all parameters. The prior pseudo-inertia is
-    :math:`L_i L_i^T`, and E is the identity. Prior and deviation of y are :math:`y_0` and s, and
-    :math:`\lambda` is :data:`MIN_EIGENVALUE_RATIO`. The regularisation does not depend on the
-    units and the frame of a link, and the semidefinite program is well scaled. The rows are
-    compressed by QR first.
+    Symbols: pseudo-inertia :math:`P_i` of link i with the prior :math:`L_i L_i^T`, and its
+    relative change :math:`X_i`. Rotor inertia and friction y have the prior :math:`y_0` and its
+    deviation s. The vector z contains all parameters, E is the identity, and :math:`\lambda` is
+    :data:`MIN_EIGENVALUE_RATIO`.
 
     Args:
-        rows: Regressor A, scaled to unit standard deviation of the torques, (m, 10 links + k).
-        tau: Torques :math:`\tau` with the same scaling, (m,).
-        bodies: Prior inertia of each link.
-        others: Prior of the other parameters.
+        rows: Regressor A, each row divided by the noise of its torque, (m, 10 links + k).
+        tau: Torques :math:`\tau`, each divided by its noise, (m,).
+        bodies: Prior mass, centre of mass and inertia of each link.
+        others: Prior of rotor inertia and friction.
         spread: Relative standard deviation :math:`\epsilon` of the inertial parameters.
         masses: Minimum and maximum total mass [kg], or None.
 
@@ -226,7 +224,7 @@ def fit_consistent(
 
 
 def _thick(pseudo: Matrix) -> Matrix:
-    """Return a pseudo-inertia whose radii of gyration are :data:`MIN_GYRATION_RADIUS` or more."""
+    """Increase radii of gyration below :data:`MIN_GYRATION_RADIUS` of a pseudo-inertia."""
     result = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
@@ -287,10 +285,7 @@ class FrictionShape:
 
     @classmethod
     def sharp(cls, joints: int) -> FrictionShape:
-        """Return the shape for unidentified friction.
-
-        Its width is :data:`DEFAULT_COULOMB_WIDTH`, and its shift zero.
-        """
+        """Return the default shape: width :data:`DEFAULT_COULOMB_WIDTH` and shift zero."""
         return cls(np.full(joints, DEFAULT_COULOMB_WIDTH), np.zeros(joints))
 
     def columns(self, dq: Matrix) -> Matrix:
@@ -346,9 +341,9 @@ class FrictionEstimate:
         return torque
 
     def sigmoid_parameters(self) -> dict[str, tuple[float, ...]]:
-        r"""Return the parameters of the sigmoid that the feature ``friction`` compensates.
+        r"""Return :math:`\varphi_1, \varphi_2, \varphi_3` of :class:`FrictionShape` by name.
 
-        They are :math:`\varphi_1, \varphi_2, \varphi_3` of :class:`FrictionShape`, by name.
+        The feature ``friction`` compensates the friction that they describe.
         """
         steepness = np.minimum(2.0 / self.shape.width, MAX_STEEPNESS)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
@@ -358,8 +353,8 @@ class FrictionEstimate:
 def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FrictionEstimate:
     """Fit joint friction to the torques that remain after subtracting the inertial torques.
 
-    All samples are used, also those near zero velocity. Viscous and Coulomb friction are
-    constrained to be non-negative.
+    All samples are used, including those near zero velocity. Viscous and Coulomb friction are not
+    negative.
 
     Args:
         rows: Regressor of :math:`f_v, f_c, f_o`, (N, n, 3 n).

@@ -31,8 +31,8 @@ class Clearance:
         arm: Moving arm.
         margin: Minimum distance to floor, objects and other arms [m].
         others: Other arms, which stand still.
-        configurations: Joint positions of the other arms by name. The default is their ready
-            configuration.
+        configurations: Joint positions of the other arms by name [rad, m]. By default, they stand
+            in their ready configurations.
         objects: Objects of the scene.
     """
 
@@ -57,7 +57,7 @@ class Clearance:
         ]
 
     def violation(self, configurations: Matrix) -> float:
-        """Return the largest violation of the minimum distances [m], negative if all are kept.
+        """Return the largest violation of the minimum distances [m], 0 or less if all are kept.
 
         Args:
             configurations: Joint configurations of the arm, (N, n).
@@ -72,7 +72,7 @@ class Clearance:
 
 
 def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
-    """Return the collision check of one arm of a cell while the other arms stand at their start.
+    """Return the distance check of one arm of a cell while the other arms stand at their start.
 
     Args:
         cell: Description of the cell.
@@ -135,28 +135,27 @@ class ExcitationOptions:
 
 
 class Excitation:
-    r"""Search for a motion that makes the base parameters best observable.
+    r"""Search for a motion in which the dynamic parameters of an arm are best observable.
 
     .. math:: \min \kappa(Y_b) \quad \text{or} \quad \min -\log \det Y_b^T Y_b.
 
-    Symbols: base regressor :math:`Y_b` and its condition number :math:`\kappa`. The unknowns are
-    the coefficients and the centre of a :class:`.FourierMotion`. Each joint's series is scaled
-    into its position, velocity and acceleration limits, so that every candidate satisfies them.
-    Candidates with excessive torques or too small distances are rejected. The search is a (1+1)
-    evolution strategy with success-based step size.
+    Symbols: regressor :math:`Y_b` of the base parameters (the identifiable combinations of dynamic
+    parameters) and its condition number :math:`\kappa`. The unknowns are the coefficients and the
+    centre of a :class:`.FourierMotion`. Motions satisfy the limits of position, velocity,
+    acceleration and torque, and keep the minimum distances. The search is a (1+1) evolution
+    strategy.
 
     Args:
         arm: Moving arm.
         options: Requirements of the motion.
-        clearance: Collision check, or None.
+        clearance: Distance check, or None for no check.
         gravities: Gravity in the base frame, one vector (3,) per mounting in which the motion runs
             [m/s^2]. None means the mounting in the description of the arm.
 
     Attributes:
-        best: Condition number of the best motion of the last search, before ``scale``.
-        scale: Scale factor of the returned motion. A value below 1 means that the best motion
-            violated a minimum distance between its samples and was scaled down. It is then less
-            informative.
+        best: Condition number of the best motion of the last search, before it was scaled down.
+        scale: Scale factor of the returned motion. It is below 1 if the motion violated a minimum
+            distance between the samples of the search and was scaled down.
 
     Raises:
         IdentificationRejected: If no motion satisfies the limits.
@@ -210,7 +209,7 @@ class Excitation:
         middle = np.tanh(x[n * size + n :])
         q, dq, ddq = (basis @ direction.T for basis in self._basis)
         available_range = self._high - self._low
-        spare = 1.02  # Peaks between the samples can exceed the largest sample by this factor.
+        spare = 1.02  # Assumed ratio of a peak between samples to the largest sample.
         factor = np.minimum.reduce(
             [
                 available_range / np.ptp(q, axis=0),
@@ -263,8 +262,8 @@ class Excitation:
 
         Args:
             motion: Motion to check.
-            rate: Checked configurations per second [Hz]. By default, every second sample of the
-                search is checked.
+            rate: Checked configurations per second [Hz]. By default, half the samples of the
+                search are checked.
         """
         if self._clearance is None:
             return True
@@ -294,13 +293,13 @@ class Excitation:
         raise IdentificationRejected(
             f"{self._arm.name}: no motion about {np.round(self._ready, 3).tolist()} keeps the "
             f"minimum distances and stays within {self._options.limit_scale:g} of the torque "
-            f"limits"
+            "limits. Remove obstacles or reduce the minimum distance."
         )
 
     def search(
         self, progress: Callable[[int, float], None] = lambda done, best: None
     ) -> FourierMotion:
-        """Search for the motion with the smallest cost, by ``criterion`` of the options.
+        """Search for the motion with the smallest cost as defined by the option ``criterion``.
 
         Args:
             progress: Callback that receives the number of evaluated motions and the current

@@ -94,13 +94,13 @@ class FourierMotion:
         return times
 
     def points(self, point_count: int) -> Vector:
-        """Return the times of a trajectory with few points, from start to end, (N,) [s].
+        """Return times between which quintic interpolation reproduces the motion, (N,) [s].
 
-        Quintic interpolation of positions, velocities and accelerations between these points
-        reproduces the motion. One quarter of the points lies in the two ramps.
+        The interpolation uses positions, velocities and accelerations at these times. One quarter
+        of them lies in the two ramps.
 
         Args:
-            point_count: Number of points, 16 or more.
+            point_count: Number of times, 16 or more.
         """
         ends = np.linspace(0.0, self.ramp, max(3, point_count // 8) + 1)
         middle = np.linspace(self.ramp, self.duration - self.ramp, point_count - 2 * len(ends) + 2)
@@ -112,11 +112,11 @@ class FourierMotion:
         return np.column_stack([time, *self.sample(time)])
 
     def _parameter(self, time: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return the path parameter s and its first and second time derivatives, (N,) each."""
+        """Return the path parameter s, ds/dt and its second time derivative, (N,) each."""
         ramp, duration = self.ramp, self.duration
         time = np.clip(time, 0.0, duration)
         left = duration - time
-        end = np.minimum(time, left)  # Time from the nearer end.
+        end = np.minimum(time, left)  # Time between the sample and the nearer end of the motion.
         inside = end >= ramp
         angle = np.pi * np.minimum(end, ramp) / ramp
         along = np.where(

@@ -52,21 +52,20 @@ MAX_RELATIVE_SHIFT = 5.0
 def fit_shape(
     stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float = 0.02
 ) -> FrictionShape:
-    r"""Fit width and shift of every joint's friction sigmoid.
+    r"""Fit width and shift of each joint's Coulomb friction near zero velocity.
 
     .. math:: \min_{w, s} \min_{\beta, f, \delta} \sum_j \nu \sigma_j^{-2}
         \| A_{b,j} \beta + F_{w_j, s_j} f_j - \delta \dot \tau_j - \tau_j \|^2.
 
-    The minimum is over widths w and shifts s. For each shape, the linear unknowns are eliminated
-    (variable projection): base parameters :math:`\beta`, friction coefficients f and torque delay
-    :math:`\delta`. The regressors of base parameters and friction are :math:`A_b` and F. Joint j
-    has the measured torques :math:`\tau_j` and the noise :math:`\sigma_j`, and :math:`\nu` is the
-    fraction of independent samples.
+    Symbols: widths w and shifts s of all joints. Joint j has the measured torques :math:`\tau_j`
+    with the noise :math:`\sigma_j`. Base parameters :math:`\beta` and friction coefficients f have
+    the regressors :math:`A_b` and F. The torques are late by the delay :math:`\delta`, and
+    :math:`\nu` is the fraction of independent samples. For each shape, :math:`\beta`, f and
+    :math:`\delta` are eliminated (variable projection).
 
-    The base parameters are common to all joints. With separate ones per joint, inertial terms
-    could imitate most of its friction. The delay is estimated because it would otherwise look like
-    a shifted friction reversal. A weak prior keeps the shifts near zero if the data do not
-    determine them.
+    The base parameters are common to all joints. With separate ones for each joint, inertial terms
+    could imitate most of its friction. An unmodelled delay would look like a shifted friction
+    reversal. A weak prior keeps shifts near zero that the data do not determine.
 
     Args:
         stack: Regressor stack of the motions.
@@ -98,15 +97,7 @@ def fit_shape(
 
 
 class _Search:
-    """Residual of the torques for given friction shapes with all linear unknowns eliminated.
-
-    Args:
-        stack: Regressor stack of the motions.
-        base: Base parameters of the arm.
-        cutoff: Cutoff frequency of the stack's filter [Hz].
-        noise: Standard deviations of the torques, (n,) [Nm].
-        prior: Standard deviation of the prior of the shifts [rad/s].
-    """
+    """Least-squares problem of :func:`fit_shape` in widths and shifts only, with its arguments."""
 
     def __init__(
         self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float
@@ -139,14 +130,14 @@ class _Search:
         return np.concatenate([terms @ values - self._left, x[n:]])
 
     def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Compute and store the regressor columns of a joint's friction for a friction shape.
+        """Store the regressor columns of a joint's friction for a friction shape.
 
         They are made orthogonal to the columns of base parameters and delay, which eliminates
         these parameters.
 
         Args:
             joint: Index of the joint.
-            logarithm: Logarithm of the width of the friction step [rad/s, m/s].
+            logarithm: Logarithm of the width of the friction step in rad/s or m/s.
             shift: Shift of the step, in units of its prior standard deviation.
         """
         if self._shapes[joint] == (logarithm, shift):
@@ -196,8 +187,8 @@ class Options:
             whose torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors
             stated in the logs.
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
-        held_out: Fraction of the motion at the end of every log that serves only for testing. The
-            final standstill is removed first.
+        held_out: Fraction of every motion, at its end, that is used only for testing. Standstill
+            at both ends of a log does not count.
     """
 
     friction: str = "coulomb"
@@ -221,8 +212,9 @@ class Identified:
         condition: Condition number of the regressor stack with columns of unit length.
         delay: Delay of the measured torques relative to the positions [s].
         rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
-        held_out: RMSE of every joint's torque on the held-out part, by model, (n,) each [Nm].
-        residual: Torque residuals of the held-out part by model, (N, n) each [Nm].
+        held_out: Root mean square torque errors in the held-out part, (n,) for each of the models
+            ``datasheet``, ``least squares``, ``weighted`` and ``consistent`` [Nm].
+        residual: Torque errors in the held-out part for each of these models, (N, n) [Nm].
         time: Times of the held-out part, (N,) [s].
         measured: Measured torques of the held-out part, (N, n) [Nm].
     """
@@ -256,22 +248,19 @@ def identify(
         \tau = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}) + I_r \ddot q + f_v \dot q
         + f_c \tanh\frac{\dot q + s}{w} + f_o.
 
-    Symbols: regressor Y, the inertial parameters :math:`\pi` of the links and
-    :math:`\pi_{carried}` of attached bodies, and the rotor inertias :math:`I_r`. Friction has the
-    viscous term :math:`f_v`, the Coulomb term :math:`f_c` with width w and shift s, and the offset
-    :math:`f_o`.
+    Symbols: regressor Y, rotor inertias :math:`I_r`, and inertial parameters :math:`\pi` of the
+    links and :math:`\pi_{carried}` of attached bodies. Friction consists of viscous friction
+    :math:`f_v`, Coulomb friction :math:`f_c` with width w and shift s, and offset :math:`f_o`.
 
-    Positions are differentiated without phase, and torques and regressors pass the same low-pass
-    filter. Weighted least squares of the base parameters yields the noise of every joint and the
-    uncertainty of the parameters. Then the best-fitting physically consistent parameters are
-    computed.
+    Weighted least squares yields the torque noise of every joint and the uncertainty of the
+    parameters. Then the best-fitting physically consistent parameters are computed.
 
     Args:
         motions: Measured logs of one arm.
         arm: Arm with the gripper and tool used in the logs and the prior inertia of its links.
         options: Options of the identification.
         load: Payload at the flange without gripper and tool.
-        progress: Callback that receives a text per step.
+        progress: Callback that receives progress messages.
 
     Raises:
         IdentificationRejected: If a log is implausible or does not determine the parameters.
@@ -282,7 +271,7 @@ def identify(
     for motion in motions:
         check_motion(motion, regressor)
     if not motions:
-        raise IdentificationRejected("no log")
+        raise IdentificationRejected("logs: got none, allowed one or more")
     options = _with_rotors_of(motions, options)
     moving_parts = [motion.without_rest() for motion in motions]
     for motion, part in zip(motions, moving_parts):
@@ -394,7 +383,7 @@ def _with_rotors_of(motions: Sequence[MeasuredMotion], options: Options) -> Opti
 
 
 def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
-    """Return the known rotor inertias in the measured torques, (n,), or None if they are fitted.
+    """Return rotor inertias that need not be fitted, (n,), or None if they are fitted.
 
     They are zero if the torque sensors do not measure rotor torques.
     """
@@ -405,7 +394,7 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
 
 
 def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
-    """Return a stack without the torques of known rotors and with zeros in their columns.
+    """Subtract the torques of known rotor inertias, and set their regressor columns to zero.
 
     If ``rotors`` is None, the stack is returned unchanged.
     """
@@ -425,7 +414,7 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
     Args:
         train: Stack of the regressor and the torques.
         columns: Indices of the regressor columns of the base parameters.
-        moving: Mask of the torques without friction effects near zero velocity, (N, n).
+        moving: Mask of the torques of moving joints, see :meth:`.Stack.moving`, (N, n).
     """
     rows = np.concatenate([train.rows[:, :, columns], -train.slope[:, :, None]], axis=2)
     result = fit(rows, train.tau, train.independent, used=moving)
@@ -436,7 +425,7 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
 def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
     """Return prior and lower bounds of rotor inertias and friction.
 
-    The prior holds torque offsets of the joints in ``unobservable`` near zero.
+    The prior of torque offsets is near zero for the joints in ``unobservable``.
     """
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)

@@ -43,10 +43,9 @@ class PayloadEstimate:
         load: Payload in the flange frame, without gripper and tool.
         mass_deviation: Standard deviation of the mass [kg].
         com_deviation: Standard deviation of the centre of mass, (3,) [m].
-        has_inertia: True if the log contains motion. If False, the inertia is not identified. It
-            is that of ``PRIOR_LOAD``, changed only for physical consistency with mass and centre
-            of mass.
-        rmse: Root mean square of the torque residual, (n,) [Nm].
+        has_inertia: True if the inertia is identified, which needs a log with motion. If False,
+            the inertia is that of ``PRIOR_LOAD``, made consistent with mass and centre of mass.
+        rmse: Root mean square of the torque residual of each joint, (n,) [Nm].
     """
 
     load: Load
@@ -63,10 +62,10 @@ def identify_payload(
 
     .. math:: \tau - Y \pi_{arm} - \tau_f = Y_{flange} \pi_L + \Delta \tau_f.
 
-    Symbols: measured torques :math:`\tau`, regressors Y, inertial parameters :math:`\pi` of arm
-    and payload and friction :math:`\tau_f`. Inertia and friction of arm, gripper and tool come
-    from the model. The friction may deviate by :math:`\Delta \tau_f`, some tenths of a Nm. Static
-    logs identify mass and centre of mass through gravity.
+    Symbols: measured torques :math:`\tau`, regressors Y, and inertial parameters
+    :math:`\pi_{arm}` of the arm and :math:`\pi_L` of the payload. Friction :math:`\tau_f` comes
+    from the model. Its error :math:`\Delta \tau_f` is estimated and may be some tenths of a Nm.
+    Logs without motion suffice for mass and centre of mass.
 
     Args:
         motions: Measured logs of the arm with the payload attached.
@@ -132,7 +131,7 @@ def _check_several_configurations(rows: Matrix, name: str) -> None:
 
 
 def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matrix:
-    """Return the weight of every torque sample, (N, n): zero near rest if the arm moves.
+    """Return the weight of every torque, (N, n). In logs with motion, rest has the weight 0.
 
     Args:
         part: Stack of the log.

@@ -24,8 +24,7 @@ _regressor = pin.computeJointTorqueRegressor
 def dynamic_parameters(body: Inertial | Load) -> Vector:
     """Return the inertial parameters of a body, (10,): mass, first moments and inertia.
 
-    The inertia is about the origin of the frame in which the body is given, in the order xx, xy,
-    yy, xz, yz, zz.
+    The inertia is about the origin of the body's frame, in the order xx, xy, yy, xz, yz, zz.
     """
     inertial = inertial_of(body) if isinstance(body, Load) else body
     inertia = pin.Inertia(inertial.mass, np.array(inertial.com), inertial.inertia)
@@ -52,9 +51,9 @@ class ArmRegressor:
 
     .. math:: M(q) \ddot q + c(q, \dot q) + g(q) = Y(q, \dot q, \ddot q) (\pi + \pi_{carried}).
 
-    Symbols: mass matrix M, the Coriolis torques c, the gravity torques g, and ten parameters
-    :math:`\pi` per moving link. :math:`\pi_{carried}` belongs to the bodies attached to the last
-    link. Rotor inertia is not included.
+    Symbols: mass matrix M, Coriolis torques c, gravity torques g, ten parameters :math:`\pi` per
+    moving link, and :math:`\pi_{carried}` of the bodies attached to the last link. Rotor inertia
+    is not included.
 
     Args:
         arm: Arm with the gripper and tool used in the log. Its base orientation defines gravity.
@@ -101,7 +100,7 @@ class ArmRegressor:
         return rows
 
     def flange_rows(self, rows: Matrix) -> Matrix:
-        """Return the regressors of the payload at the flange, in the flange frame, (N, n, 10).
+        """Return the regressors of a payload at the flange, in the flange frame, (N, n, 10).
 
         Args:
             rows: Regressors of the arm, (N, n, 10 n).
@@ -139,9 +138,9 @@ def parameters_of(pseudo: Matrix) -> Vector:
 
 
 def congruence(transform: Matrix) -> Matrix:
-    r"""Return the matrix that transforms inertial parameters like a pseudo-inertia, (10, 10).
+    """Return the transform of inertial parameters that belongs to H, (10, 10).
 
-    The pseudo-inertia P is transformed to :math:`H P H^T`.
+    It corresponds to the transform :math:`H P H^T` of the pseudo-inertia P.
 
     Args:
         transform: Matrix H, (4, 4).
@@ -173,9 +172,8 @@ class BaseParameters:
 
     Attributes:
         columns: Indices of the columns of Y that form :math:`Y_b`, (b,).
-        transform: Matrix T, (b, p). Its ``columns`` form the identity.
-        names: Names of the base parameters, (b,). Each is named after the first parameter of its
-            combination.
+        transform: Matrix T, (b, p). Its columns with the indices ``columns`` form the identity.
+        names: Names of the base parameters, (b,): that of the first parameter in each combination.
 
     Source: Gautier, Numerical calculation of the base inertial parameters of robots, 1990.
     """
@@ -220,14 +218,13 @@ def unobservable_offsets(
 ) -> list[int]:
     """Return the joints whose constant torque cannot be separated from inertial parameters.
 
-    A vertical linear axis is an example. Its load has the same weight in every position, and the
-    mass acts like rotor inertia.
+    An example is a vertical linear axis: the weight of its load is a constant force.
 
     Args:
         regressor: Regressor of the arm.
         base: Base parameters of the arm.
         gravities: Gravity in the base frame, one vector (3,) per mounting of the logs [m/s^2].
-        rotors: True if the rotor inertias are parameters, too.
+        rotors: True if the rotor inertias are parameters as well.
         seed: Random seed of the states.
 
     Returns:
@@ -275,7 +272,7 @@ def with_rotors(rows: Matrix, ddq: Matrix) -> Matrix:
 
 
 def independent(stack: Matrix, names: Sequence[str]) -> BaseParameters:
-    """Return the base parameters of stacked regressor rows by pivoted QR.
+    """Compute the base parameters of stacked regressor rows by pivoted QR decomposition.
 
     Args:
         stack: Regressor rows, (m, p).

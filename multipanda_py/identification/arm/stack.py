@@ -77,9 +77,9 @@ def low_pass(values: Matrix, cutoff: float, rate: float) -> Matrix:
 def smoothed(motion: MeasuredMotion, cutoff: float, min_duration: float = 1.0) -> list[Smoothed]:
     """Resample and filter the continuous segments of a motion.
 
-    Positions are interpolated by a spline, low-pass filtered without phase and differentiated by
-    central differences. Torques pass the same filter. The result is decimated to about ten samples
-    per period of the cutoff.
+    Positions are interpolated by a spline, low-pass filtered without phase shift and
+    differentiated. Torques pass the same filter. About ten samples per period of the cutoff
+    frequency remain.
 
     Args:
         motion: Measured log.
@@ -139,7 +139,7 @@ def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> I
     limits, robot = regressor.arm.limits, regressor.arm.robot
     own = tuple(joint.name for joint in robot.joints)
     columns, joint_names = motion.q.shape[1], motion.joints
-    if joint_names is None or len(joint_names) != columns:  # The log does not name its joints.
+    if joint_names is None or len(joint_names) != columns:  # The log lacks joint names.
         joint_names = (*own[:columns], *["?"] * (columns - len(own)))
     if len(motion.time) > MAX_SAMPLES:
         yield (
@@ -227,9 +227,9 @@ class Stack:
 
     .. math:: \tau = A z, \qquad z = (\pi, I_r, f_v, f_c, f_o).
 
-    Symbols: inertial parameters :math:`\pi` of the links, rotor inertias :math:`I_r`, and viscous
-    friction, Coulomb friction and offset :math:`f_v, f_c, f_o` of the joints. Columns and torques
-    pass the same filter, so that steps such as friction reversal are smoothed equally in both.
+    Symbols: joint torques :math:`\tau`, regressor A, inertial parameters :math:`\pi` of the links,
+    and rotor inertias :math:`I_r`. The joints have the viscous friction :math:`f_v`, the Coulomb
+    friction :math:`f_c` and the offset :math:`f_o`. A and :math:`\tau` pass the same filter.
 
     Attributes:
         rows: Regressor A, (N, n, 10 n + 4 n).
@@ -237,7 +237,8 @@ class Stack:
         slope: Time derivative of the measured torques, (N, n) [Nm/s].
         dq: Joint velocities at the same times, (N, n).
         rate: Samples per second [Hz].
-        independent: Fraction of statistically independent samples. Filtering correlates samples.
+        independent: Fraction of statistically independent samples. It is below 1, because
+            filtering correlates samples.
         time: Times of the samples in their log, (N,) [s].
         parts: Filtered segments that the stack was built from.
     """
@@ -259,7 +260,7 @@ class Stack:
 
         Args:
             shape: Shape of the friction.
-            cutoff: Cutoff frequency of the low-pass filter [Hz].
+            cutoff: Cutoff frequency of the stack's filter [Hz].
         """
         n = self.tau.shape[1]
         rows = self.rows.copy()
@@ -271,12 +272,13 @@ class Stack:
         return replace(self, rows=rows)
 
     def moving(self, min_velocity: float | Vector, cutoff: float) -> NDArray[np.bool_]:
-        """Return a mask of the torques without friction effects near zero velocity, (N, n).
+        """Return a mask of the torques, (N, n), that is False while a joint is near rest.
 
         Args:
-            min_velocity: Velocity below which a joint counts as near rest, of all joints or (n,)
-                [rad/s, m/s].
-            cutoff: Cutoff frequency of the filter, which spreads effects near rest in time [Hz].
+            min_velocity: Velocity below which a joint counts as near rest, one for all joints or
+                (n,) [rad/s, m/s].
+            cutoff: Cutoff frequency of the stack's filter [Hz]. The filter also affects torques
+                shortly before and after rest.
         """
         slow = [
             thinned((np.abs(part.dq) < min_velocity).astype(float), cutoff, part.rate)
@@ -328,7 +330,7 @@ def stack(
     """
     if cutoff < MIN_CUTOFF:
         raise IdentificationRejected(
-            f"cutoff: {cutoff:g} Hz is below the minimum of {MIN_CUTOFF:g} Hz"
+            f"cutoff: got {cutoff:g} Hz, allowed {MIN_CUTOFF:g} Hz or more"
         )
     n = regressor.arm.n_joints
     rows, tau, slope, dq, time, parts, rates = [], [], [], [], [], [], []
@@ -338,8 +340,8 @@ def stack(
                 raise IdentificationRejected(
                     f"{motion.name}: a cutoff of {cutoff:g} Hz for {part.rate:.3g} samples per "
                     f"second is above the maximum of {part.rate / SAMPLES_PER_PERIOD:.3g} Hz. "
-                    f"Lower it, "
-                    "accelerations would be noise."
+                    f"Lower "
+                    "the cutoff, because accelerations would be mostly noise."
                 )
             full = regressor.rows(part.q, part.dq, part.ddq, motion.gravity_in_base)
             known = full[..., -10:] @ regressor.carried
@@ -385,7 +387,7 @@ def check_excitation(
 
     Raises:
         IdentificationRejected: If the condition number is too large. The message names the
-            parameters.
+            parameters that the data determine worst.
     """
     if estimate.condition <= max_condition:
         return

@@ -65,7 +65,7 @@ MIN_IMPROVEMENT = 0.03
 
 @dataclass(eq=False)
 class CalibrationRun:
-    """Calibration loop behind :func:`.calibrate`, with the same arguments.
+    """Calibration loop of :func:`.calibrate`, with the same arguments.
 
     Attributes:
         tasks: Tasks for plant and twin.
@@ -86,11 +86,11 @@ class CalibrationRun:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Calibration:
-        """Run rounds until the score stops improving.
+        """Run rounds until the errors of the twin (:attr:`.Round.score`) stop decreasing.
 
         Raises:
-            ValidationRejected: If the plant completes none of the tasks, or no arm its first
-                motion.
+            ValidationRejected: If the plant completes none of the tasks, or no arm completes its
+                first motion.
             IdentificationRejected: If no arm can be identified in the first round.
         """
         plan, log = self.plan, self.log
@@ -184,14 +184,14 @@ class CalibrationRun:
     def _bodies(
         self, measured: Mapping[str, list[MeasuredMotion]], number: int
     ) -> dict[str, tuple[Identified, Path]]:
-        """Run another motion on every arm of the plant and identify the arms that complete it.
+        """Run a new motion on every arm of the plant, and identify the arms that complete it.
 
         Args:
             measured: Motions of earlier rounds by arm. New motions are appended.
             number: Number of the round.
 
         Returns:
-            Identification result and parameter file by arm. Failed arms are omitted and noted.
+            Identification result and parameter file by arm. Arms that fail are omitted.
 
         Raises:
             ValidationRejected: If no arm completed its motion in the first round.
@@ -214,7 +214,6 @@ class CalibrationRun:
         return bodies
 
     def _run_motion(self, name: str, number: int) -> MeasuredMotion:
-        """Run a new excitation motion on an arm of the plant."""
         seed = self.plan.seed + number
         points = self.motions.get(name)
         if points is None:
@@ -230,9 +229,9 @@ class CalibrationRun:
         )
 
     def _combined_cell(self) -> CellConfig:
-        """Return the cell in which motions are checked for collisions.
+        """Return the twin, with the objects of plant and tasks added if the plant has a real arm.
 
-        It is the twin. If the plant has a real arm, objects of plant and tasks are added.
+        Excitation motions are checked for collisions in this cell.
         """
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED_BACKEND for arm in self.plant.arms.values()):
@@ -260,10 +259,10 @@ class CalibrationRun:
         return body, path
 
     def _gains(self, best: Round) -> list[ModelImprovement]:
-        """Measure how much controllets on the plant improve with the model identified in ``best``.
+        """Compare controllets on the plant without and with the model identified in ``best``.
 
-        On real arms only tasks in free space are run, because the true contact force is only known
-        in simulation.
+        Real arms run only tasks in free space, because the true contact force is only known in
+        simulation.
         """
         if not best.files:
             return []
@@ -288,32 +287,33 @@ def calibrate(
 ) -> Calibration:
     """Calibrate a twin against its plant.
 
-    In every round, each arm of the tasks executes another excitation motion on the plant. Its
+    In every round, each arm of the tasks executes a new excitation motion on the plant. Its
     inertia and friction are identified from all motions so far and written to the twin. Then
-    friction and contact parameters of the table are estimated if both cells contain a simulated
-    one. The tasks measure the remaining error of the twin. WARNING: a plant with real arms MOVES.
+    friction and contact parameters of a table in the twin are estimated. At the end of the round,
+    the tasks measure the remaining error of the twin. WARNING: a plant with real arms MOVES.
 
-    Tasks, motions and table parameters that fail on the plant are skipped and reported. Runs and
-    motions are stored in the folder. A call with the same arguments resumes an interrupted
-    calibration, also with more rounds.
+    Tasks and motions that fail on the plant are skipped and reported. A call with the same
+    arguments resumes an interrupted calibration from runs stored in the folder. The number of
+    rounds may then differ.
 
     Args:
         plant: Cell to match, simulated or real.
         twin: Simulated cell with the same arms.
         folder: Folder of the parameter files, one per arm and round, and of the stored runs.
-        plan: Extent of the calibration.
-        motions: Motion points by arm, which replace the search for excitation motions.
+        plan: Tasks, repeats and rounds of the calibration.
+        motions: Points of excitation motions by arm, (p, 1 + 3 n): times, positions, velocities
+            and accelerations. They replace the search for such motions.
         log: Callback that receives progress messages.
 
     Raises:
         ValidationRejected: If no task can run on these cells, the folder belongs to another
             calibration, or no arm completes its first motion.
-        IdentificationRejected: If the data of the first round identify no arm.
+        IdentificationRejected: If no arm can be identified in the first round.
     """
     plan, motions = plan or CalibrationPlan(), motions or {}
     twin = with_tools_of(plant, twin)
     if plan.rounds < 1 or plan.repeats < 1:
-        raise ValidationRejected("rounds and repeats have to be 1 or more")
+        raise ValidationRejected("plan: rounds and repeats have to be 1 or more")
     tasks = [
         make_task(number, controllet, plan.seconds)
         for number in plan.tasks
@@ -324,7 +324,7 @@ def calibrate(
     names = list(dict.fromkeys(name for task in tasks for name in task.names(plant)))
     if missing := [name for name in names if name not in twin.arms]:
         raise ValidationRejected(
-            f"arms: {', '.join(missing)} exists only in the plant. Use the same names in the twin."
+            f"twin: lacks the plant's arms {', '.join(missing)}. Use the same names in the twin."
         )
     for sentence in setup_instructions(tasks, plant):
         log(sentence)
@@ -337,7 +337,7 @@ def calibrate(
 def _request_of(
     plant: CellConfig, twin: CellConfig, plan: CalibrationPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return the arguments on which stored runs depend. A cache with others is not resumed."""
+    """Return the arguments on which stored runs depend. Other arguments need other runs."""
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {

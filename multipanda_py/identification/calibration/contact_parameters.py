@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimation of the table's friction and contact parameters from tasks 3 and 4."""
+"""Estimation of a table's friction and contact parameters from tasks 3 and 4 of the validation.
+
+The tool presses on the table: in task 3 with a sinusoidal force, in task 4 along a circle.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ CONTACT_FORCE = 5.0
 
 
 def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the measured tangential forces minus their mean, in units of :data:`FORCE_SCALE`.
+    """Return measured forces tangential to the table minus their mean, in units of FORCE_SCALE.
 
     Args:
         run: Run of task 4.
@@ -46,14 +49,14 @@ def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
 
 
 def height_signal(run: Run, up_in_base: Vector) -> Matrix:
-    """Return the tool height since contact minus its mean, in units of :data:`HEIGHT_SCALE`.
+    """Return tool heights since first contact minus their mean, in units of :data:`HEIGHT_SCALE`.
 
     Args:
         run: Run of task 3.
         up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
-        ValidationRejected: If wrench, pose or the approach before the task were not recorded.
+        ValidationRejected: If wrench or pose were not recorded.
     """
     (log,), before = run.logs.values(), list(run.settling.values())
     parts = [*before, log]
@@ -72,8 +75,8 @@ def _forces(log: ArmLog) -> Matrix:
 def _column(log: ArmLog, name: str) -> Matrix:
     if name not in log.names:
         raise ValidationRejected(
-            f"{log.arm}: {name} was not recorded, but the table fit needs it; recorded: "
-            f"{', '.join(log.names)}"
+            f"{log.arm}: {name} was not recorded. The estimate of table parameters needs this "
+            f"signal; recorded: {', '.join(log.names)}"
         )
     values: Matrix = log[name]
     return values
@@ -117,9 +120,9 @@ class ContactParameters:
 
     Attributes:
         values: Accepted parameters by key of the cell file. Empty if none were accepted.
-        spread: Lower and upper bound of each estimated parameter, see :class:`ContactFit`. If a
-            ratio of upper to lower bound reaches :data:`MAX_RANGE_RATIO`, no parameter of that
-            task is accepted.
+        spread: Lower and upper bound of each estimated parameter, see :class:`ContactFit`. The
+            parameters of a task are accepted if all have a ratio of upper to lower bound below
+            :data:`MAX_RANGE_RATIO`.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -142,26 +145,22 @@ class ContactFit:
         \min_{T, \zeta} \sum \left( \frac{\tilde z_{twin} - \tilde z_{plant}}
         {20\,\mathrm{\mu m}} \right)^2.
 
-    The sliding friction :math:`\mu` is fitted to the measured tangential forces :math:`f_t` of
-    task 4. Time constant T and damping ratio :math:`\zeta` of the contact are fitted to the tool
-    height z of task 3 since first contact. The tilde denotes a signal minus its mean. This removes
-    the unknown height of the table and the force error of a torque sensor offset, which would look
-    like friction.
+    Symbols: sliding friction :math:`\mu` and measured tangential forces :math:`f_t` of task 4.
+    Time constant T and damping ratio :math:`\zeta` of the contact follow from the tool height z of
+    task 3 since first contact. The tilde denotes a signal minus its mean, which removes the
+    unknown table height and sensor offsets.
 
-    The fit is a bounded trust-region least-squares problem over the logarithms x of the
-    parameters. All runs use the same seed, so the result is reproducible.
-
-    Unmodelled effects in the residual r, such as unidentified joint friction, can bias a
-    parameter. Its range is bounded by
+    Unmodelled effects, such as unidentified joint friction, can bias a parameter. The bias is
+    bounded by
 
     .. math:: |\Delta x_i| \le \|r\| \, / \, \|J_{i\perp}\|.
 
-    Here :math:`J_{i\perp}` is the part of column i of the Jacobian J that is orthogonal to the
-    other columns. An error as large as the residual cannot shift the parameter further.
+    Symbols: logarithm :math:`x_i` of a parameter, residual r, and the part :math:`J_{i\perp}` of
+    column i of the Jacobian that is orthogonal to the other columns.
 
     Args:
         plant: Cell with the table.
-        shown: Tasks with their runs on the plant. Task 4 determines the friction, task 3 time
+        shown: Tasks with their runs on the plant. Task 4 determines the friction, task 3 the time
             constant and damping ratio of the contact.
         seed: Random seed of the first run of each task.
 
@@ -240,8 +239,8 @@ class ContactFit:
         )
         off = np.linalg.norm(result.fun) / np.maximum(_own_lengths(result.jac), 1e-9)
         ends = np.exp([np.maximum(result.x - off, low), np.minimum(result.x + off, high)]).T
-        # Parameters of one task can compensate each other's errors. So an undetermined parameter
-        # makes the other one of its task unreliable as well.
+        # If the data do not determine one parameter of a task, its error can be compensated by the
+        # other one. Neither is accepted then.
         is_determined = all(upper < MAX_RANGE_RATIO * lower for lower, upper in ends)
         return ContactParameters(
             {
@@ -254,7 +253,7 @@ class ContactFit:
 
 
 def _own_lengths(jacobian: Matrix) -> Vector:
-    """Return the norm of the part of each column that is orthogonal to the others, (n,)."""
+    """Return the norm of the part of each column that is orthogonal to all other columns, (n,)."""
     _, n = jacobian.shape
     lengths = np.empty(n)
     for k in range(n):

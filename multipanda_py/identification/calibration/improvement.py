@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Improvement of controllets and estimates on a plant through the identified model."""
+"""Improvement of controllets and estimators on a plant by the model identified from it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file keys that give simulated arms the parameters in ``files``.
+    """Return cell file entries that give simulated arms the parameters in ``files``.
 
     Args:
         files: Paths of the parameter files, by arm.
@@ -38,7 +38,7 @@ def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file keys that give controllets and estimators the parameters in ``files``.
+    """Return cell file entries that give controllets and estimators the parameters in ``files``.
 
     Args:
         files: Paths of the parameter files, by arm.
@@ -134,8 +134,8 @@ def measure(
         arm: Name of the arm.
         points: Points of the motion, (p, 1 + 3 n): times, positions, velocities, accelerations.
         seed: Random seed of the noise.
-        keep: Function that returns a stored run or performs it.
-        recover: True to recover a real arm that has stopped on a fault before.
+        keep: Function that returns the stored run of a name, or performs it.
+        recover: True to first recover a real arm that has stopped on a fault.
 
     Raises:
         ValidationRejected: If the arm does not complete the motion.
@@ -148,7 +148,7 @@ def measure(
 
 
 def _run_motion(plant: CellConfig, arm: str, points: Matrix, seed: int, recover: bool) -> Run:
-    """Run a motion on an arm. The run also has a fault if the arm does not reach the end."""
+    """Run a motion on an arm. The returned run has a fault if the arm does not reach the end."""
     run = run_task(MotionTask(arm, points), plant, seed, recover=recover)
     if run.fault or run.seconds < points[-1, 0]:
         reason = run.fault or "the recording ended"
@@ -173,10 +173,10 @@ class ModelImprovement:
     Attributes:
         number: Number of the task.
         controllet: Controllet used for the task.
-        errors: Pairs of root mean square errors by name with unit: with the data-sheet model, then
-            with the identified one. They cover the time that runs with both models completed.
+        errors: Root mean square errors with the data-sheet model and with the identified model, by
+            name with unit. A run that ended early limits the compared time.
         series: Times, measured, true and requested forces of the first repeat, (m,) each, by model
-            (:data:`MODEL_NAMES`). Empty if the task has no force.
+            (:data:`MODEL_NAMES`). Empty if the task requests no force.
         runs: Number of runs with each model.
         early: Number of runs ended by a fault, with the data-sheet and with the identified model.
     """
@@ -224,7 +224,7 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImp
 
 
 def _until(run: Run, seconds: float) -> Run:
-    """Return the part of a run up to a time since its start [s]."""
+    """Return a run up to ``seconds`` after its start."""
     there = run.force_time <= seconds
     return replace(
         run,

@@ -20,7 +20,7 @@ from multipanda_py.registry import pyplot
 
 
 def round_curves(rounds: Sequence[Round]) -> str:
-    """Plot the error of every quantity over the rounds, one line per task, as a base64 PNG."""
+    """Plot the twin's errors over the rounds, one line per task, as a base64 PNG."""
     plots = pyplot()
     figure, axes = plots.subplots(2, 3, figsize=(11.0, 5.6))
     numbers = [one.number for one in rounds]
@@ -81,10 +81,7 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
 
 
 def gain_plots(gains: Sequence[ModelImprovement]) -> str:
-    """Plot true forces and force measurement errors as a base64 PNG.
-
-    Each panel shows them with the data-sheet model and with the identified model.
-    """
+    """Plot true forces and force measurement errors with both models as a base64 PNG."""
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
     figure, axes = plots.subplots(

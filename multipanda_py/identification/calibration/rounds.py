@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plan, rounds and resumable file cache of a calibration."""
+"""Plan and results of a calibration, and the file cache from which it resumes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from multipanda_py.state import Matrix
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """Extent of a calibration.
+    """Tasks, repeats and rounds of a calibration.
 
     Attributes:
         tasks: Numbers of the tasks.
-        laws: Names of the controllets to use in tasks with force. If empty, each such task uses
-            the first of its controllets.
+        laws: Names of the controllets to use in tasks with force. If empty, each of these tasks
+            uses its default controllet.
         seconds: Duration of each task [s].
         repeats: Number of runs of each task, on the plant and on the twin.
         rounds: Maximum number of rounds.
@@ -57,7 +57,7 @@ class CalibrationPlan:
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """State of the twin in one round and its errors.
+    """Parameters and errors of the twin in one round of a calibration.
 
     Attributes:
         number: Number of the round. Round 0 is the twin before the calibration.
@@ -75,11 +75,10 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean over tasks and quantities of the twin's largest error, relative to the paper.
+        """Mean of the twin's largest error in each task and quantity, relative to the paper.
 
         The error of the paper is the ``ceiling`` of a :class:`.Quantity`. The score is infinite if
-        the twin fails a task or always stops before the plant, because missing errors would
-        improve the mean.
+        the twin fails a task or always stops before the plant.
         """
         if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")
@@ -108,7 +107,7 @@ class Calibration:
     Attributes:
         rounds: All rounds, starting with that of the uncalibrated twin.
         gains: Improvement of controllets on the plant with the identified model, one per task.
-            Tasks on real arms whose improvement is only measurable in simulation are omitted.
+            Tasks with contact forces are omitted on real arms.
         ended: Reason why the calibration ended, as a clause.
         notes: Messages about skipped tasks, motions and parameters.
     """
@@ -120,7 +119,7 @@ class Calibration:
 
     @property
     def best(self) -> Round:
-        """Round with the lowest score, that is the smallest errors of the twin."""
+        """Round in which the twin has the lowest score, that is the smallest errors."""
         return min(self.rounds, key=lambda one: one.score)
 
 
@@ -131,14 +130,14 @@ _T = TypeVar("_T")
 class RunCache:
     """Cache of runs, motions and numbers as files, which are written atomically.
 
-    Runs that ended on a fault are not stored, so that they are repeated once the cause is fixed.
+    Runs that ended on a fault are not stored.
 
     Args:
-        folder: Folder of the files, created with the first of them.
-        arguments: Arguments that determine the results, by name.
+        folder: Folder of the files. It is created when the first file is written.
+        arguments: Arguments on which the stored results depend, by name.
 
     Raises:
-        ValidationRejected: If the folder belongs to other arguments.
+        ValidationRejected: If the folder contains results of other arguments.
     """
 
     def __init__(self, folder: Path, arguments: Mapping[str, Any]) -> None:
@@ -151,15 +150,15 @@ class RunCache:
             raise ValidationRejected(f"{folder}: cannot be resumed: {error}") from None
         if other := [name for name in self._request if there.get(name) != self._request[name]]:
             raise ValidationRejected(
-                f"{folder}: contains results of another {', another '.join(other)}. Use the same "
-                "values to resume, or --restart to start over."
+                f"{folder}: contains results with another {', another '.join(other)}. Use the "
+                "same values to resume, or --restart to start over."
             )
 
     def __len__(self) -> int:
         return len(list(self._folder.glob("*.npz")))
 
     def run(self, name: str, make: Callable[[], Run]) -> Run:
-        """Return the run stored under a name. A missing run is made and stored.
+        """Return the run stored under a name, or else make and store it.
 
         Args:
             name: Name of the run.
@@ -173,11 +172,11 @@ class RunCache:
             return made
         self._start()
         save_run(path, made)
-        # A resumed calibration loads this file. Loading it here, too, gives the same results.
+        # A resumed calibration reads this file. Reading it here as well gives equal values.
         return load_run(path)
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Return the matrix stored under a name. A missing matrix is made and stored.
+        """Return the matrix stored under a name, or else make and store it.
 
         Args:
             name: Name of the matrix.
@@ -197,7 +196,7 @@ class RunCache:
         return self._load_or_make(load, make, save)
 
     def numbers(self, name: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-        """Return the JSON mapping stored under a name. A missing mapping is made and stored."""
+        """Return the JSON mapping stored under a name, or else make and store it."""
         path = self._folder / f"{name}.json"
 
         def load() -> Mapping[str, Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observer twin of an arm and its residuals, computed from complete logs or in chunks."""
+"""Simulated twin that follows an arm as an observer, and its residuals along a log."""
 
 from __future__ import annotations
 
@@ -36,18 +36,16 @@ class ArmTwin:
         = u + \tau_{ext} + \tau_c, \qquad
         \tau_c = K (q - \hat q) + D (\dot q - \dot{\hat q}).
 
-    The measured joint positions are q and those of the twin :math:`\hat q`. Mass matrix M,
-    Coriolis torques c, gravity torques g and friction f come from the description, including
-    friction offsets. The applied torque u includes gravity compensation, and :math:`\tau_{ext}` is
-    the estimated external torque.
+    Symbols: joint positions q of the arm (measured) and :math:`\hat q` of the twin. The
+    description defines mass matrix M, Coriolis torques c, gravity torques g and friction f. The
+    applied torque u includes gravity compensation, and :math:`\tau_{ext}` is the estimated
+    external torque.
 
-    Gravity is evaluated at the measured configuration, because at the twin's own it would
-    destabilise an upright arm. Friction is evaluated at the measured velocity. Without the
-    correction :math:`\tau_c` the twin would diverge: an unmodelled torque of 0.5 Nm moves a joint
-    by 1 rad within seconds. K is 0.6 of a joint's torque limit per radian. D yields critical
-    damping for the effective inertia of the joint, with a bandwidth of 5 to 25 rad/s. Below this
-    bandwidth, :math:`\tau_c` is the torque that commands, model and external torques do not
-    explain.
+    Without the correction :math:`\tau_c` the twin would diverge from the arm. Below the bandwidth
+    of the correction, 5 to 25 rad/s, :math:`\tau_c` is the torque that commands, model and
+    external torques do not explain. K is 0.6 of a joint's torque limit per radian, and D yields
+    critical damping. Gravity is evaluated at the measured positions, because at those of the twin
+    it would destabilise an upright arm.
 
     Args:
         arm: Description of the arm with gripper and tool.
@@ -57,7 +55,7 @@ class ArmTwin:
     Attributes:
         q: Joint positions of the twin, (n,) [rad, m].
         dq: Joint velocities of the twin, (n,) [rad/s, m/s].
-        correction: Mean of :math:`\tau_c` over the last :meth:`step`, (n,) [Nm, N].
+        correction: Mean of :math:`\tau_c` in the last call of :meth:`step`, (n,) [Nm, N].
 
     Thread: used by one thread at a time.
     """
@@ -83,14 +81,14 @@ class ArmTwin:
         """Reset the twin to the measured state.
 
         Args:
-            q: Joint positions, (n,) [rad].
-            dq: Joint velocities, (n,) [rad/s].
+            q: Joint positions, (n,) [rad, m].
+            dq: Joint velocities, (n,) [rad/s, m/s].
         """
         self.q[:], self.dq[:], self.correction[:] = q, dq, 0.0
         self.adapt(q)
 
     def adapt(self, q: Vector) -> None:
-        """Set the damping for the effective joint inertias at positions ``q``, (n,) [rad, m]."""
+        """Adapt the damping D to the effective inertias at positions ``q``, (n,) [rad, m]."""
         mass = pin.crba(self._model, self._weighing, q)
         mass = np.triu(mass) + np.triu(mass, 1).T
         moved = 1.0 / np.linalg.inv(mass).diagonal()
@@ -134,10 +132,10 @@ class ArmTwin:
 
 @dataclass(frozen=True)
 class ResidualKind:
-    """Kind of residual that is monitored.
+    """Kind of residual between an arm and its twin.
 
     Attributes:
-        name: Name in band files and messages.
+        name: Name in files and messages.
         unit: SI unit.
         axes: Names of the components. If empty, there is one component per joint.
         doc: Definition of the residual.
@@ -149,7 +147,7 @@ class ResidualKind:
     doc: str
 
     def labels(self, joints: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the components of the residual: its axes, or by default the joints.
+        """Return the names of the components: the axes, or the joints if no axes are given.
 
         Args:
             joints: Names of the joints.
@@ -173,7 +171,7 @@ MIN_RELATIVE_HALF_WIDTH = 2e-3
 
 
 def residual_slices(joints: int) -> dict[str, slice]:
-    """Return the slice of each kind of residual in the residual vector of an arm, by name.
+    """Return the slice of each residual kind in an arm's vector of all residuals, by name.
 
     Args:
         joints: Number of joints.
@@ -187,11 +185,10 @@ def residual_slices(joints: int) -> dict[str, slice]:
 
 
 def min_half_widths(limits: ArmLimits) -> Vector:
-    """Return the minimum half widths of the bands of all residuals of an arm, (m,).
+    """Return the minimum half widths of the good ranges (bands) of an arm's residuals, (m,).
 
-    They cover sensor drift, and avoid bands of zero width for simulated arms that equal their
-    twin. For torques they are 0.2 % of the torque limit, and for positions the deflection at which
-    the correction of the twin reaches this torque. Those of all other residuals are constants.
+    They cover sensor drift, and avoid ranges of zero width for simulated arms that equal their
+    twin.
     """
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)
@@ -214,7 +211,7 @@ _MAX_SAMPLE_PERIOD = 0.1
 
 @dataclass(frozen=True, eq=False)
 class MonitoredLog:
-    """Log of an arm with n samples and j joints, and the simulated twin along it.
+    """Log of an arm with n samples and j joints, and its simulated twin at the same times.
 
     Attributes:
         log: Measured log.
@@ -222,10 +219,10 @@ class MonitoredLog:
         dq: Joint velocities of the twin, (n, j) [rad/s, m/s].
         tau: Torques that the twin needs for this motion, including gravity, (n, j) [Nm, N].
         correction: Torques not explained by commands and external torques, (n, j) [Nm, N].
-        residuals: Filtered residuals, (n, m): columns of all :data:`.QUANTITIES` side by side, see
-            :func:`.residual_slices`. Residuals of signals missing in the log are nan.
-        evaluated: Mask of the evaluated samples, (n,). False while the twin settles, and for
-            invalid samples and faults.
+        residuals: Filtered residuals, (n, m), with the columns of :func:`.residual_slices`.
+            Residuals of signals missing in the log are nan.
+        evaluated: Mask, (n,), False while the twin settles after a reset, for invalid samples,
+            and during faults.
     """
 
     log: ArmLog
@@ -247,7 +244,9 @@ class MonitoredLog:
         return float(self.evaluated.mean()) * self.log.duration
 
     def mismatch(self, largest_torque: Vector) -> str:
-        """Return a message if the correction exceeds :data:`MAX_RMS_CORRECTION`, else ''.
+        """Return a message if the log does not match the described arm, else an empty string.
+
+        The log does not match if the correction exceeds :data:`MAX_RMS_CORRECTION`.
 
         Args:
             largest_torque: Torque limits of the joints, (j,) [Nm, N].
@@ -269,14 +268,14 @@ class MonitoredLog:
 class ArmMonitor:
     """Digital-twin monitor of one arm.
 
-    The twin is driven by the commanded torques if torques are commanded and recorded, else by the
-    measured torques. After a gap, a fault or an invalid sample, it is reset to the measured state.
-    Residuals are evaluated again once the twin has settled.
+    The commanded torques of the log drive the twin. Where there are none, the measured torques do.
+    After a gap, a fault or an invalid sample, the twin is reset to the measured state. Residuals
+    are evaluated again once it has settled.
 
     Args:
         arm: Description of the arm, optionally with identified parameters.
         load: Payload at the flange without gripper and tool.
-        controller_model: Model that the robot controller uses for gravity compensation. By default
+        controller_model: Model with which the robot controller compensates gravity. The default is
             that of ``arm``.
 
     Attributes:
@@ -312,7 +311,7 @@ class ArmMonitor:
             log: Log of this arm. Samples that an earlier chunk contained are skipped.
 
         Returns:
-            Log with the twin, or None if the log contains no new samples.
+            New samples of the log with the twin, or None without new samples.
 
         Raises:
             MonitorRejected: If the log does not match the arm or lacks torques.
@@ -323,7 +322,8 @@ class ArmMonitor:
             if start == len(log):
                 if log.time[-1] > self._time - 1.0:
                     return None
-                # Times more than 1 s in the past are not old samples: the robot clock was reset.
+                # If all times are more than 1 s in the past, the robot clock was reset, and the
+                # samples are new.
                 self._follows = False
             else:
                 log = log.part(slice(start, None))
@@ -342,13 +342,13 @@ class ArmMonitor:
             )
         if log.tau is None and log.tau_commanded is None:
             raise MonitorRejected(
-                f"{log.arm}: neither commanded nor measured torques in the log. The twin needs "
-                "one of them."
+                f"{log.arm}: the log has no torques. Record commanded or measured torques, which "
+                "the twin needs."
             )
         if len(log) > 1 and log.period > _MAX_SAMPLE_PERIOD:
             raise MonitorRejected(
-                f"{log.arm}: {log.rate:.1f} samples per second are below the minimum of "
-                f"{1.0 / _MAX_SAMPLE_PERIOD:g}"
+                f"{log.arm}: got {log.rate:.1f} samples per second, allowed "
+                f"{1.0 / _MAX_SAMPLE_PERIOD:g} or more"
             )
 
     def _run(self, twin: ArmTwin, log: ArmLog) -> MonitoredLog:
@@ -385,8 +385,8 @@ class ArmMonitor:
                 if k % _DAMPING_UPDATE_SAMPLES == 0:
                     twin.adapt(log.q[k])
                 twin.step(*self._before[:2], self._before[2] + self._before[3], passed)
-                # Unrealistic torques in the log can make the twin diverge. It is then reset at the
-                # next valid sample.
+                # Unrealistic torques in the log can make the twin diverge. The next valid sample
+                # then resets it.
                 if not np.isfinite(twin.q).all():
                     self._follows = False
                     self.skipped += 1
@@ -398,7 +398,7 @@ class ArmMonitor:
             raw[self._residual_slices["external"]] = estimated[k]
             raw[self._residual_slices["wrench"]] = wrench[k]
             raw[self._residual_slices["correction"]] = twin.correction
-            # After a reset the filter is nan. It starts at the first valid value of each residual.
+            # The filter state is nan after a reset. It starts at the first valid residual.
             np.copyto(self._smooth, raw, where=np.isnan(self._smooth))
             self._smooth += passed / (passed + SMOOTHING_TIME) * (raw - self._smooth)
             residuals[k] = self._smooth
@@ -420,7 +420,7 @@ class ArmMonitor:
             elif "tau_gravity" in log.columns:
                 tau += log.columns["tau_gravity"]
         if log.tau is not None and "interface" in log.columns:
-            # Samples of other interfaces have no commanded torques. Measured ones drive the twin.
+            # Without commanded torques, as in position control, measured torques drive the twin.
             moved_otherwise = log.columns["interface"] != 0
             tau[moved_otherwise] = log.tau[moved_otherwise]
         return tau

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bands: ranges of the residuals between arm and twin in good runs, and the file of them."""
+"""Bands: ranges of the residuals between an arm and its twin in good runs, stored in a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ArmBand:
 
     Attributes:
         joints: Names of the joints, without prefix.
-        low: Lower bounds of the residuals of all :data:`.QUANTITIES` side by side, (m,). A bound
+        low: Lower bounds of the residuals, (m,), in the order of :func:`.residual_slices`. A bound
             is nan if the residual was not measured.
         high: Upper bounds in the same order, (m,).
     """
@@ -59,14 +59,14 @@ class Band:
     source: str = "band"
 
     def of(self, arm: str, joints: Sequence[str]) -> ArmBand:
-        """Return the band of an arm.
+        """Return the residual ranges of an arm.
 
         Args:
             arm: Name of the arm.
             joints: Names of its joints.
 
         Raises:
-            MonitorRejected: If there is no band for the arm, or its joints differ.
+            MonitorRejected: If there are none for this arm, or for an arm with other joints.
         """
         if arm not in self.arms:
             raise MonitorRejected(
@@ -75,13 +75,13 @@ class Band:
         result = self.arms[arm]
         if result.joints != tuple(joints):
             raise MonitorRejected(
-                f"{self.source}: {arm}: learnt from joints {', '.join(result.joints)}; "
+                f"{self.source}: {arm}: learnt from joints {', '.join(result.joints)}, but "
                 f"this arm has {', '.join(joints)}. Use the band of this arm."
             )
         return result
 
     def to_yaml(self) -> str:
-        """Return the text of a band file."""
+        """Return the residual ranges as text of a YAML file."""
         return yaml.safe_dump(
             {"arms": {name: _plain(band) for name, band in self.arms.items()}},
             sort_keys=False, default_flow_style=None, width=110,
@@ -92,7 +92,7 @@ class Band:
         """Read a file written by :meth:`to_yaml`.
 
         Raises:
-            MonitorRejected: If the file is not a valid band. The message names the first error.
+            MonitorRejected: If the file is invalid. The message names the first error.
         """
         try:
             data = read_plain(path)
@@ -101,7 +101,7 @@ class Band:
         arms = data.get("arms") if isinstance(data, dict) else None
         if not isinstance(arms, dict) or not arms:
             raise MonitorRejected(
-                f"{path}: no arms in it. Use a file written by `multipanda shadow --learn`."
+                f"{path}: contains no arms. Use a file written by `multipanda shadow --learn`."
             )
         return cls(
             {str(name): _read(arm, f"{path}: {name}") for name, arm in arms.items()}, f"{path}"
@@ -113,13 +113,13 @@ def learn(
     limits: Mapping[str, ArmLimits],
     margin: float = BAND_MARGIN,
 ) -> Band:
-    r"""Compute the band from good runs.
+    r"""Compute the range of every residual (its band) from good runs.
 
     .. math::
         [\,a - \mu (b - a) - \epsilon,\; b + \mu (b - a) + \epsilon\,].
 
-    Symbols: quantiles a (0.1 %) and b (99.9 %) of a residual, the margin :math:`\mu`, and the
-    minimum half width :math:`\epsilon` (:func:`.min_half_widths`).
+    Symbols: quantiles a (0.1 %) and b (99.9 %) of a residual, margin :math:`\mu`, and minimum half
+    width :math:`\epsilon` from :func:`.min_half_widths`.
 
     Args:
         runs: Good runs of every arm with their twin, by name.
@@ -135,8 +135,8 @@ def learn(
         seconds = sum(run.evaluated_duration for run in shadowed)
         if seconds < MIN_DURATION:
             raise MonitorRejected(
-                f"{name}: {seconds:.1f} s of good runs (without the first second, in which the "
-                f"twin settles) are too short to learn from, allowed from {MIN_DURATION:g} s"
+                f"{name}: got {seconds:.1f} s of good runs without the first second, in which the "
+                f"twin settles; allowed {MIN_DURATION:g} s or more"
             )
         low, high = np.full((2, rows.shape[1]), np.nan)
         there = np.isfinite(rows).any(axis=0)
@@ -187,6 +187,8 @@ def _read(data: Any, path: str) -> ArmBand:
                     f"{path}: {key}: {end}: got {numbers!r:.60}, allowed {count} finite numbers"
                 )
         if (ends[0] >= ends[1]).any():
-            raise MonitorRejected(f"{path}: {key}: low has to be below high on every axis")
+            raise MonitorRejected(
+                f"{path}: {key}: low is not below high. Correct the bounds of every axis."
+            )
         low[at[key]], high[at[key]] = ends
     return ArmBand(tuple(map(str, joints)), low, high)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Band monitoring of all arms of a cell, from logs or from a running cell."""
+"""Monitoring of the residuals of all arms of a cell, from logs or from a running cell."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALARM_END_DELAY = 1.0
 
 @dataclass(frozen=True)
 class Alarm:
-    """Alarm of a residual that has left its band.
+    """Alarm of a residual that has left its band, the range of its values in good runs.
 
     Attributes:
         time: Robot time of the alarm, :data:`ALARM_DELAY` after the residual left its band [s].
@@ -68,17 +68,17 @@ class Alarm:
 
 
 class BandMonitor:
-    """Monitor of the residuals of one arm against its band.
+    """Monitor that raises an alarm if a residual of one arm leaves its range in good runs.
 
     Args:
         arm: Name of the arm.
-        band: Band of good runs, also available as attribute.
+        band: Residual ranges in good runs, also available as attribute.
 
     Attributes:
         alarms: All alarms in chronological order.
         now: Active alarms by residual name, ``quantity axis``.
-        use: Largest band usage of every residual kind since :meth:`forget`, by name. A residual at
-            the bound of its band has a usage of 1.
+        use: Largest distance of every residual kind from the middle of its range since
+            :meth:`forget`, relative to half the range, by name.
         sample_count: Number of evaluated samples.
 
     Thread: used by one thread at a time.
@@ -95,7 +95,7 @@ class BandMonitor:
                 unit = units[k * len(units) // len(labels)]
                 self._names.append((quantity.name, axis, unit))
         width = len(self._names)
-        # Times at which each residual left its band and returned into it [s], nan if it has not.
+        # Times at which each residual left its band and returned into it [s], else nan.
         self._outside = np.full(width, np.nan)
         self._inside = np.full(width, np.nan)
         self.alarms: list[Alarm] = []
@@ -104,11 +104,11 @@ class BandMonitor:
         self.sample_count = 0
 
     def forget(self) -> None:
-        """Clear the band usage in :attr:`use`. Active alarms are kept."""
+        """Clear :attr:`use`. Active alarms are kept."""
         self.use = {}
 
     def check(self, shadowed: MonitoredLog) -> list[Alarm]:
-        """Compare the residuals of the next chunk with the band, and return new alarms.
+        """Compare the residuals of the next chunk with their ranges, and return new alarms.
 
         Args:
             shadowed: Chunk of the log with the twin, from :meth:`.ArmMonitor.follow`.
@@ -137,13 +137,13 @@ class BandMonitor:
         return raised
 
     def _one(self, k: int, times: Vector, values: Vector, used: Vector) -> list[Alarm]:
-        """Evaluate one residual, and return an alarm for each time at which it leaves its band.
+        """Return an alarm for each time at which one residual leaves its band.
 
         Args:
             k: Index of the residual.
             times: Times of the samples, (m,) [s].
-            values: Residuals, (m,).
-            used: Band usage of the residuals, (m,). It is above 1 outside the band.
+            values: Values of the residual, (m,).
+            used: Distances from the middle of the band, relative to half its width, (m,).
         """
         raised = []
         quantity, axis, unit = self._names[k]
@@ -172,23 +172,23 @@ class BandMonitor:
 
 
 class CellMonitor:
-    """Digital-twin monitor of the arms of a cell. With a band, it raises alarms.
+    """Digital-twin monitor of the arms of a cell.
 
     Args:
-        config: Description of the cell. Payloads come from its file, and arms with ``identified``
-            use identified parameters.
-        band: Band of good runs, or None to compute residuals without alarms.
+        config: Description of the cell with payloads. Arms with the key ``identified`` use
+            identified parameters.
+        band: Residual ranges in good runs, outside which alarms are raised, or None for no alarms.
         arms: Names of the monitored arms. If empty, all arms are monitored.
         update: True to estimate payload and friction online.
 
     Attributes:
         arms: Descriptions of the monitored arms, by name.
-        watches: Band monitors by arm, empty without a band.
+        watches: Monitors that raise alarms by arm, empty without a band.
         updates: Online estimators of payload and friction by arm, empty without ``update``.
         last: Last evaluated chunk by arm.
 
     Raises:
-        MonitorRejected: If the band does not belong to these arms.
+        MonitorRejected: If the band lacks one of the arms, or was learnt with other joints.
 
     Thread: used by one thread at a time.
     """
@@ -240,7 +240,7 @@ class CellMonitor:
         """
         if lacking := [name for name in self._shadows if name not in logs]:
             raise MonitorRejected(
-                f"got a log of {', '.join(logs)}. Use one that contains {', '.join(lacking)}."
+                f"logs: got {', '.join(logs)}, but {', '.join(lacking)} is missing. Add its log."
             )
         raised: list[Alarm] = []
         for name, shadow in self._shadows.items():
@@ -263,9 +263,11 @@ class CellMonitor:
         return [sentence for sentence in result if sentence]
 
     def lines(self) -> Iterator[str]:
-        """Yield a status line for each arm: largest residuals, or band usage and active alarms.
+        """Yield a status line for each arm.
 
-        The band usage covers the time since the last :meth:`forget`.
+        With a band, a line contains the largest residuals since :meth:`forget`, relative to the
+        band, and the active alarms. Without a band, it contains the largest residuals of the last
+        chunk.
         """
         for name, shadowed in self.last.items():
             start = f"{name} {shadowed.time[-1]:9.1f} s"
@@ -280,13 +282,13 @@ class CellMonitor:
             yield f"{start}  band usage: {used or 'not evaluated yet'}  {state}"
 
     def forget(self) -> None:
-        """Reset the band usage that :meth:`lines` reports."""
+        """Reset the largest residuals that :meth:`lines` reports."""
         for watch in self.watches.values():
             watch.forget()
 
 
 def largest(shadowed: MonitoredLog) -> str:
-    """Return the largest residual of every kind in a chunk as text."""
+    """Return the largest residual of every kind in a chunk of a log, as text."""
     joints = shadowed.log.joints
     at = residual_slices(len(joints))
     rows = shadowed.residuals[shadowed.evaluated]
@@ -306,9 +308,9 @@ def largest(shadowed: MonitoredLog) -> str:
 
 
 class LiveRows:
-    """Reader of the cycle records of a running cell, without effect on the loop of the cell.
+    """Reader of the cycle records of a cell that this user runs on this machine.
 
-    The cell runs on this machine and belongs to this user.
+    Reading does not affect the loop of the cell.
 
     Args:
         name: Name of the cell. If empty, the only running cell is read.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Online estimation of payload and friction that deviate from the description of an arm."""
+"""Online estimation of payload and friction beyond those in the description of an arm."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _MAX_FRICTION, _MAX_OFFSET = 0.3, 0.1
 
 @dataclass(frozen=True, eq=False)
 class OnlineEstimate:
-    """Estimated deviations from the description of an arm, with standard deviations.
+    """Estimated payload and friction beyond those described for an arm, with standard deviations.
 
     Attributes:
         mass: Mass of the additional payload [kg].
-        com: Centre of mass of the payload in the flange frame, (3,) [m]. Zero if the mass is below
+        com: Centre of mass of this payload in the flange frame, (3,) [m]. Zero for a mass below
             50 g.
         viscous: Additional viscous friction, (n,) [Nm s/rad].
         coulomb: Additional Coulomb friction, (n,) [Nm].
@@ -60,30 +60,25 @@ class OnlineEstimate:
 
 
 class LoadAndFriction:
-    r"""Recursive least-squares estimator of payload and friction with bounds.
+    r"""Recursive estimator of payload and friction beyond those described for an arm.
 
     .. math::
-        -(\tau_c + \tau_{ext}) = Y_{flange}(q, \dot q, \ddot q)\, \pi_L
+        y = -(\tau_c + \tau_{ext}) = Y_{flange}(q, \dot q, \ddot q)\, \pi_L
         + f_v \dot q + f_c\, \mathrm{sgn}\, \dot q + f_o.
 
     .. math::
         A \leftarrow \lambda A + Y^T W Y, \quad b \leftarrow \lambda b + Y^T W y, \quad
         \theta = (A + A_0)^{-1} b.
 
-    The left side y is the torque that the description does not explain. It consists of the
-    correction :math:`\tau_c` of the twin and the estimated external torque :math:`\tau_{ext}`. The
-    parameters :math:`\theta` contain mass and first moments :math:`\pi_L` of the payload. For each
-    joint, they contain viscous friction :math:`f_v`, Coulomb friction :math:`f_c` and offset
-    :math:`f_o`. Y is the regressor of all parameters, and W the weight of the torques. A and b are
-    the normal equations, to which each sample is added.
+    Symbols: torque y that the description does not explain, from the correction :math:`\tau_c` of
+    the twin and the estimated external torque :math:`\tau_{ext}`. The parameters :math:`\theta`
+    are mass and first moments :math:`\pi_L` of the payload, and friction of each joint: viscous
+    :math:`f_v`, Coulomb :math:`f_c` and offset :math:`f_o`. Y is their regressor, W the weight of
+    the torques, and :math:`A_0` the prior. The normal equations A and b forget old samples by
+    :math:`\lambda`, with a time constant of 30 s.
 
-    The estimator attributes contact forces to payload and friction, so it is meant for free
-    motion. The prior :math:`A_0` bounds the estimate without excitation, and :math:`\lambda`
-    forgets with a time constant of 30 s. Parameters outside their bounds are clamped, and the
-    others are solved for again. The bounds are a mass of 0 to 20 kg with its centre within 0.5 m,
-    and friction between 0 and 0.3 of the torque limit. The static friction of a joint at rest is
-    unknown. The weight of its torque is reduced by the expected variance of the Coulomb friction.
-    The estimate is for display only and does not affect control.
+    The estimator attributes contact forces to payload and friction, so the arm has to move freely.
+    Parameters stay within bounds. The estimate is for display only and does not affect control.
 
     Args:
         arm: Description of the arm.
@@ -111,7 +106,7 @@ class LoadAndFriction:
         self._high = np.concatenate([[MAX_MASS, first, first, first], upper, offset])
 
     def add(self, shadowed: MonitoredLog) -> None:
-        """Update the estimate with the next chunk of the log. Unevaluated samples are ignored."""
+        """Update the estimate with the evaluated samples of the next chunk of a log."""
         log, evaluated = shadowed.log, shadowed.evaluated
         width = max(1, round(BLOCK_DURATION / log.period)) if len(log) > 1 else 1
         ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
@@ -140,7 +135,7 @@ class LoadAndFriction:
 
     @property
     def estimate(self) -> OnlineEstimate:
-        """Present estimate within its bounds, with standard deviations."""
+        """Present estimate, with standard deviations."""
         total = self._information + self._prior
         held = np.zeros(len(self._sum), bool)
         values = np.zeros(len(self._sum))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paired data sets for learning: the same motions on a twin and on a plant, aligned in time.
 
-The plant is a real arm, or a simulated arm that differs from the twin.
+The twin is a simulated arm. The plant is a real arm, or a simulated arm unlike the twin.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of paired random motions, in parallel simulations or in sequence on a real arm."""
+"""Recording of the same random motions on a simulated twin and on a simulated or real plant."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from multipanda_py.robots.residual.inputs import SIDES
 
 @dataclass(frozen=True)
 class DataSetSpec:
-    """Contents of a data set.
+    """Motions of a data set.
 
     Attributes:
         multi: Number of motions of several joints.
@@ -75,11 +75,11 @@ class DataSetSpec:
 
 @dataclass(frozen=True, eq=False)
 class Sides:
-    """Twin and plant of a data set.
+    """Cells of twin and plant, on which the motions of a data set are recorded.
 
     Attributes:
         twin: Simulated cell.
-        plant: Another simulated cell, or one whose arm is real.
+        plant: Another simulated cell, or a cell whose arm is real.
         arm: Name of the moving arm in both cells.
         controllets: Controllets of the twin and of the plant, from :data:`.CONTROLLETS`.
     """
@@ -91,7 +91,7 @@ class Sides:
 
     @property
     def is_real(self) -> bool:
-        """True if the arm of the plant is real and moves in real time."""
+        """True if the moving arm of the plant is real."""
         return self.plant.arms[self.arm].backend != SIMULATED_BACKEND
 
     @property
@@ -122,22 +122,20 @@ def record_pairs(
     cluster: str = "",
     log: LogFunction = lambda text: None,
 ) -> int:
-    """Record a data set: one file per motion at 1 kHz, then one table at 100 Hz.
+    """Record motions on twin and plant: one file per motion at 1 kHz, then one table at 100 Hz.
 
-    Motions already recorded with the same cells, seed and margin are not repeated. For simulated
-    plants, the table of an interrupted and resumed recording is bitwise identical. Motions that a
-    simulated side does not complete are skipped and reported. WARNING: a plant with a real arm
-    MOVES, in real time, one motion after another. A fault of the arm ends the recording.
+    WARNING: a plant with a real arm MOVES. A fault of the real arm ends the recording. A call with
+    the same arguments resumes an interrupted recording. Motions that cannot be completed in
+    simulation are skipped and reported.
 
     Args:
         twin: Simulated cell.
-        plant: Another simulated cell, or one whose arm is real.
+        plant: Another simulated cell, or a cell whose arm is real.
         arm: Name of the moving arm in both cells.
         folder: Folder of the data set, created if missing.
-        spec: Contents of the data set.
-        align: Alignment of both sides in the table, one of :data:`.ALIGNMENTS`. The default is the
-            first alignment for simulated plants and the second for real ones. The recorded files
-            contain both sides unaligned.
+        spec: Motions of the data set.
+        align: Alignment of twin and plant in the table, one of :data:`.ALIGNMENTS`. The default is
+            ``clock`` for simulated plants and ``command`` for real ones.
         controllets: Controllets of the twin and of the plant.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
@@ -162,7 +160,7 @@ def record_pairs(
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
-        needed("scipy")  # Path planning needs scipy. A missing one is reported before arms move.
+        needed("scipy")  # Path planning needs scipy. If it is missing, no arm may move.
     if not spec.names():
         raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, spec.seed, spec.margin]
@@ -202,7 +200,7 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
     A motion is skipped if the twin does not complete it or the plant finds no path to its start.
 
     Raises:
-        ValidationRejected: If the arm of the plant stopped. It holds. Recorded motions are kept.
+        ValidationRejected: If the arm of the plant stopped. Recorded motions are kept.
     """
     arm, left = sides.arm, folder.left()
     joints = describe_arm(arm, sides.twin.arms[arm]).n_joints
@@ -215,7 +213,7 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
                 of_twin = side(motion, arm, sides.twin, sides.controllets[0], spec.seed)
                 try:
                     of_plant = plant.record(motion)
-                # Without a path to the start, the arm has not moved: only this motion is skipped.
+                # The arm has not moved if no path to the start exists. Skip only this motion.
                 except PlanRejected as error:
                     raise ValidationRejected(str(error)) from None
                 except MultipandaError as error:
@@ -234,16 +232,16 @@ def _one_after_another(sides: Sides, spec: DataSetSpec, folder: Folder, log: Log
 
 
 class _Stopped(Exception):
-    """Stop of a real arm during a recording, which ends the recording."""
+    """Stop of a real arm, which ends the recording."""
 
 
 def motion_of(twin: CellConfig, arm: str, spec: DataSetSpec, kind: str, number: int) -> PairMotion:
-    """Return one motion of a data set, generated from the seed of the data set.
+    """Generate one motion of a data set from the seed of the data set.
 
     Args:
         twin: Cell in which the motion is checked for collisions.
         arm: Name of the moving arm.
-        spec: Contents of the data set.
+        spec: Motions of the data set, with their seed and margin.
         kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
         number: Number within its kind, from 0.
 
@@ -277,7 +275,7 @@ def record_one(sides: Sides, spec: DataSetSpec, name: Name) -> tuple[Name, bytes
 def _of_arm(plant: CellConfig, twin: CellConfig, arm: str) -> tuple[CellConfig, CellConfig]:
     """Return plant and twin with their arms in the same order, the moving arm first.
 
-    The plant keeps only arms that the twin has, too.
+    Arms of the plant that the twin lacks are removed.
     """
     names = [arm, *(name for name in twin.arms if name != arm and name in plant.arms)]
     alone = {name: plant.arms[name] for name in names}
@@ -298,7 +296,7 @@ def _check(sides: Sides) -> None:
     for side_name, cell in zip(SIDES, (sides.twin, sides.plant)):
         if arm not in cell.arms:
             raise ValidationRejected(
-                f"{side_name}: has no arm {arm!r}, allowed {', '.join(cell.arms)}"
+                f"{side_name}: has no arm {arm!r}; known: {', '.join(cell.arms)}"
             )
         if side_name == "plant" and sides.is_real:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resumable folder of recorded motions, their parallel recording, and the table of all motions."""
+"""Folder of recorded motions, parallel recording of missing ones, and the table of all motions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Name = tuple[str, int]
 
 
 def packed(pair: AlignedPair | None, joints: int, message: str) -> bytes:
-    """Return the contents of the file that stores a motion.
+    """Return the contents of the file that stores the recordings of a motion.
 
     Args:
         pair: Recordings of twin and plant, or None for a skipped motion.
@@ -47,12 +47,12 @@ def packed(pair: AlignedPair | None, joints: int, message: str) -> bytes:
 
 
 class Folder:
-    """Folder of recorded motions, one atomically written file each.
+    """Folder of a data set with one file for each recorded or skipped motion.
 
     Args:
         path: Folder, created if missing.
         names: Names of all motions of the data set.
-        key: Values that identify the data set. A folder with another key is refused.
+        key: Values that identify the data set, see :func:`key_of`.
 
     Attributes:
         path: Folder of the data set.
@@ -70,7 +70,7 @@ class Folder:
         return len(self._files)
 
     def left(self) -> list[Name]:
-        """Return the motions without a file, which are neither recorded nor skipped."""
+        """Return the motions that are neither recorded nor skipped."""
         return [name for name, file in self._files.items() if not file.is_file()]
 
     def put(self, name: Name, data: bytes) -> None:
@@ -78,12 +78,12 @@ class Folder:
             partial.write_bytes(data)
 
     def pair(self, name: Name) -> AlignedPair:
-        """Return the recordings of a motion on twin and plant, empty if it was skipped."""
+        """Return the recordings of a motion on twin and plant, empty for a skipped motion."""
         data = self._read(name)
         return AlignedPair(data["twin"], data["plant"], *map(int, data["starts"]))
 
     def motions(self) -> list[Name]:
-        """Return the recorded motions. Skipped motions are omitted."""
+        """Return the names of the recorded motions."""
         return [name for name in self._files if len(self._read(name)["twin"])]
 
     def note(self, name: Name) -> str:
@@ -104,14 +104,14 @@ class Folder:
             lost = {"its whole content"}
         if lost:
             raise ConfigurationError(
-                f"{file}: truncated or changed: lacks {min(lost)}. Delete the file to record its "
-                "motion again."
+                f"{file}: truncated or changed: lacks {min(lost)}. Delete the file, and run the "
+                "same command to record its motion again."
             )
         return result
 
 
 def key_of(*parts: object) -> list[object]:
-    """Return the values that identify a data set: the given ones and the package version."""
+    """Return the values that identify a data set: ``parts`` and the package version."""
     return [*parts, VERSION]
 
 
@@ -144,15 +144,15 @@ def _claim(folder: Path, parts: Path, key: str) -> None:
 
 
 SPLITS = ("train", "validation", "test")
-# Cumulative fractions: training gets motions up to 80 %, validation those from 80 to 95 %, and
-# testing the rest.
+# Ends of training and validation motions as fractions of all motions: 80 % of the motions are for
+# training, 15 % for validation, and 5 % for testing.
 _SPLIT_FRACTIONS = (0.80, 0.95)
 
 
 def split_of(kinds: Sequence[str], seed: int) -> list[str]:
-    """Assign each motion to a split: 80, 15 and 5 % of every kind, at random.
+    """Assign each motion at random to training (80 %), validation (15 %) or testing (5 %).
 
-    Linear motions are used only for testing, so that the training contains no similar ones.
+    The fractions apply to each kind of motion. Linear motions are only used for testing.
 
     Args:
         kinds: Kinds of all motions.
@@ -236,7 +236,7 @@ _TIMEOUT = 10.0  # Timeout of the connection to a Dask scheduler [s].
 
 @contextmanager
 def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[None]:
-    """Select the backend of joblib within a context.
+    """Select the joblib backend for parallel processes within a context.
 
     Args:
         parallel: Backend, one of :data:`PARALLEL_BACKENDS`. If empty, the setting of
@@ -254,7 +254,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
             f"--parallel: got {parallel!r}, allowed {', '.join(PARALLEL_BACKENDS)}"
         )
     if cluster and parallel != "dask":
-        raise ConfigurationError(f"--cluster: got {cluster!r}, which needs --parallel dask")
+        raise ConfigurationError(f"--cluster: got {cluster!r} without Dask. Use --parallel dask.")
     if not parallel:
         yield
         return
@@ -272,7 +272,7 @@ def workers(parallel: str = "", cluster: str = "", jobs: int = -1) -> Iterator[N
         )
     except (OSError, ValueError) as error:
         words = " ".join(str(error).split())
-        raise ConfigurationError(f"--cluster: {cluster}: does not answer: {words}") from None
+        raise ConfigurationError(f"--cluster: no answer from {cluster}: {words}") from None
     with client, joblib.parallel_config("dask"):
         yield
 
@@ -285,7 +285,7 @@ SKIPPED_PREFIX = "left out: "
 
 
 def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
-    """Return the motions that a folder lacks, and log how many it contains.
+    """Return the motions that a folder lacks, and log the number of those that it contains.
 
     Args:
         folder: Folder of the motions.
@@ -304,7 +304,7 @@ def run_parallel(
 
     Args:
         folder: Folder of the motions.
-        tasks: Functions with their arguments that record the missing motions.
+        tasks: Functions that record the missing motions, with their arguments.
         how: Arguments ``parallel``, ``cluster`` and ``jobs`` of :func:`.workers`.
         log: Callback that receives a message per motion.
 
@@ -344,7 +344,7 @@ def check_any_recorded(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:
-        ValidationRejected: If all were skipped. The message contains the first reason.
+        ValidationRejected: If no motion was recorded. The message contains the first reason.
     """
     if not folder.motions():
         raise ValidationRejected(f"{folder.path}: no motion was recorded: {folder.first_note()}")

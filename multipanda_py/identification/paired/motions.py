@@ -37,11 +37,10 @@ LIMIT_MARGIN = 0.1
 """Distance from the joint position limits [rad, m]."""
 MIN_SPEED_FRACTION, MAX_SPEED_FRACTION = 0.1, 0.6
 """Range of random speeds, relative to the speed limits."""
-# Peak jerk of a quintic from 0 to 1 in unit time, and minimum time in which the acceleration rises
-# from zero to its limit [s]. The latter bounds the jerk in addition to the jerk limit.
+# Peak jerk of a quintic from 0 to 1 in unit time, and minimum time in which the acceleration may
+# rise from zero to its limit [s].
 _PEAK_JERK, _RISE_TIME = 60.0, 0.03
-# Number of random motions to try, and maximum joint step between two configurations that are
-# checked for collisions [rad, m].
+# Number of random motions to try, and joint step between two collision checks [rad, m].
 _MOTION_TRIES, _CHECK_STEP = 2000, 0.05
 
 
@@ -70,8 +69,8 @@ class PairMotion:
 def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
     """Return the indices of the joints that a motion moves.
 
-    Motions of kind ``single`` move one joint each, in turn. Combinations of two or more joints
-    come in a random order without repetition, so that 2^n - n - 1 motions cover all of them.
+    Motions of kind ``single`` move one joint after the other. The 2^n - n - 1 combinations of two
+    or more joints for ``multi`` come in a random order without repetition.
 
     Args:
         n: Number of joints.
@@ -91,9 +90,8 @@ def joint_motion(
 ) -> PairMotion:
     """Return a random collision-free motion between two joint configurations.
 
-    Configurations are uniform within the limits and connected by a quintic. A random factor scales
-    the speed limits, its square the acceleration limits and its cube the jerk limits. The motion
-    depends only on seed, kind and number, not on earlier draws.
+    The configurations are uniformly distributed within the limits and connected by a quintic with
+    a random speed. The motion depends only on seed, kind and number.
 
     Args:
         kind: Kind of the motion: ``multi`` or ``single``.
@@ -145,8 +143,8 @@ PLANES = ((0, 2), (0, 1), (1, 2))
 MAX_LEG, LEG_COUNT = 0.15, 3
 """Legs are the straight lines between the waypoints of a linear motion. Maximum displacement of a
 leg along an axis [m], and number of legs of a motion."""
-# Number of points per leg, number of random motions to try, maximum joint step between two points
-# [rad, m], and maximum fraction of the speed limits.
+# Points per straight line, random motions to try, maximum joint step between two points [rad, m],
+# and maximum fraction of the speed limits.
 _LEG_POINTS, _LINE_TRIES, _MAX_JOINT_STEP, _MAX_LINE_SPEED_FRACTION = 24, 40, 0.3, 0.5
 
 
@@ -155,8 +153,8 @@ def linear_motion(
 ) -> PairMotion:
     """Return a motion of the tool along straight lines that stops at each waypoint.
 
-    It starts near the ready configuration and keeps the orientation of the tool. It depends only
-    on seed and number.
+    The motion starts near the ready configuration and keeps the orientation of the tool. It
+    depends only on seed and number.
 
     Args:
         cell: Cell of the arm.
@@ -199,7 +197,7 @@ def linear_motion(
             )  # fmt: skip
     raise ConfigurationError(
         f"motion linear {number}: none of {_LINE_TRIES} line motions is reachable and "
-        "collision-free"
+        "collision-free. Remove obstacles or lower --clearance."
     )
 
 
@@ -211,13 +209,13 @@ def _leg(
         pose = Pose(start + fraction * (end - start), rotation)
         q = configuration_at(described, pose, result[-1], "a line")
         if np.abs(q - result[-1]).max() > _MAX_JOINT_STEP:
-            raise ValidationRejected("straight line: the joint configuration jumps on it")
+            raise ValidationRejected("straight line: the joint positions jump between two points")
         result.append(q)
     return np.array(result)
 
 
 def _blend() -> Vector:
-    """Return the path fraction at each point of a leg, by a quintic from 0 to 1, (k,)."""
+    """Return the path fraction at each point of a straight line, a quintic from 0 to 1, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 
@@ -228,7 +226,7 @@ def _timed(
 
     Args:
         start: Joint positions at the start, (n,) [rad, m].
-        legs: Joint positions along each leg of the motion, (p, n) [rad, m].
+        legs: Joint positions along each straight line of the motion, (p, n) [rad, m].
         speed: Fraction of the limits that the motion uses.
         velocity: Velocity limits, (n,) [rad/s, m/s].
         acceleration: Acceleration limits, (n,) [rad/s^2, m/s^2].
@@ -271,7 +269,7 @@ target [s]."""
 
 
 def known_law(controllet: str, option: str) -> str:
-    """Return the given controllet name, and refuse one that cannot execute motions.
+    """Return the name of a controllet, and refuse a controllet that cannot execute motions.
 
     Args:
         controllet: Name of the controllet.
@@ -286,10 +284,7 @@ def known_law(controllet: str, option: str) -> str:
 
 
 def law_section(controllet: str) -> dict[str, Any]:
-    """Return the cell file section of a controllet for motions.
-
-    A controllet with streamed targets gets the governor parameters :data:`GOVERNOR_PARAMS`.
-    """
+    """Return the cell file section of a controllet that executes motions."""
     if controllet != STREAMED_CONTROLLET:
         return {"type": controllet}
     return {"type": controllet, "params": {"governor": dict(GOVERNOR_PARAMS)}}
@@ -298,8 +293,8 @@ def law_section(controllet: str) -> dict[str, Any]:
 class LawMotion(MotionTask):
     """Task that executes a motion with one of several controllets.
 
-    ``joint_trajectory`` executes the whole trajectory compliantly, and ``joint_position`` with the
-    position controller of the robot. ``joint_impedance`` receives a joint target every 10 ms.
+    ``joint_trajectory`` executes the motion compliantly. ``joint_position`` uses the position
+    controller of the robot. ``joint_impedance`` receives a joint target every 10 ms.
 
     Args:
         arm: Name of the arm.
@@ -322,7 +317,7 @@ class LawMotion(MotionTask):
         return task_cell(config, {name: arm}, law_section(self.controllet), {})
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the whole trajectory at time 0, or the joint target of this time.
+        """Send the trajectory at time 0, or for ``joint_impedance`` the joint target at each time.
 
         Args:
             cell: Cell of the arm.

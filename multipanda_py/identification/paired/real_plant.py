@@ -53,7 +53,7 @@ MAX_GAP = 0.02
 """Maximum time between two recorded states [s]. States in between are interpolated linearly."""
 MAX_BLOCKED = 3
 """Number of consecutive motions without a path to their start after which the recording stops."""
-_WAIT_TIMEOUT = 10.0  # Timeout of waiting for a condition [s].
+_WAIT_TIMEOUT = 10.0  # Maximum wait until the arm is at rest or at its goal [s].
 _STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may stand still [s].
 _TARGET_PERIOD = 0.01  # Period of streamed targets and of checks [s].
 _READ_PERIOD = 0.5  # Period of reading cycle records [s].
@@ -66,13 +66,12 @@ _T = TypeVar("_T")
 class RealPlant:
     """Context manager that runs a cell and executes motions on one of its arms.
 
-    The arms are connected once, by a control loop that this process starts. Between motions, the
-    arm moves to the next start on planned paths. The paths avoid collisions with the arm itself,
-    with the other arms in their measured configurations and with objects of the cell file. Arms
-    that do not move hold. On exit, all arms hold before they disconnect.
+    Between motions, the arm moves to the next start on paths that avoid collisions with itself,
+    with the other arms and with objects of the cell file. The other arms hold. On exit, all arms
+    hold and disconnect.
 
     Args:
-        config: Configuration of the cell. Its controllets are replaced.
+        config: Configuration of the cell. Its controllets are not used.
         arm: Name of the moving arm.
         controllet: Controllet that executes the motions.
         count: Number of motions, for the warning before the start.
@@ -109,8 +108,8 @@ class RealPlant:
         """Warn that arms will move, and connect them.
 
         Raises:
-            ValidationRejected: If a stationary arm is not in the configuration used in collision
-                checks.
+            ValidationRejected: If another arm is far from its start configuration.
+            LoopError: If an arm has a fault.
         """
         arm, cell = self._arm, Cell(self._config)
         others = [name for name in self._config.arms if name != arm]
@@ -146,13 +145,13 @@ class RealPlant:
         """Move to the start of a motion, execute it and return the recording.
 
         Raises:
-            PlanRejected: If there is no collision-free path to its start. The arm has not moved.
+            PlanRejected: If there is no collision-free path to the start. The arm has not moved.
             MultipandaError: If the arm or its connection fails, the motion is rejected, or the arm
-                stops before the end.
+                stops before the end of the motion.
         """
         cell = self._cell
         if cell is None:
-            raise LoopError("the plant is not connected")
+            raise LoopError("the plant is not connected. Use it in a with statement.")
         try:
             return self._done(cell, motion)
         except PlanRejected:
@@ -182,7 +181,6 @@ class RealPlant:
         return side_of(log, motion.name)
 
     def _go(self, cell: Cell, start: Vector) -> None:
-        """Move to the start of a motion on a collision-free path."""
         cell.switch([f"{self._arm}/{TO_START}"], strictness="force_auto")
         self._wait_for(cell, lambda: self._rests(cell), "the arm is at rest")
         if fault := fault_of(cell):
@@ -201,7 +199,7 @@ class RealPlant:
             self._blocked += 1
             if self._blocked >= MAX_BLOCKED:
                 raise LoopError(
-                    f"no path to the start of {self._blocked} consecutive motions: {error}"
+                    f"no path to the start of {self._blocked} motions one after another: {error}"
                 ) from None
             raise
         self._blocked = 0
@@ -250,9 +248,7 @@ class RealPlant:
         return start
 
     def _send(self, cell: Cell, command: Callable[[], _T]) -> _T:
-        """Send a command and return its result. A rejected command is sent again.
-
-        A single late cycle can cause a rejection.
+        """Send a command and return its result. If a late cycle causes a rejection, send it again.
 
         Raises:
             TargetRejected: If the loop still rejects the command after :data:`_MAX_RETRIES` tries.
@@ -271,8 +267,7 @@ class RealPlant:
     ) -> None:
         """Wait for a condition.
 
-        The timeout is :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time, which slows down on
-        an overloaded machine.
+        The timeout is :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time.
 
         Raises:
             LoopError: If the timeout expires. The message contains ``description``.
@@ -281,7 +276,7 @@ class RealPlant:
         while not condition():
             if cell.time > limit:
                 raise LoopError(
-                    f"timeout of {_WAIT_TIMEOUT + longer:.0f} s while waiting: {description}"
+                    f"timeout of {_WAIT_TIMEOUT + longer:.0f} s while waiting until {description}"
                 )
             self._wait_until(cell, cell.time + _TARGET_PERIOD)
 
@@ -307,7 +302,7 @@ class RealPlant:
             command_time: Cell time of the first target [s].
 
         Raises:
-            LoopError: If states are missing.
+            LoopError: If too many consecutive states are missing.
         """
         log = log_of_rows(rows, self._config).arms[self._arm]
         time = log.time - log.time[0] + float(rows["time"][0]) - command_time
@@ -321,9 +316,9 @@ class RealPlant:
 
 
 def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
-    """Return an error that also names the first fault that the cell has reported.
+    """Add the first fault that the cell has reported to the message of an error.
 
-    Without a fault, the result is the given error.
+    Without a fault, the error is returned unchanged.
     """
     faults: list[str] = []
     with suppress(MultipandaError):  # If the loop has ended, its events cannot be read.
@@ -332,7 +327,7 @@ def with_fault(cell: Cell, error: MultipandaError) -> MultipandaError:
 
 
 def check_standing(config: CellConfig, arm: str, configurations: Mapping[str, Vector]) -> None:
-    """Refuse stationary arms outside the configuration used in collision checks.
+    """Check that all other arms stand in the configurations that collision checks assume.
 
     Args:
         config: Configuration of the cell.

@@ -23,12 +23,12 @@ START_SAMPLES = 10
 
 
 def leaving_rest(q: Matrix, rest: int) -> int:
-    r"""Return the first sample at which a joint leaves the confidence interval of its rest.
+    r"""Return the first sample at which a joint has left its rest position beyond noise.
 
     .. math:: |q_k - \bar q_{rest}| > \max(5 \sigma_{rest}, 2 \cdot 10^{-4}\,\mathrm{rad}).
 
-    Symbols: mean :math:`\bar q_{rest}` and the standard deviation :math:`\sigma_{rest}` of the
-    samples at rest. The condition has to hold for ten consecutive samples of any joint.
+    Symbols: joint position :math:`q_k` in sample k, mean :math:`\bar q_{rest}` and standard
+    deviation :math:`\sigma_{rest}` at rest. The condition holds for ten consecutive samples.
 
     Args:
         q: Joint positions, (m, n) [rad, m].
@@ -40,9 +40,9 @@ def leaving_rest(q: Matrix, rest: int) -> int:
     Source: Realeasy, section on data (start-point detection).
     """
     if not 2 <= rest < len(q):
-        raise LogError(f"samples of rest: got {rest}, allowed 2 to {len(q) - 1}")
+        raise LogError(f"rest: got {rest} samples at rest, allowed 2 to {len(q) - 1}")
     if not np.isfinite(q).all():
-        raise LogError("positions: contain a value that is not finite")
+        raise LogError("positions: got a value that is not finite")
     half = np.maximum(REST_DEVIATIONS * q[:rest].std(axis=0), MIN_REST_HALF_WIDTH)
     outside = np.abs(q - q[:rest].mean(axis=0)) > half
     counts = np.cumsum(np.vstack([np.zeros((1, q.shape[1])), outside]), axis=0)
@@ -57,7 +57,8 @@ def shift_by_correlation(first: Matrix, second: Matrix, max_shift: int) -> int:
 
     .. math:: \arg\max_{|s| \le s_{max}} \sum_k \dot q_1(k) \cdot \dot q_2(k + s).
 
-    Symbols: shift s and the joint velocities of both recordings.
+    Symbols: shift s, and joint velocities :math:`\dot q_1` and :math:`\dot q_2` of the recordings
+    in sample k.
 
     Args:
         first: Joint velocities of the first recording, (m, n) [rad/s, m/s].
@@ -94,11 +95,11 @@ _MAX_LAG = 200  # Maximum shift between the two recordings [samples].
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """Recording of one side, the twin or the plant, in one motion. It starts at rest.
+    """Recording of one motion on the twin or on the plant, starting at rest.
 
     Attributes:
         rows: Positions, velocities and torques at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
-        command_start: Sample at which the reference of the controllet starts to move.
+        command_start: Sample at which the commanded position starts to move.
     """
 
     rows: Matrix
@@ -107,7 +108,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class AlignedPair:
-    """Recordings of twin and plant in one motion, each starting at rest.
+    """Recordings of one motion on twin and plant, each starting at rest.
 
     Attributes:
         twin: Positions, velocities and torques of the twin at 1 kHz, (m, 3 n) [rad, rad/s, Nm].
@@ -116,8 +117,8 @@ class AlignedPair:
         plant_start: Sample at which the plant starts to move.
         shift_by_correlation: Delay of the plant relative to the twin, from cross-correlation
             [samples].
-        twin_command_start: Sample at which the reference of the twin starts to move.
-        plant_command_start: Sample at which the reference of the plant starts to move.
+        twin_command_start: Sample at which the commanded position of the twin starts to move.
+        plant_command_start: Sample at which the commanded position of the plant starts to move.
     """
 
     twin: Matrix
@@ -132,12 +133,12 @@ class AlignedPair:
         """Return twin and plant from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: Alignment. ``clock`` cuts both recordings at the same sample, at which the first of
-                them starts to move. The delay of the plant thus stays in the data. ``command``
-                does the same after removal of the delay between both references, since commands
-                to a real arm take some cycles. ``rest`` cuts each recording where its arm starts
-                to move. ``correlation`` cuts the twin where it starts to move, and shifts the
-                plant by the delay from cross-correlation.
+            by: Alignment, one of the following. ``clock`` cuts both recordings at the sample at
+                which the first arm starts to move. The delay of the plant thus stays in the data.
+                ``command`` first removes the delay between both commanded positions, since
+                commands to a real arm take some cycles. ``rest`` cuts each recording where its arm
+                starts to move. ``correlation`` cuts the twin where it starts to move, and shifts
+                the plant by the delay from cross-correlation.
 
         Raises:
             ConfigurationError: If ``by`` is not one of :data:`ALIGNMENTS`.
@@ -182,7 +183,7 @@ def record_pair(
 
 
 def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: int) -> Side:
-    """Simulate a motion in one cell, twin or plant, and return the recording from rest on.
+    """Simulate a motion in the cell of twin or plant, and return the recording from rest on.
 
     Args:
         motion: Motion to simulate.
@@ -210,21 +211,21 @@ def side_of(log: ArmLog, name: str) -> Side:
         name: Name of the motion, for messages.
 
     Raises:
-        ValidationRejected: If velocities, torques or finite values are missing.
+        ValidationRejected: If velocities or torques are missing, or a value is not finite.
     """
     if log.dq is None or log.tau is None:
-        raise ValidationRejected(f"{name}: velocities or torques were not recorded")
+        raise ValidationRejected(f"{name}: velocities or torques are missing. Record both.")
     begins = int(np.searchsorted(log.time, REST_INTERVAL[0]))
     rows = np.hstack([log.q, log.dq, log.tau])[begins:]
     if not np.isfinite(rows).all():
-        raise ValidationRejected(f"{name}: the recording contains a value that is not finite")
+        raise ValidationRejected(f"{name}: got a value that is not finite in the recording")
     return Side(rows, command_start_of(log.part(slice(begins, None))) if begins < len(log) else 0)
 
 
 def command_start_of(log: ArmLog) -> int:
-    """Return the sample at which the reference of a controllet starts to move.
+    """Return the sample at which the commanded position starts to move.
 
-    The result is 0 if no reference was recorded or the reference does not move.
+    The result is 0 if it was not recorded or does not move.
     """
     if "target_joint" not in log.columns:
         return 0
@@ -234,9 +235,7 @@ def command_start_of(log: ArmLog) -> int:
 
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
-    """Find the start samples of two recordings and the delay between them.
-
-    :meth:`AlignedPair.cut` applies the result.
+    """Find the start samples of two recordings and the delay between them, without cutting them.
 
     Args:
         twin: Recording of the twin.

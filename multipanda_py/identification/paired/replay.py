@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paired data sets from recordings of an arm, which a simulated twin replays."""
+"""Paired data sets from recordings of an arm and their replay on a simulated twin."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class LoggedMotion:
     """Motion cut from a recording.
 
     Attributes:
-        motion: Motion for the twin, from rest to rest.
-        plant: Recording of the plant.
+        motion: Motion that the twin executes, from rest to rest.
+        plant: Recording of the motion on the arm (the plant).
     """
 
     motion: PairMotion
@@ -98,23 +98,23 @@ def logged_motions(
 ) -> tuple[list[LoggedMotion], str, list[str]]:
     """Cut recordings into motions from rest to rest.
 
-    A motion starts 0.1 s before a joint exceeds 0.02 rad/s, after 0.45 s of rest. It ends when all
-    joints have been slower for 0.25 s.
+    A motion starts 0.1 s before a joint exceeds 0.02 rad/s, and ends when all joints have been
+    slower for 0.25 s. Before it, all joints rest for 0.45 s.
 
     Args:
         recordings: Recordings of the arm in chronological order.
         arm: Description of the twin's arm.
-        follow: Signal that the twin follows, one of :data:`FOLLOWED_SIGNALS`. If empty, commanded
-            positions are followed if they were recorded throughout, else measured positions.
-        controllet: Controllet of the twin. All except ``joint_impedance`` accept up to 128 points
-            of a motion.
+        follow: Signal that the twin follows, one of :data:`FOLLOWED_SIGNALS`. By default, these
+            are commanded positions if all were recorded, else measured positions.
+        controllet: Controllet of the twin. ``joint_impedance`` allows motions of any length.
 
     Returns:
         Motions, the followed signal, and messages about skipped motions.
 
     Raises:
         ValidationRejected: If a recording is of another robot, has gaps or invalid values, lacks
-            velocities or torques, has less than 100 samples per second, or contains no motion.
+            velocities or torques, or has less than 100 samples per second. Also if no recording
+            contains a motion.
     """
     parts = [part for log in recordings for part in _parts(log)]
     for part in parts:
@@ -142,7 +142,6 @@ def logged_motions(
 
 
 def _parts(log: ArmLog) -> list[ArmLog]:
-    """Split a log where its recording was interrupted."""
     return [log.part(slice(*run)) for run in pairwise([*log.starts, len(log)])]
 
 
@@ -165,8 +164,8 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
         )
     if log.dq is None or log.tau is None or not log.gravity_in_tau:
         raise ValidationRejected(
-            f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and tau of each joint, "
-            "with gravity in the torques as measured by sensors"
+            f"{log.arm}: got {', '.join(log.names[:8])}, allowed q, dq and measured tau of each "
+            "joint. The torques have to include gravity."
         )
     if log.rate < 0.99 * MIN_RATE:
         raise ValidationRejected(
@@ -176,7 +175,7 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
     if len(gaps):
         raise ValidationRejected(
             f"{log.arm}: has {len(gaps)} gaps, the first from {gaps[0, 0]:.3f} to "
-            f"{gaps[0, 1]:.3f} s. Cut the log there."
+            f"{gaps[0, 1]:.3f} s. Cut the log into parts without gaps."
         )
     if warnings := check_completeness(log) + check_columns(log, name if name in MODELS else None):
         raise ValidationRejected(warnings[0])
@@ -184,8 +183,9 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
         here = arm.rotation_base_in_world.T @ np.array([0.0, 0.0, -9.81])
         if np.abs(log.gravity_in_base - here).max() > MAX_GRAVITY_DIFFERENCE:
             raise ValidationRejected(
-                f"{log.arm}: gravity in its base was {np.round(log.gravity_in_base, 2).tolist()}, "
-                f"but {np.round(here, 2).tolist()} m/s^2 in the twin. Correct the mounting."
+                f"{log.arm}: recorded with gravity {np.round(log.gravity_in_base, 2).tolist()} in "
+                f"the base frame, but the twin has {np.round(here, 2).tolist()} m/s^2. Correct "
+                "the mounting of the twin."
             )
 
 
@@ -201,17 +201,14 @@ def _followed(logs: Sequence[ArmLog], follow: str) -> str:
     ]
     if follow == FOLLOWED_SIGNALS[0] and lacking:
         raise ValidationRejected(
-            f"{lacking[0]}: commanded joint positions are missing in the log or in parts of it. "
+            f"{lacking[0]}: some commanded joint positions are missing in the log. "
             "Use --follow measured."
         )
     return follow or FOLLOWED_SIGNALS[1 if lacking else 0]
 
 
 def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
-    """Return start and end of each motion in one recording, at rest [s].
-
-    Motions without enough rest before or after them are omitted.
-    """
+    """Return start and end of each motion that begins and ends at rest [s]."""
     speed = np.abs(np.asarray(log.dq)).max(axis=1)
     moving = np.flatnonzero(speed > MOTION_SPEED)
     if not len(moving):
@@ -228,7 +225,7 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
 
 
 def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str) -> Matrix:
-    """Return the trajectory for the twin, (p, 1 + 3 n): rest, then the recorded path.
+    """Return the trajectory of rest and recorded path that the twin executes, (p, 1 + 3 n).
 
     Args:
         log: Recording of the arm.
@@ -250,7 +247,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
     rows = np.column_stack([time - start + REST_TIME, q, dq, ddq])[
         :: max(1, round(rate / POINT_RATE))
     ]
-    # Differentiated noise is not zero at rest, but a trajectory has to start and end at rest.
+    # Trajectories have to start and end with zero velocity, but differentiated noise is not zero.
     rows[[0, -1], 1 + q.shape[1] :] = 0.0
     stands = rows[:1].copy()
     stands[0, 0] = 0.0
@@ -259,9 +256,9 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
     rows, missed = thin(rows, TRAJECTORY_POINTS - 1)
     if missed.max() > MAX_DEVIATION:
         raise ValidationRejected(
-            f"{end - start:.1f} s in {TRAJECTORY_POINTS} points deviate by {missed.max():.4f} rad "
-            f"from the path, allowed {MAX_DEVIATION:g} rad. Use --controllet "
-            f"{STREAMED_CONTROLLET} for any length."
+            f"motion of {end - start:.1f} s: {TRAJECTORY_POINTS} trajectory points deviate by "
+            f"{missed.max():.4f} rad from the path, allowed {MAX_DEVIATION:g} rad. Use "
+            f"--controllet {STREAMED_CONTROLLET} for any length."
         )
     return np.vstack([stands, rows])
 
@@ -303,12 +300,11 @@ def replay_logs(
     cluster: str = "",
     report: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Replay recordings of a plant on a twin, and write the table of plant and twin.
+    """Replay recordings of an arm (the plant) on a twin, and write the table of plant and twin.
 
-    The recordings are cut into motions from rest to rest. In each motion, the twin starts at rest
-    in the recorded configuration. It follows the commanded or measured positions at their times,
-    so that both sides share one time base. Motions that the twin does not complete are skipped and
-    reported.
+    The recordings are cut into motions from rest to rest. In each motion, the twin follows the
+    recorded commanded or measured positions. Motions that the twin does not complete are skipped
+    and reported.
 
     Args:
         twin: Simulated cell.
@@ -320,7 +316,7 @@ def replay_logs(
         follow: Signal to follow: ``commanded`` or ``measured``. The default is the first of these
             that the log contains.
         controllet: Controllet of the twin.
-        align: Alignment of both sides as in :func:`.record_pairs`, by default ``clock``.
+        align: Alignment of plant and twin, one of :data:`.ALIGNMENTS`; ``clock`` by default.
         seed: Random seed of the twin's noise and of the split.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
@@ -381,7 +377,7 @@ def replay_logs(
 
 
 def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
-    """Return the log of the arm named ``of_log``, else of ``arm``, else of the only arm."""
+    """Return the log of the arm ``of_log`` or, if empty, of the arm ``arm`` or of the only arm."""
     return log.the_arm(of_log or (arm if arm in log.arms else None))
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training and evaluation of learned residuals, the state differences of a plant and its twin."""
+"""Training and evaluation of residuals: learned state differences between a plant and its twin."""

@@ -35,7 +35,7 @@ def draw_history(history: History, path: Path) -> None:
 
 
 def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
-    """Plot the torques of plant, twin, and twin with the residual, joint by joint.
+    """Plot the torques of each joint of plant, twin, and twin with the learned residual.
 
     Args:
         trained: Residual network.
@@ -101,19 +101,19 @@ def evaluate(trained: TrainedResidual, pairs: PairedMotions) -> list[ResidualGai
         pairs: Paired motions, of which the test motions are used.
 
     Raises:
-        ConfigurationError: If the data are of another robot or rate, or contain no test motions.
+        ConfigurationError: If robot or rate differ from the training, or test motions are missing.
     """
     fits = (pairs.robot, len(pairs.joints), pairs.rate)
     own = (trained.robot, len(trained.joints), trained.rate)
     if fits != own:
         raise ConfigurationError(
-            "data: got {} with {} joints at {:g} Hz, allowed {} with {} at {:g} as in the "
-            "training of the residual".format(*fits, *own)
+            "data: got {} with {} joints at {:g} Hz, but the residual was trained on {} with {} "
+            "joints at {:g} Hz".format(*fits, *own)
         )
     if pairs.joints != trained.joints:
         raise ConfigurationError(
-            f"data: got joints {', '.join(pairs.joints)}, allowed {', '.join(trained.joints)} "
-            "as in the training of the residual"
+            f"data: got joints {', '.join(pairs.joints)}, but the residual was trained on "
+            f"{', '.join(trained.joints)}"
         )
     result = [
         _gain(trained, pairs, kind, motions)
@@ -138,7 +138,7 @@ def _gain(
 
 
 def table(gains: list[ResidualGain]) -> str:
-    """Return the errors as Markdown: torques by joint, and means over joints of the others."""
+    """Return a Markdown table of torque errors by joint, and mean errors of other quantities."""
     lines = []
     for gain in gains:
         n = gain.before.shape[1]

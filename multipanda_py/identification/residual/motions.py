@@ -110,7 +110,7 @@ def read_pairs(path: Path) -> PairedMotions:
     scale = Normalisation(**{side: np.array(v) for side, v in about["normalisation"].items()})
     if scale.joints != len(about["joints"]):
         raise ConfigurationError(
-            f"{path}: got limits of {scale.joints} joints, allowed those of {len(about['joints'])}"
+            f"{path}: has limits of {scale.joints} joints, but {len(about['joints'])} joint names"
         )
     for name in (f"{side}_{label}" for side in SIDES for label in labels):
         if (kind := str(table[name].type)) not in ("double", "float", "int64"):
@@ -160,14 +160,16 @@ def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
     if len(time) < MIN_SAMPLES:
         raise ConfigurationError(f"{path}: got {len(time)} samples, allowed {MIN_SAMPLES} or more")
     if np.abs(np.diff(time) * rate - 1.0).max() > 0.01:
-        raise ConfigurationError(f"{path}: has a gap, allowed {rate:g} samples in every second")
+        raise ConfigurationError(
+            f"{path}: has a gap. Use motions with {rate:g} samples per second."
+        )
     if not all(np.isfinite(side).all() for side in sides):
         raise ConfigurationError(f"{path}: contains values that are not finite")
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
     if farthest > MAX_EXCESS:
         raise ConfigurationError(
-            f"{path}: a value exceeds its limits by {farthest:.3g} of its range, allowed up to "
-            f"{MAX_EXCESS:g}"
+            f"{path}: a value is outside its limits by {farthest:.3g} of their range, allowed "
+            f"{MAX_EXCESS:g} or less"
         )
 
 
@@ -185,8 +187,8 @@ class TrainingMotion:
 
     Attributes:
         inputs: Network inputs, (k, m).
-        residual: Normalised states of the plant minus those of the twin, (k, 3 n). Torques that
-            inertial differences (:class:`.BodyDifference`) explain are subtracted.
+        residual: Normalised states of the plant minus those of the twin, (k, 3 n), without torques
+            that inertial differences explain.
     """
 
     inputs: Matrix
@@ -216,7 +218,7 @@ class TrainingMotion:
 def standard_of(motions: list[TrainingMotion]) -> Scaling:
     """Return mean and scale of the inputs and residuals in motions.
 
-    Components that are constant keep the scale 1, to avoid a division by zero.
+    Constant components have the scale 1.
     """
     inputs = np.vstack([one.inputs for one in motions])
     spread, size = inputs.std(axis=0), np.sqrt(_squares(motions))
@@ -236,7 +238,7 @@ def weights_of(motions: list[TrainingMotion], weights: tuple[float, float, float
     """Return the weight of every component of a residual in the loss, (3 n,).
 
     Args:
-        motions: Training motions. The weight of a component is divided by its mean square in them.
+        motions: Training motions. Weights are divided by the mean squares of their residuals.
         weights: Weights of the residuals of positions, velocities and torques.
     """
     squares = _squares(motions)
@@ -247,7 +249,7 @@ def weights_of(motions: list[TrainingMotion], weights: tuple[float, float, float
 def intervals_of(
     motions: list[TrainingMotion], length: int, batch: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
-    """Return a batch of random intervals of motions.
+    """Return a batch of intervals that start at random samples of the motions.
 
     Args:
         motions: Training motions.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Residual networks in torch for training, and their export to ONNX for other programs."""
+"""Torch modules of residual networks for training, and their export to ONNX for other programs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ class TrainingSettings:
     Attributes:
         kind: Kind of the network. ``real_time`` predicts from past states, ``precise`` from all
             states of a motion.
-        units: Units of each layer and direction. 0 selects 3 n.
+        units: Units of each layer and direction. 0 selects 3 n for n joints.
         epochs: Maximum number of epochs. An epoch draws as many intervals as there are motions.
         batch: Intervals per optimisation step.
         rate: Initial learning rate, with cosine decay.
         decay: Weight decay of AdamW.
         patience: Epochs without improvement on the validation motions before the training stops.
         share: Length of an interval, relative to the shortest motion.
-        dropout: Fraction of training samples whose state is hidden from the network, as if a
-            message was lost.
-        weights: Weights of position, velocity and torque errors. Components with weight 0 are not
+        dropout: Fraction of training samples whose state is hidden from the network.
+        weights: Weights of position, velocity and torque errors. Quantities with weight 0 are not
             corrected.
         speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].
         distances: Slip distances of the hysteresis springs, see :class:`.Inputs` [rad, m].
@@ -80,8 +79,8 @@ class TrainingSettings:
         finite = all(0.0 <= weight < math.inf for weight in self.weights)
         if not finite or not any(self.weights):
             raise ConfigurationError(
-                f"weights: got {self.weights}, allowed three finite values of 0 or more, one "
-                "above 0"
+                f"weights: got {self.weights}, allowed three finite values of 0 or more that are "
+                "not all 0"
             )
 
 
@@ -92,7 +91,7 @@ _DIRECTION_SUFFIXES = {False: "", True: "_reverse"}
 class Scaling:
     """Mean and scale that normalise inputs and residuals to values near 1.
 
-    The scaling is merged into the exported weights, so that users of the network do not need it.
+    Exported weights contain the scaling, so users of the network do not need it.
 
     Attributes:
         mean: Mean of each input, (m,).
@@ -129,10 +128,9 @@ class LinearMap:
 
 
 def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | None = None) -> Any:
-    """Return an untrained module that maps inputs (b, k, m) to residuals (b, k, 3 n).
+    """Return an untrained module that maps inputs (b, k, m) of b motions to residuals (b, k, 3 n).
 
-    A ``precise`` network is bidirectional: the outputs of both directions of the second layer are
-    added. The linear map ``direct`` is not trained.
+    A ``precise`` network is bidirectional. The linear map ``direct`` is added and not trained.
 
     Args:
         kind: Kind of the network: ``real_time`` or ``precise``.
@@ -158,7 +156,7 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
             parts = {f"of_{name}": getattr(standard, name) for name in ("mean", "spread", "size")}
             for name, part in {**parts, "direct": straight.weight}.items():
                 self.register_buffer(name, torch.tensor(part, dtype=torch.float32))
-            # With zero output weights, training starts from the linear map alone.
+            # With zero output weights, the untrained network equals the linear map.
             torch.nn.init.zeros_(self.dense.weight)
             bias = torch.tensor(straight.bias / standard.size, dtype=torch.float32)
             self.dense.bias = torch.nn.Parameter(bias)
@@ -176,8 +174,8 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
 def arrays_of(module: Any, kind: str) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
     """Return the weights of a torch module with the scaling merged into them, by name.
 
-    The names are those of :mod:`multipanda_py.robots.residual.network`, which evaluates the
-    network without torch. :func:`put_arrays` is the inverse.
+    :mod:`multipanda_py.robots.residual.network` uses these names to evaluate the network without
+    torch.
     """
     arrays = {}
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
@@ -206,10 +204,7 @@ def _array(tensor: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 
 def put_arrays(module: Any, kind: str, arrays: Arrays) -> None:
-    """Set the weights of a torch module to those of a trained network, to continue its training.
-
-    This is the inverse of :func:`arrays_of`.
-    """
+    """Set the weights of a torch module from :func:`arrays_of`, to continue a training."""
     torch = needed("torch")
     mean, spread, out = (_array(getattr(module, f"of_{p}")) for p in ("mean", "spread", "size"))
     parts = {"dense.weight": arrays["dense.weight"] / out[:, None]}
@@ -239,9 +234,9 @@ LAST_POSITION_STATE, SPRING_STATE = "last_q", "springs"
 
 
 def carried(trained: TrainedResidual) -> dict[str, int]:
-    """Return the sizes of the recurrent states of an exported model, by name of the state.
+    """Return the size of each recurrent state of an exported model, by name.
 
-    The caller of the model passes them from one sample to the next.
+    The caller of the model passes these states from one sample to the next.
     """
     sizes = {
         f"{name}_{part}": layer(trained.arrays, name).units
@@ -254,11 +249,13 @@ def carried(trained: TrainedResidual) -> dict[str, int]:
 def onnx_model(trained: TrainedResidual) -> Any:
     """Return the ONNX model of a residual, with states and residuals in physical units.
 
-    Inputs are ``state`` (b, 3 n) [rad, rad/s, Nm] of b arms and the recurrent states named by
-    :func:`carried`. Outputs are the bounded ``residual`` (b, 3 n), ``outside`` (b, 1), and
-    ``next_`` plus the name of each recurrent state. ``outside`` is the distance of the normalised
-    state from the range of the training data. All values are float32. Initial recurrent states are
-    zero, except that ``last_q`` starts with the first joint positions.
+    Inputs are ``state`` (b, 3 n) [rad, rad/s, Nm] of b arms and the recurrent states of
+    :func:`carried`, all float32. Recurrent states are zero in the first sample, except that
+    ``last_q`` contains the joint positions.
+
+    Outputs are the bounded ``residual`` (b, 3 n), ``outside`` (b, 1), and the next recurrent
+    states, named ``next_`` plus name. ``outside`` is the distance of the normalised state from the
+    range of the training data.
 
     Args:
         trained: Real-time network without inertial differences.
@@ -272,7 +269,7 @@ def onnx_model(trained: TrainedResidual) -> Any:
         raise ConfigurationError(f"export: got a {trained.kind} network, allowed {REAL_TIME}")
     if trained.bodies is not None:
         raise ConfigurationError(
-            "export: got a residual with inertial differences (bodies), which are not part of the "
+            "export: the residual has inertial differences (bodies), which are not part of the "
             "network. Train one without them, or use --no-bodies and add their torques where the "
             "model runs."
         )
@@ -325,7 +322,7 @@ class _OnnxGraph:
         Args:
             operator: Name of the ONNX operator.
             inputs: Names of the inputs.
-            out: Name of the output. If empty, a new name is made.
+            out: Name of the output. By default a new name.
             attributes: Attributes of the operator.
         """
         name = out or f"value_{len(self.nodes)}"

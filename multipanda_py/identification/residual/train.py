@@ -48,10 +48,9 @@ def fit_direct(
     .. math::
         \min_{V, b} \sum_{k, i} \left(r_{k,i} - b_i - \sum_{p \in P(i)} V_{i,p} x_{k,p}\right)^2.
 
-    Symbols: residual r, the inputs x of sample k, the weights V and the bias b. :math:`P(i)`
-    contains the velocity and spring inputs of the joint of component i, which generalise from few
-    motions. The network then learns the remaining residual. Components with weight 0 are not
-    fitted.
+    Symbols: residual r with components i, inputs x of sample k, weights V and bias b. :math:`P(i)`
+    contains the velocity and spring inputs of the joint of component i. The network then learns
+    the remaining residual. Components with weight 0 are not fitted.
 
     Args:
         motions: Training motions.
@@ -93,10 +92,10 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
         \min_{\Delta\pi, a} \sum_{k, j} \frac{1}{\mathrm{var}\, r_j} \left(r_{k,j} -
         Y_j(q_k, \dot q_k, \ddot q_k) \Delta\pi - \phi_{k,j}^T a_j\right)^2.
 
-    Symbols: torque residual :math:`r_{k,j}` of sample k and joint j, the regressor Y and the
-    inertial differences :math:`\Delta\pi`. The velocity and spring inputs :math:`\phi` of
-    :class:`.Inputs` absorb friction and hysteresis, which could otherwise be attributed to
-    inertia. Their coefficients a are discarded.
+    Symbols: torque residual :math:`r_{k,j}` of sample k and joint j, regressor Y, and inertial
+    differences :math:`\Delta\pi` between twin and plant. The velocity and spring inputs
+    :math:`\phi` of :class:`.Inputs` absorb friction and hysteresis, so that these are not
+    attributed to inertia. Their coefficients a are not used.
 
     Args:
         pairs: Paired motions, of which the training split is used.
@@ -108,8 +107,8 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
     joints = tuple(joint.name for joint in arm.robot.joints)
     if (arm.robot.name, len(joints)) != (pairs.robot, len(pairs.joints)):
         raise ConfigurationError(
-            f"bodies: got a cell with {arm.robot.name} of {len(joints)} joints, allowed "
-            f"{pairs.robot} with {len(pairs.joints)}, as in the data"
+            f"bodies: the cell has {arm.robot.name} with {len(joints)} joints, but the data have "
+            f"{pairs.robot} with {len(pairs.joints)}. Use the twin's cell of the data."
         )
     n, bodies = len(joints), _NormalEquations(len(joints))
     inputs = Inputs(pairs.normalisation, np.array(VELOCITY_SCALES), SLIP_DISTANCES)
@@ -135,7 +134,7 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
 
 class _NormalEquations:
-    """Normal equations of the least-squares problem of :func:`fit_bodies`, accumulated by motion.
+    """Normal equations of the least-squares problem of :func:`fit_bodies`, summed over motions.
 
     Args:
         n: Number of joints.
@@ -210,22 +209,20 @@ def train(
         L = \frac{1}{T\, 3 n} \sum_{k, i} \omega_i \frac{(r_{k,i} - \hat r_{k,i})^2}{v_i}, \qquad
         v_i = \overline{r_i^2}.
 
-    Symbols: residual r, its prediction :math:`\hat r`, the weights :math:`\omega`, and T samples.
-    Each component is scaled by its mean square v in the training data. Small torques of the wrist
-    are therefore learned as well as those of the shoulder, whereas the loss of Realeasy (the
-    source) weights all components alike. Intervals of a batch start at random samples. Their
-    length is a fraction of the shortest motion. With ``bodies``, r is the residual minus the
-    torques of these inertial differences.
+    Symbols: residual r and its prediction :math:`\hat r`, weights :math:`\omega`, T samples k of n
+    joints, and mean square :math:`v_i` of component i in the training data. Because of
+    :math:`v_i`, which Realeasy (the source) lacks, small wrist torques are learned as well as
+    large ones.
 
     Args:
         pairs: Paired motions.
         settings: Settings of the training.
         log: Callback that receives progress messages.
         keep: Callback that receives the best network so far.
-        start: Trained residual of the same kind and size, whose weights are the initial ones. By
-            default the initial weights are random.
-        bodies: Inertial differences that explain torques before the network, see
-            :func:`.fit_bodies`.
+        start: Trained residual of the same kind and size with the initial weights. By default, the
+            initial weights are random.
+        bodies: Inertial differences from :func:`.fit_bodies`, whose torques the network need not
+            learn.
 
     Returns:
         Trained residual and the loss history.
@@ -332,11 +329,13 @@ def check_initial_weights(
         )
     )  # fmt: skip
     if result != allowed:
-        raise ConfigurationError(f"--initial-weights: got {result}; allowed {allowed}")
+        raise ConfigurationError(
+            f"--initial-weights: got {result}, but data and settings need {allowed}"
+        )
 
 
 def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
-    """Return the weighted mean square of the remaining residuals over complete motions."""
+    """Return the loss of :func:`train` over complete motions."""
     torch = needed("torch")
     module.eval()
     total = count = 0.0
@@ -354,7 +353,7 @@ def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
 def _trained(
     module: Any, pairs: PairedMotions, settings: TrainingSettings, bodies: BodyDifference | None
 ) -> TrainedResidual:
-    """Return the trained residual: weights of the module, and the ranges of its training data."""
+    """Return the trained residual: weights of the module, and ranges of its training data."""
     motions = pairs.select("train")
     states = np.vstack([one.twin for one in motions])
     residuals = np.abs(np.vstack([one.residual for one in motions]))

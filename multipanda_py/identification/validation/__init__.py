@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of a simulated twin against its plant: tasks, recordings, errors and a report.
+"""Validation of a simulated twin against its plant, which is a real or simulated cell.
 
-The plant is a real or simulated cell. :func:`validate` runs tasks on both cells and compares them.
-:data:`TASKS` are the tasks of multipanda_ros2, section V-B.
+:func:`validate` runs the same tasks on both cells and compares the recordings. :data:`TASKS` are
+the tasks of the multipanda_ros2 paper, section V-B.
 """
 
 from multipanda_py.identification.validation.compare import Comparison, compare

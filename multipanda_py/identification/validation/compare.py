@@ -30,9 +30,9 @@ class Quantity:
         name: Name in reports.
         unit: SI unit.
         axes: Names of the components. If empty, there is one component per joint.
-        ceiling: Maximum error that the multipanda_ros2 paper reports between its simulation and
-            real arms, over all tasks.
-        counted: Number of components, from the first, that the overall error covers; 0 for all.
+        ceiling: Maximum error between simulation and real arms in the multipanda_ros2 paper, over
+            all tasks.
+        counted: Number of first components that the overall error covers; 0 for all.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Quantity:
     counted: int = 0
 
     def labels(self, width: int) -> tuple[str, ...]:
-        """Return the names of the components: the axes, or by default the joint numbers.
+        """Return the names of the components: the axes, or joint numbers if no axes are given.
 
         Args:
             width: Number of joints.
@@ -62,8 +62,8 @@ QUANTITIES = (
 count in the overall error."""
 
 
-# Four models are enough for the arms of one comparison. A sweep has thousands of arms, and their
-# models must not all stay in memory.
+# One comparison needs four models or fewer. A sweep uses thousands, which must not fill the
+# memory.
 @lru_cache(maxsize=4)
 def _model(arm: ArmDescription) -> tuple[pin.Model, pin.Data]:
     model = model_with_gravity(arm)
@@ -82,7 +82,7 @@ def gravity_of(arm: ArmDescription, q: Matrix) -> Matrix:
 
 
 def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, Matrix]:
-    """Return the quantities that a log contains, by name, at the given times, (n, axes) each.
+    """Return all :data:`QUANTITIES` that a log contains, at given times, by name, (n, axes) each.
 
     Args:
         log: Log of the arm.
@@ -133,31 +133,32 @@ def at_times(times: Vector, own: Vector, values: Matrix) -> Matrix:
 MIN_COMMON_DURATION = 0.2
 """Minimum common duration of two runs to be compared [s]."""
 _AVERAGING_TIME = 0.05  # Window of the moving average of a force [s].
-_MAX_RIPPLE = 2.0  # Maximum ripple of a steady force [N].
+_MAX_RIPPLE = 2.0  # Maximum deviation of a steady force from its moving average [N].
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """Errors between plant and twin in one task.
 
+    Forces, ripples and tanks are stored separately for ``plant`` and ``twin``.
+
     Attributes:
         number: Number of the task.
         title: Title of the task.
         controllet: Controllet used for the task.
         repeats: Number of compared pairs of runs.
-        errors: Root mean square errors per repeat and axis, by arm and quantity, (repeats, axes).
-        force: Root mean square differences of contact force and requested force, for ``plant`` and
-            ``twin``, (repeats, arms) [N]. Empty if the task requests no force.
-        force_measurement_error: Root mean square norms of measured minus true contact force, for
-            ``plant`` and ``twin``, (repeats, arms) [N]. A side without simulation has no entry.
-        ripple: Largest root mean square deviation of the force from its 50 ms moving average, for
-            ``plant`` and ``twin``, (repeats,) [N].
-        tanks: Lowest energy of each energy tank, by side and name of the tank [J].
+        errors: Root mean square errors by arm and quantity, (repeats, axes).
+        force: Root mean square differences of contact force and requested force, (repeats, arms)
+            [N]. Empty if the task requests no force.
+        force_measurement_error: Root mean square norms of measured minus true contact force,
+            (repeats, arms) [N]. Real arms have no entry.
+        ripple: Largest root mean square deviation of the force from its 50 ms moving average,
+            (repeats,) [N].
+        tanks: Lowest energy of each energy tank of a controllet, by name of the tank [J].
         faults: Messages about runs that ended early.
         series: Time series of the first repeat for plots, see :func:`compare`.
         full: Number of pairs of runs in which the twin did not end before the plant.
-        measured: Sides, ``plant`` or ``twin``, whose forces were measured by the arms because no
-            simulation provides them.
+        measured: ``plant`` or ``twin``, if the arms measured its forces because it is real.
     """
 
     number: int
@@ -181,7 +182,7 @@ class Comparison:
     def overall(self, arm: str, quantity: str) -> Vector:
         """Return the root mean square error of a quantity for each repeat, (repeats,).
 
-        It covers the first ``counted`` components of the :class:`Quantity`.
+        The error covers the first ``counted`` components of the :class:`Quantity`.
 
         Args:
             arm: Name of the arm.
@@ -262,10 +263,11 @@ def compare(
 ) -> Comparison:
     """Compare the runs of a plant with those of its twin, repeat by repeat.
 
-    If a run ended early, both runs of its repeat are compared up to that time. ``series`` of the
-    result contains the first pair of runs: ``time``, (n,), and for ``plant`` and ``twin`` the
-    quantities by arm, (n, axes). If the task requests a force, it also contains ``force`` for
-    both: times (m,), forces (m, arms), requested force (m,) and tank energies.
+    If a run ended early, both runs of its repeat are compared up to that time.
+
+    The attribute ``series`` of the result contains the first pair of runs: ``time``, (n,), and for
+    ``plant`` and ``twin`` the quantities by arm, (n, axes). For tasks with a force, ``force``
+    contains times (m,), forces (m, arms), requested force (m,) and tank energies of both.
 
     Args:
         task: Task of the runs.
@@ -371,7 +373,7 @@ def _length(error: Matrix) -> Vector:
 def _ripple(run: Run) -> float:
     """Return the root mean square deviation of the force from its 50 ms moving average [N].
 
-    The result is that of the arm with the largest deviation.
+    With several arms, the result is the largest deviation.
     """
     width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width

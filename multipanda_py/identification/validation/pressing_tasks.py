@@ -35,10 +35,9 @@ class PlainForce:
 
     .. math:: F = F_d + k_p (F_d - F_m) + k_i \int (F_d - F_m)\,dt.
 
-    :math:`F_d` is the desired force and :math:`F_m` the force exerted by the tool, estimated from
-    joint torques. The gains are those of the libfranka example ``force_control``. The controller
-    neither detects contact nor bounds the energy, and it accelerates freely if the contact is
-    lost.
+    Symbols: desired force :math:`F_d`, and force :math:`F_m` exerted by the tool, estimated from
+    joint torques. The default gains are those of the libfranka example ``force_control``. If the
+    contact is lost, the tool accelerates freely.
 
     Args:
         kp: Proportional gain [-].
@@ -49,7 +48,7 @@ class PlainForce:
         self._kp, self._ki, self._sum = kp, ki, 0.0
 
     def force(self, desired: float, measured: float, period: float) -> float:
-        """Return the force to command [N]. Every call advances the integral.
+        """Return the force to command [N], and advance the integral by one period.
 
         Args:
             desired: Desired force [N].
@@ -97,7 +96,7 @@ class PressingTask(Task):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True for the plain PI controller, which this process computes instead of the loop."""
+        """True for the plain PI controller, which this process computes and not the loop."""
         return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
@@ -130,10 +129,7 @@ class PressingTask(Task):
         return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
     def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
-        """Set the centre of the table and of the circle so that the arm can reach all of it.
-
-        From a tool near the base, the centre lies outwards; from a distant tool, inwards.
-        """
+        """Set the centre of table and circle so that the arm can reach the whole circle."""
         away = tool.position - arm.position_base_in_world
         away[2] = 0.0
         distance = float(np.linalg.norm(away))
@@ -216,8 +212,7 @@ class ForceSine(PressingTask):
     """
 
     number, title = 3, "0 to 30 N on a plane"
-    # The oscillation after the first contact is recorded, because it depends on the contact
-    # parameters that calibration estimates.
+    # The calibration estimates contact parameters from the oscillation after the first contact.
     keeps_settling = True
     max_force = 30.0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of a task on a cell, and storage of the run in a file."""
+"""Execution of a validation task on a cell, and storage of the run in a file."""
 
 from __future__ import annotations
 
@@ -49,9 +49,10 @@ class Run:
 
     Attributes:
         logs: Log of every arm by name. Time starts at the first target.
-        force: Components of the contact forces in the requested direction at ``force_time``,
-            (m, arms) [N]. Empty if no simulation provides them.
-        force_is_measured: True if the forces were measured by the arms, without a simulation.
+        force: Contact forces along the requested direction, simulated or measured, (m, arms) [N].
+            Empty without such forces.
+        force_is_measured: True if the arms measured the forces, False if a simulation provides
+            them.
         force_error: Measured minus true contact forces in the world frame, (m, arms, 3) [N].
         force_time: Times of the forces, (m,) [s].
         tanks: Energies of the controllet's tanks by name, (n,) each [J].
@@ -73,22 +74,22 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Duration from the first target to the end of the run, or to its fault [s]."""
+        """Duration from the first target to the end of the run [s]."""
         ends = [float(log.time[-1]) for log in self.logs.values()]
         return min(ends) if ends else 0.0
 
 
 class TaskCell:
-    """Cell in the scene of a task, for several repeats.
+    """Cell that is set up for a task and runs it several times.
 
     Args:
         task: Task to run.
         config: Cell with the arms.
-        recover: True to recover real arms that have stopped on a fault before the next run.
+        recover: True to recover real arms with a fault before the next run.
 
     Attributes:
-        is_random: False if all runs are bitwise identical: in a simulation without noise, which
-            does not depend on the seed. Valid after the first run.
+        is_random: False if all runs are bitwise identical, as in a simulation without noise. Valid
+            after the first run.
         cell: Running cell, or None before the first start.
 
     Raises:
@@ -103,7 +104,7 @@ class TaskCell:
         self.is_random = True
 
     def close(self) -> None:
-        """Close the cell, if it runs. The next run starts a new one."""
+        """Close the cell if it runs. The next run then starts a new cell."""
         if self.cell is not None:
             self.cell.close()
             self.cell = None
@@ -111,7 +112,7 @@ class TaskCell:
     def run(self, seed: int) -> Run:
         """Run the task once from its start.
 
-        A fault of an arm does not raise, but is reported in the result.
+        If an arm has a fault, the result contains it. No exception is raised.
 
         Args:
             seed: Random seed of the noise of simulated arms.
@@ -124,14 +125,11 @@ class TaskCell:
                 return run if self._inline or run.fault else self._left(cell, advance, run)
         except MultipandaError as error:
             fault = self._reason() or " ".join(str(error).split())
-            self.close()  # The cell may be unusable, so the next run starts a new one.
+            self.close()  # The cell may be unusable. The next run starts a new one.
             return Run({}, fault=fault)
 
     def _reason(self) -> str:
-        """Return the fault of an arm, or an empty string.
-
-        An arm with a fault rejects targets, and the fault explains the rejection.
-        """
+        """Return the fault of an arm, which explains a rejected target, or an empty string."""
         with suppress(MultipandaError):
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
@@ -177,7 +175,7 @@ class TaskCell:
         cell.switch([CONTROLLET_NAME], strictness="force_auto")
 
     def _see_to_faults(self, cell: Cell) -> None:
-        """Recover arms that stopped in an earlier run, if ``recover`` is set.
+        """Recover arms that have stopped, if ``recover`` is set.
 
         Raises:
             LoopError: If an arm has stopped and ``recover`` is not set.
@@ -199,7 +197,7 @@ class TaskCell:
         """Bring the arms to the initial state of the task.
 
         Returns:
-            Cycle records of that time, empty unless ``keeps_settling`` of the task is True.
+            Cycle records of the time until then, empty unless ``keeps_settling`` is True.
         """
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
@@ -259,8 +257,8 @@ class TaskCell:
             self.close()
         if not len(rows):
             return Run({}, fault=fault or "no cycle was recorded")
-        # Time zero of the logs is the first target. Robot times of real arms have another origin
-        # than cell times, so their shift is computed for each arm.
+        # Logs start with time zero at the first target. Robot times of real arms and cell times
+        # have different origins, so robot times are shifted by a different value.
         own = rows["arms"]["robot_time"]
         late = np.where(own.any(axis=0), own[0] - rows["time"][0] + start, 0.0)
         before = np.concatenate([rows[:0], *settling])
@@ -295,7 +293,7 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
         task: Task to run.
         config: Configuration of the cell.
         seed: Random seed of the noise of simulated arms.
-        recover: True to recover real arms that have stopped on a fault before the run.
+        recover: True to recover real arms with a fault before the run.
     """
     cell = TaskCell(task, config, recover=recover)
     try:
@@ -308,8 +306,8 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
     """Yield a function that advances a cell by a number of cycles.
 
-    An inline cell is stepped. For another cell, the function waits, and raises :class:`.LoopError`
-    if its time stands still.
+    The function steps an inline cell. For another cell, it waits, and raises :class:`.LoopError`
+    if the cell time stands still.
     """
     if inline:
         yield cell.step

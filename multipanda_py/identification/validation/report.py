@@ -19,13 +19,13 @@ from multipanda_py.identification.validation.compare import QUANTITIES, Comparis
 from multipanda_py.realtime.recording.plots import COLORS
 from multipanda_py.registry import pyplot
 
-_POINTS = 600  # Longer curves are thinned to about this number of points.
+_POINTS = 600  # Approximate maximum number of plotted points of a curve.
 MIN_AXIS_RANGE = 0.02
 """Minimum axis range of a plot, relative to the maximum error reported in the paper."""
 
 
 def quantity_plots(result: Comparison, arm: str) -> str:
-    """Plot every quantity of one arm on plant and twin, and its error, as a base64 PNG."""
+    """Plot every compared quantity of one arm, with the error of the twin, as a base64 PNG."""
     plots = pyplot()
     series = result.series
     time = series["time"]
@@ -51,7 +51,7 @@ def quantity_plots(result: Comparison, arm: str) -> str:
             _widen(axis, MIN_AXIS_RANGE * quantity.ceiling)
             axis.grid(alpha=0.3)
             axis.tick_params(labelsize=7)
-            # Powers of ten keep the labels of the axis short. Long ones overlap other panels.
+            # Powers of ten keep the labels short, so that they do not overlap other panels.
             axis.ticklabel_format(axis="y", scilimits=(-2, 4))
             axis.yaxis.get_offset_text().set_size(7)
     axes[0, 0].set_title("plant solid, twin dashed", size=9)
@@ -179,13 +179,13 @@ def write_report(
     twin: str,
     about: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write the HTML page and a JSON file with its values next to it.
+    """Write the comparisons as an HTML page, and as a JSON file next to it.
 
     Returns:
         Path of the JSON file.
 
     Raises:
-        ConfigurationError: If a file cannot be written. Then neither file is written.
+        ConfigurationError: If one of the files cannot be written. Neither is then written.
         MissingExtra: If matplotlib is missing.
     """
     text = page(matches, plant, twin, about)
@@ -291,7 +291,7 @@ def image(data: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table. Cells are plain text, or HTML if they start with a NUL character.
+    """Return an HTML table. Cells are plain text, or HTML after a leading NUL character.
 
     Args:
         head: Names of the columns. If all are empty, the table has no header.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation against many perturbed plants in parallel processes, with resume."""
+"""Validation against many perturbed plants in parallel processes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def sweep(
 ) -> int:
     """Compare a cell with one perturbed plant per seed and write a table of the errors.
 
-    The table has one row per plant, task and controllet. The result of each plant is stored as a
-    file in a folder next to the table, so that an interrupted sweep resumes. The folder is deleted
-    once the table is written. Processes come from joblib. Within
-    ``joblib.parallel_config("dask")`` they run on a Dask cluster.
+    The plants are perturbed copies of the cell, which is the twin. The table has one row per
+    plant, task and controllet. A call with the same arguments resumes an interrupted sweep.
+    Processes come from joblib. Within ``joblib.parallel_config("dask")`` they run on a Dask
+    cluster.
 
     Args:
         config: Description of the twin.
@@ -58,17 +58,16 @@ def sweep(
         Number of rows of the table.
 
     Raises:
-        ValidationRejected: If the twin cannot run a task or has real arms, if the folder of the
-            table does not exist, or if no plant could be compared. In the last case the table is
-            written and states the reasons.
+        ValidationRejected: If the twin cannot run a task or has real arms, or if the folder of the
+            table does not exist. Also if no plant could be compared; the table states the reasons.
         ConfigurationError: If the perturbations are invalid or a file cannot be written.
         MissingExtra: If joblib, pandas or pyarrow is missing.
     """
     joblib, table = needed("joblib"), needed("pandas")
-    needed("pyarrow")  # A missing pyarrow is reported now and not when the table is written.
+    needed("pyarrow")  # Without pyarrow, the table could not be written after the simulations.
     for number in tasks:
         check_sides(make_task(number, seconds=seconds), config, config)
-    for seed in seeds:  # Invalid perturbations are refused before hours of simulation.
+    for seed in seeds:  # Check all perturbations before hours of simulation.
         spec.draw(config, seed)
     request = [list(tasks), seconds, repeats, sorted(controllets)]
     text = fingerprint(config) + json.dumps([spec.values, *request], sort_keys=True)
@@ -100,7 +99,7 @@ def sweep(
         part.unlink()
     folder.rmdir()
     if all(math.isnan(row.get("worst q", math.nan)) for row in rows):
-        raise ValidationRejected(f"{target}: no plant was compared: {rows[0]['faults']}")
+        raise ValidationRejected(f"{target}: no plant could be compared: {rows[0]['faults']}")
     return len(rows)
 
 

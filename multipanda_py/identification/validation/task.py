@@ -41,9 +41,8 @@ class PassTime(Protocol):
 class Task(ABC):
     """Experiment that runs identically on every cell with enough arms.
 
-    A task uses the first arms of a cell with their model, base, noise and perturbation. Simulated
-    arms get the start configuration, tool, controllet and objects of the task. Real arms keep
-    their tools, and the objects have to be set up around them.
+    A task uses the first arms of a cell. Simulated arms get the start configuration, tool,
+    controllet and objects of the task. Real arms keep their tools.
 
     Args:
         controllet: Controllet or variant, one of ``controllets``.
@@ -55,8 +54,8 @@ class Task(ABC):
         controllets: Names of the force controllets or other variants of the task.
         arms: Number of arms.
         keeps_settling: True to record the time before the first target as well.
-        objects: Objects around the arms by name, available after :meth:`scene`. They are added to
-            simulations. A person has to set them up around real arms.
+        objects: Objects around the arms by name, available after :meth:`scene`. A person has to
+            set them up around real arms.
         forces_on_objects: Largest force of each arm on its object in the world frame, by name,
             (3,) [N]. Available after :meth:`scene`.
     """
@@ -71,7 +70,7 @@ class Task(ABC):
         self.controllet = controllet or self.controllets[0]
         if self.controllet not in self.controllets:
             raise ValidationRejected(
-                f"task {self.number}: law: got {controllet!r}, allowed "
+                f"task {self.number}: controllet: got {controllet!r}, allowed "
                 f"{', '.join(self.controllets)}"
             )
         if not 0.5 <= seconds <= 600.0:
@@ -107,7 +106,7 @@ class Task(ABC):
         """
 
     def restore_scene(self, cell: Cell, advance: PassTime) -> None:
-        """Put objects down and move tools away from them, so that real arms can move on.
+        """Put objects down and move tools away from them, so that the next motion is free.
 
         Args:
             cell: Running cell of the task.
@@ -183,10 +182,11 @@ def rod(length: float) -> dict[str, Any]:
 
 
 def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> ObjectConfig:
-    """Return an object of a task. It gets the contact parameters of the cell's equally named one.
+    """Return an object of a task.
 
     Args:
-        config: Cell that may contain an object of the same name.
+        config: Cell that may contain an object of the same name, whose contact parameters are then
+            used.
         name: Name of the object.
         values: Section of the object in the task.
     """
@@ -203,7 +203,7 @@ def task_cell(
     objects: Mapping[str, ObjectConfig],
     touching: Sequence[str] = (),
 ) -> CellConfig:
-    """Return a cell for a task. It runs inline, without a clock, if all arms are simulated.
+    """Return a cell for a task, which this process steps (inline) if all arms are simulated.
 
     Args:
         config: Cell to start from.
@@ -293,7 +293,7 @@ LIMIT_MARGIN = 0.05
 
 
 def tool_in_world(arm: ArmDescription, q: Vector) -> Pose:
-    """Return the tool pose of an arm in the world.
+    """Return the tool pose of an arm in the world frame.
 
     Args:
         arm: Description of the arm.
@@ -328,7 +328,7 @@ def configuration_at(
 
     Args:
         arm: Description of the arm.
-        pose_in_world: Pose of the tool.
+        pose_in_world: Pose of the tool in the world frame.
         q: Joint positions to start from and to stay close to, (n,) [rad].
         description: Prefix of the error message.
 
@@ -366,7 +366,7 @@ def configuration_at(
     raise ValidationRejected(
         f"{description}: arm {arm.name} does not reach "
         f"{np.round(pose_in_world.position, 3).tolist()} m "
-        "in the world frame with the tool orientation of the task"
+        "in the world frame with the tool orientation of the task. Move its base or the object."
     )
 
 

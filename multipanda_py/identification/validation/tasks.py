@@ -72,8 +72,8 @@ class BoxLift(Task):
         distance = float(np.linalg.norm(apart))
         if not 0.3 <= distance <= 1.6:
             raise ValidationRejected(
-                f"task 5: bases of {' and '.join(names)} are {distance:.2f} m apart, allowed 0.3 "
-                "to 1.6 m"
+                f"task 5: bases of {' and '.join(names)}: got a distance of {distance:.2f} m, "
+                "allowed 0.3 to 1.6 m"
             )
         side = apart / distance
         forward = np.cross(side, [0.0, 0.0, 1.0])
@@ -130,7 +130,7 @@ class BoxLift(Task):
         advance(800)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the target pose of the box, whose height rises and then stays constant."""
+        """Send the target pose of the box. Its height rises and then stays constant."""
         fraction = min(time / (0.8 * self.seconds), 1.0)
         height = 0.5 * (LIFT_HEIGHT + LIFT_SAG) * (1.0 - math.cos(math.pi * fraction))
         goal = self._start + np.array([0.0, 0.0, height])
@@ -173,7 +173,7 @@ SETTLE_CYCLES = 100
 
 
 class JointSwing(Task):
-    r"""Task that swings joints 4 and 5 under joint impedance, as in the manufacturer's example.
+    r"""Task that swings joints 4 and 5 under joint impedance control, as in an example of Franka.
 
     .. math:: q_{4,5}(t) = q_0 \pm \frac{\pi}{8} (1 - \cos(\pi t / 2.5\,\mathrm{s})).
 
@@ -191,7 +191,7 @@ class JointSwing(Task):
         joints = [j for j in (3, 4) if j < robot.n_joints] or [robot.n_joints - 1]
         lower, upper = robot.limits.span
         self._swing: Vector = np.zeros(robot.n_joints)
-        # Each joint swings towards its farther limit, which restricts the amplitude least.
+        # Each joint swings towards the position limit that is farther away.
         for joint in joints:
             up, down = upper[joint] - self._q[joint], self._q[joint] - lower[joint]
             available_range = max(up, down) - 0.1
@@ -212,7 +212,7 @@ class JointSwing(Task):
 
 
 class ToolSwing(Task):
-    r"""Task that swings the tool sideways under Cartesian impedance with fixed orientation.
+    r"""Task that swings the tool sideways under Cartesian impedance control, without rotation.
 
     .. math:: y(t) = y_0 + 0.05\,\mathrm{m}\,(1 - \cos(\pi t / 2.5\,\mathrm{s})).
 
@@ -271,8 +271,7 @@ def has_real_arms(config: CellConfig, task: Task) -> bool:
 def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
     """Return a twin whose arms carry the grippers and tools of the plant's real arms.
 
-    Real arms keep their grippers and tools in all tasks, while simulated arms without a tool would
-    get a rod. Arms are paired by order. A tool defined in the twin is kept.
+    Arms are paired by order. A tool defined in the twin is kept.
 
     Args:
         plant: Cell with the real arms.
@@ -308,7 +307,7 @@ def in_task(config: CellConfig, number: int) -> CellConfig:
 
 
 def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectConfig]:
-    """Return the objects that tasks on real arms need, with names that include the task number."""
+    """Return the objects that tasks need around real arms. Names include the task number."""
     result = {}
     for task in tasks:
         if has_real_arms(plant, task):
@@ -318,9 +317,9 @@ def objects_of(tasks: Sequence[Task], plant: CellConfig) -> Mapping[str, ObjectC
 
 
 def setup_instructions(tasks: Sequence[Task], plant: CellConfig) -> Iterator[str]:
-    """Yield instructions for setting up the objects of tasks around real arms.
+    """Yield instructions for a person to set up the objects of tasks around real arms.
 
-    There is one message per object, with its pose, and no message without real arms.
+    Each message states the pose of one object.
     """
     for name, obj in objects_of(tasks, plant).items():
         number, _, suffix = name.removeprefix("task").partition("_")

@@ -32,12 +32,12 @@ WRENCH_COLUMN = "wrench_ext_in_base"
 
 
 def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]) -> Run:
-    """Add the forces measured by the arms to a run of real arms or to a log.
+    """Add the forces that the arms measured to a run of real arms.
 
     Args:
         task: Task of the run, with the scene of these arms.
-        run: Recorded run. It is returned unchanged if its forces are known from a simulation, or
-            if the task requests no force.
+        run: Recorded run. It is returned unchanged if a simulation provides its forces, or if the
+            task requests no force.
         arms: Descriptions of the arms by their names in the run.
     """
     requests = task.requested_force(np.zeros(1)) is not None
@@ -68,8 +68,8 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
 
     .. math:: F_{max} \ge 1.5\,\|f\|, \qquad \tau_{max} \ge 1.5\,|J(q_0)^T f|.
 
-    The thresholds of the arm are :math:`F_{max}` and :math:`\tau_{max}`, and f is the force of the
-    task. J is the Jacobian of the tool at the start configuration :math:`q_0`.
+    Symbols: collision thresholds :math:`F_{max}` and :math:`\tau_{max}` of the arm, force f of the
+    task, and Jacobian J of the tool at the start configuration :math:`q_0`.
 
     Args:
         task: Task whose scene is given, with the forces of its arms.
@@ -101,14 +101,14 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
         ]
         if lacking:
             raise ValidationRejected(
-                f"task {task.number}: {name} would trigger its collision reflex: it exerts "
-                f"{np.linalg.norm(force):.3g} N, for which arms.{name}.{arm.section} of the cell "
-                f"file needs {', '.join(lacking)} or more"
+                f"task {task.number}: {name} would trigger its collision reflex, because it "
+                f"exerts {np.linalg.norm(force):.3g} N. In arms.{name}.{arm.section} of the cell "
+                f"file, set {', '.join(lacking)} or more."
             )
 
 
 def _enough(overrides: Vector, needed: Vector) -> str:
-    """Return the larger of the present and the required thresholds, as text for a cell file."""
+    """Return the larger of the present and the needed thresholds, as text for a cell file."""
     values = np.maximum(overrides, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
@@ -122,7 +122,7 @@ Keep = Callable[[str, Callable[[], Run]], Run]
 
 
 def do_now(name: str, make: Callable[[], Run]) -> Run:
-    """Perform a run with ``make``. It is neither loaded nor stored."""
+    """Perform a run with ``make``, without loading or storing it."""
     return make()
 
 
@@ -138,11 +138,10 @@ def validate(
     recover: bool = False,
     report: LogFunction = lambda text: None,
 ) -> list[Comparison]:
-    """Compare a plant and its twin in tasks.
+    """Run the same tasks on a plant and on its twin, and compare the recordings.
 
-    Repeat k uses the seed ``seed + k`` on plant and twin, and both use the same targets and
-    controllets. A simulation without noise is run once, since all repeats are equal. A run that
-    ends on a fault is compared up to that time, and the next run starts from the beginning.
+    Repeat k uses the seed ``seed + k`` on plant and twin. A simulation without noise is run once.
+    A run that ends on a fault is compared up to that time.
 
     Args:
         plant: Simulated or real cell, or the log of one task.
@@ -152,7 +151,7 @@ def validate(
         seconds: Duration of each task [s].
         seed: Random seed of the first repeat.
         controllets: Names of force controllets. If empty, all controllets of a task are used.
-        recover: True to recover real arms that have stopped on a fault before the next run.
+        recover: True to recover real arms with a fault before the next run.
         report: Callback that receives progress messages.
 
     Raises:
@@ -162,7 +161,7 @@ def validate(
         raise ValidationRejected(f"repeats: got {repeats}, allowed 1 or more")
     if isinstance(plant, Log) and len(tasks) != 1:
         raise ValidationRejected(
-            f"tasks: got {len(tasks)} for the log of one task. Name this task by its number."
+            f"tasks: got {len(tasks)} for a log of one task. Give the number of this task."
         )
     planned = [
         make_task(number, controllet, seconds)
@@ -179,9 +178,7 @@ def validate(
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the given controllets that a task can use.
-
-    If it can use none of them, or none are given, all controllets of the task are returned.
+    """Return the given controllets that a task can use, or all its controllets if there are none.
 
     Args:
         number: Number of the task.
@@ -192,7 +189,7 @@ def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
 
 
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
-    """Refuse cells that cannot run a task, arms that do not match, and a twin with real arms.
+    """Check that plant and twin can run a task with matching arms, and that the twin is simulated.
 
     Args:
         task: Task to run.
@@ -205,8 +202,8 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     names = task.names(twin)
     if has_real_arms(twin, task):
         raise ValidationRejected(
-            f"task {task.number}: the twin has real arms among {', '.join(names)}, which would "
-            "move. Use a twin with simulated arms."
+            f"task {task.number}: twin: real arms among {', '.join(names)} would move. Use "
+            "simulated arms."
         )
     scene = task.scene(twin)
     if isinstance(plant, Log):
@@ -218,16 +215,16 @@ def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
         if pair[0].n_joints != pair[1].n_joints:
             raise ValidationRejected(
                 f"task {task.number}: plant's {one} is a {pair[0].name} with {pair[0].n_joints} "
-                f"joints, twin's {other} a {pair[1].name} with {pair[1].n_joints}. Use arms of "
-                "one kind."
+                f"joints, but the twin's {other} is a {pair[1].name} with {pair[1].n_joints}. Use "
+                "the same robot model."
             )
 
 
 def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
-    """Check that a log was recorded in the task, with the arms of the scene in their order.
+    """Check that a log was recorded in the task, with the arms of the scene in the same order.
 
     Raises:
-        ValidationRejected: If it lacks arms or columns, has other joints, or starts elsewhere.
+        ValidationRejected: If the log lacks arms or columns, or has other joints or another start.
     """
     if len(plant.arms) < task.arms:
         raise ValidationRejected(
@@ -252,9 +249,9 @@ def _check_log(task: Task, plant: Log, scene: CellConfig) -> None:
             raise ValidationRejected(
                 f"task {task.number}: {plant.source_description}: {log.arm} starts {away:.2f} "
                 f"rad from the "
-                f"start of the task, allowed {MAX_START_DISTANCE:g} rad. Is it a log of this "
-                f"task, cut at "
-                "its first target?"
+                f"start of the task, allowed {MAX_START_DISTANCE:g} rad. Use a log of this task "
+                f"that "
+                "begins at the first target."
             )
 
 
@@ -283,10 +280,9 @@ def runs_of(
     keep: Keep = do_now,
     recover: bool = False,
 ) -> list[Run]:
-    """Run a task several times on a cell with consecutive seeds, or convert a log.
+    """Run a task several times on a cell with consecutive seeds, or convert a log to a run.
 
-    A simulation that does not depend on the seed is run once, since all runs would be bitwise
-    identical.
+    A simulation without noise is run once, because all runs would be identical.
 
     Args:
         task: Task to run.
@@ -294,9 +290,9 @@ def runs_of(
         repeats: Number of runs.
         seed: Random seed of the first repeat.
         log: Callback that receives progress messages.
-        keep: Function that returns a stored run or performs it. The name of a run is its repeat
-            from 1.
-        recover: True to recover real arms that have stopped on a fault before the next run.
+        keep: Function that returns a stored run or performs it. The name of a run is the number of
+            its repeat, from 1.
+        recover: True to recover real arms with a fault before the next run.
     """
     if isinstance(side, Log):
         return [run_of_log(side)] * repeats
@@ -326,7 +322,7 @@ def compare_runs(
 
     Args:
         task: Task of the runs.
-        described: Cell whose arms describe those of the plant.
+        described: Cell that describes the arms of the plant.
         plants: Runs of the plant.
         twins: Runs of the twin.
     """

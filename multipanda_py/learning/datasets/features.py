@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features of data set frames, and statistics for their normalisation."""
+"""Features (columns) of a data set, and statistics for their normalisation."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Features:
         fps: Frames per second.
         robot: Robot models by arm name.
         vectors: Component names of the vectors in a frame, by key of the LeRobot format: state,
-            surroundings (if observed) and action.
+            action and, if observed, state of objects and sensors.
         cameras: Height and width of the images by camera name [pixels].
     """
 
@@ -63,7 +63,7 @@ class Features:
         for name, (height, width) in self.cameras.items():
             if height % 2 or width % 2:
                 raise ConfigurationError(
-                    f"camera {name}: got {height} by {width} pixels, videos need even numbers"
+                    f"camera {name}: got {height} by {width} pixels, allowed even numbers"
                 )
 
     @property
@@ -107,7 +107,7 @@ def features_of(env: CellEnv) -> Features:
     """
     if env.rate != round(env.rate):
         raise ConfigurationError(
-            f"rate: got {env.rate:g} Hz, allowed whole numbers of frames per second in a data set"
+            f"rate: got {env.rate:g} Hz, allowed whole numbers, as the frame rate of a data set"
         )
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]  # a Dict
     state: list[str] = []
@@ -164,7 +164,7 @@ Stats = dict[str, NDArray[Any]]
 
 
 def stats_of(rows: NDArray[Any]) -> Stats:
-    """Return statistics of an array of shape (n,) or (n, k) over its n rows, by name.
+    """Return statistics over the n rows of an array, (n,) or (n, k), by name.
 
     Each statistic has the shape (k,), and ``count`` has the shape (1,).
     """
@@ -182,10 +182,10 @@ def stats_of(rows: NDArray[Any]) -> Stats:
 class ImageStats:
     """Statistics of the colour channels of a camera, scaled to 0 to 1.
 
-    They are computed from some of the images and pixels only, to save time.
+    To save time, only some of the images and pixels are used.
 
     Args:
-        every: Decimation: every n-th image is used, starting with the first.
+        every: Number n of which one image is used: the first, then every n-th image.
     """
 
     def __init__(self, every: int) -> None:
@@ -212,9 +212,9 @@ def combined_stats(parts: Sequence[Mapping[str, Any]]) -> Stats:
     .. math:: \mu = \sum_i w_i \mu_i, \quad
         \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j.
 
-    Symbols: mean :math:`\mu_i`, standard deviation :math:`\sigma_i` and frame count :math:`n_i` of
-    episode i. Quantiles are approximated by the mean of the episodes' quantiles with the same
-    weights.
+    Symbols: mean :math:`\mu_i`, standard deviation :math:`\sigma_i`, frame count :math:`n_i` and
+    weight :math:`w_i` of episode i. Quantiles are approximated by the weighted mean of those of
+    the episodes.
     """
     of = {key: np.array([np.asarray(part[key], float) for part in parts]) for key in parts[0]}
     counts = of["count"].reshape(-1)

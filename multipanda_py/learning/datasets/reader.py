@@ -68,7 +68,7 @@ def video_file(folder: Path, key: str, episode: int) -> Path:
 
 
 def count_episodes(folder: Path) -> int:
-    """Return the number of complete episodes without a gap, starting at the first."""
+    """Return the number of complete episodes before the first missing or incomplete one."""
     count = 0
     while episode_file(folder, count).exists():
         count += 1
@@ -76,15 +76,14 @@ def count_episodes(folder: Path) -> int:
 
 
 def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | None:
-    """Return the missing metadata file of episode ``count`` if later episodes exist, else None.
+    """Return the metadata file of episode ``count`` if it was lost, else None.
 
-    An interrupted writer leaves files of no later episode than ``count``, because it creates the
-    metadata file of an episode last and deletes it first. Files of later episodes show that the
-    metadata file was lost afterwards.
+    It was lost if later episodes exist. An interrupted writer leaves no files of episodes after
+    ``count``.
 
     Args:
         folder: Folder of the data set.
-        count: Number of complete episodes without a gap, starting at the first.
+        count: Number of complete episodes, see :func:`count_episodes`.
         expected: Number of episodes in :data:`INFO_FILE`.
     """
     words = {episode_file(folder, number) for number in range(count)}
@@ -95,7 +94,7 @@ def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | Non
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return the contents of :data:`INFO_FILE`. Values that this package uses are checked.
+    """Return the contents of :data:`INFO_FILE`, and check the values that this package uses.
 
     Raises:
         DatasetRejected: If the file is missing, truncated or not of this format.
@@ -104,21 +103,21 @@ def read_info(folder: Path) -> dict[str, Any]:
     version = info.get("codebase_version")
     if version != FORMAT_VERSION:
         raise DatasetRejected(
-            f"{folder}: version {version!r:.40} of the format, allowed {FORMAT_VERSION}"
+            f"{folder}: got format version {version!r:.40}, allowed {FORMAT_VERSION}"
         )
     features = info.get("features")
     if not isinstance(features, dict) or not all(
         isinstance(one, dict) and isinstance(one.get("dtype"), str) for one in features.values()
     ):
         raise DatasetRejected(
-            f"{folder / INFO_FILE}: features: allowed a map of columns with dtypes"
+            f"{folder / INFO_FILE}: features: allowed a mapping in which each feature has a dtype"
         )
     for key, min_value in (("total_episodes", 0), ("total_frames", 0), ("fps", 1)):
         value = info.get(key)
         if not isinstance(value, int) or value < min_value:
             raise DatasetRejected(
-                f"{folder / INFO_FILE}: {key}: got {value!r:.40}, allowed a whole number from "
-                f"{min_value}"
+                f"{folder / INFO_FILE}: {key}: got {value!r:.40}, allowed whole numbers of "
+                f"{min_value} or more"
             )
     return info
 
@@ -177,7 +176,7 @@ class Episode:
     def skew(self) -> float:
         """Maximum difference between the time of a frame or its images and its nominal time [s].
 
-        The times are cell times since the first frame. Nominal times follow from the frame rate.
+        Nominal times are multiples of the frame period since the first frame.
         """
         start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
@@ -199,7 +198,7 @@ _FORMER_CONTROLS = {
 
 
 def _with_present_names(about: dict[str, Any]) -> dict[str, Any]:
-    """Replace names of keys and controls from older package versions in the metadata."""
+    """Replace names from older package versions in the metadata by the present ones."""
     if "things" in about:
         about["objects"] = about.pop("things")
     control = about.get("control")
@@ -216,7 +215,7 @@ class Dataset:
 
     Attributes:
         info: Contents of ``meta/info.json``.
-        extra_metadata: Metadata outside the format: arms, control and arguments of the
+        extra_metadata: Metadata that LeRobot does not define: arms, control and arguments of the
             environment.
 
     Raises:
@@ -235,7 +234,7 @@ class Dataset:
         self.extra_metadata = _with_present_names(read_json(self.folder, EXTRA_METADATA_FILE))
         if missing := [key for key in _REQUIRED_METADATA if key not in self.extra_metadata]:
             raise DatasetRejected(
-                f"{folder}: {EXTRA_METADATA_FILE} has no {', '.join(missing)}: truncated or edited"
+                f"{folder}: {EXTRA_METADATA_FILE}: truncated or edited: lacks {', '.join(missing)}"
             )
         self._count = count_episodes(self.folder)
 
@@ -255,7 +254,7 @@ class Dataset:
             raise DatasetRejected(
                 f"{self.folder}: got episode {number}, allowed 0 to {len(self) - 1}"
                 if len(self)
-                else f"{self.folder}: has no episodes"
+                else f"{self.folder}: contains no episodes"
             )
         table = _table(data_file(self.folder, number))
         columns: dict[str, Any] = {}

@@ -52,7 +52,7 @@ class EpisodeVideoWriter(Closeable):
     Attributes:
         count: Number of added images.
 
-    Thread: one adds images, and an internal one encodes them.
+    Thread: one thread adds images, and an internal thread encodes them.
     """
 
     def __init__(self, path: Path, height: int, width: int, fps: int) -> None:
@@ -61,7 +61,7 @@ class EpisodeVideoWriter(Closeable):
             str(path), (width, height), fps=fps, codec="libx264", quality=None,
             pix_fmt_out="yuv420p", macro_block_size=2, output_params=_ENCODER_OPTIONS,
         )  # fmt: skip
-        # Images can be sent only after this call, which starts the encoder.
+        # This call starts the encoder, which then accepts images.
         self._writer.send(None)
         self._queue: Queue[Image | None] = Queue(MAX_QUEUED_IMAGES)
         self._error: OSError | None = None
@@ -86,11 +86,11 @@ class EpisodeVideoWriter(Closeable):
         """Finish encoding and close the file.
 
         Raises:
-            DatasetRejected: If the encoder has ended early.
+            DatasetRejected: If the encoder has failed.
         """
         if self._thread is None:
             return
-        # The encoder fails without images. An empty video, which is discarded, gets a black one.
+        # The encoder fails without images, so an empty video gets a black image.
         if not self.count:
             self._queue.put(np.zeros(self._shape, np.uint8))
         self._queue.put(None)
@@ -125,7 +125,7 @@ def count_frames(path: Path) -> int:
         DatasetRejected: If the file is missing or truncated.
     """
     if not path.exists():
-        raise DatasetRejected(f"{path}: the video is missing")
+        raise DatasetRejected(f"{path}: this video is missing")
     try:
         count, _ = needed("imageio_ffmpeg").count_frames_and_secs(str(path))
     except (RuntimeError, OSError, ValueError):
@@ -150,20 +150,20 @@ _Frame: TypeAlias = tuple[Observation, dict[str, Any], HistorySnapshot | None]
 
 
 class EpisodeRecorder(Closeable):
-    """Recorder that steps an environment and keeps or discards each episode.
+    """Recorder of an environment's episodes, each of which is kept or discarded.
 
-    A frame consists of an observation and the action that follows it. If the program is late by
-    more than 0.1 s, each missed step gets a frame with the state that the loop recorded and the
-    hold action. :meth:`end` adds the episode to the data set, so a crash loses only the running
-    episode.
+    A frame consists of an observation and the action that follows it. :meth:`end` adds an episode
+    to the data set, so a crash loses only the running episode. If the program is late by more than
+    0.1 s, it misses steps. Each missed step gets a frame with the state that the loop recorded and
+    the hold action.
 
     Args:
-        env: Environment of the episodes. It is not closed with the recorder.
+        env: Environment of the episodes. Closing the recorder does not close it.
         folder: Folder of the data set. An existing data set of the same arms is extended.
         instruction: Task instruction for language-conditioned policies.
 
     Attributes:
-        held: Number of frames for missed steps in the episode, which have the hold action.
+        held: Number of frames for missed steps in the episode.
         env: Environment of the episodes.
 
     Raises:
@@ -222,28 +222,28 @@ class EpisodeRecorder(Closeable):
             raise DatasetRejected(
                 "start_episode: an episode is running. Call end or discard first."
             )
-        self.discard()  # If the last reset failed, the videos of its episode still exist.
+        self.discard()  # A failed reset leaves the videos of its episode.
         self._seed = int(self._random.integers(2**31)) if seed is None else _checked_seed(seed)
         features, folder = self._writer.features, self._writer.start_episode()
         for name, (height, width) in features.cameras.items():
             path = folder / f"{name}.mp4"
             video = EpisodeVideoWriter(path, height, width, features.fps)
             self._videos[name] = video, path, ImageStats(features.fps)
-        # Encoders start before the reset, because afterwards the steps must not wait for them.
+        # The encoders start before the reset, so that the first step need not wait for them.
         self._obs, self._info = self.env.reset(seed=self._seed)
         self._rows, self._is_running, self._has_ended, self._is_saved = {}, True, False, False
         self.held = 0
         return self._obs, self._info
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Step the environment and record the observation before the step with this action.
+        """Record the present observation with an action, and step the environment with it.
 
         Returns:
             Result of :meth:`.CellEnv.step`.
 
         Raises:
             DatasetRejected: If no episode is running, or the episode has ended.
-            ActionRejected: If the environment rejects the action. Then nothing is recorded.
+            ActionRejected: If the environment rejects the action. No frame is recorded.
         """
         if not self._is_running or self._has_ended:
             raise DatasetRejected(
@@ -254,7 +254,7 @@ class EpisodeRecorder(Closeable):
         before, hold = self._obs, self.env.hold_action()
         result = self.env.step(action)
         self._obs, reward, ends, cut, self._info = result
-        # Steps that were missed before this action get frames from the records of the loop.
+        # Add frames of the steps missed before this action, with states recorded by the loop.
         for moment in self.env.missed_steps.left_out():
             obs, info = self.env.missed_steps.observation(moment)
             for arm in self.env.controls:
@@ -284,11 +284,11 @@ class EpisodeRecorder(Closeable):
             self._unrendered.append((obs.get("images", {}), moment))
 
     def _record_video(self, waits: bool) -> None:
-        """Add queued images to the videos in order. Images of missed steps are rendered first.
+        """Add queued images to the videos in order, and render those of missed steps.
 
         Args:
-            waits: True to leave images in the queue if there is not enough time to render them
-                before the next step. False to add all of them.
+            waits: True to leave images in the queue while too little time is left to render them
+                before the next step. False to add all images.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]
@@ -345,7 +345,7 @@ class EpisodeRecorder(Closeable):
         return number
 
     def discard(self) -> None:
-        """Discard the running episode with its videos. Without one, the call has no effect."""
+        """Discard the running episode. If none is running, the call has no effect."""
         self._is_running = False
         self._unrendered.clear()
         for video, _, _ in self._videos.values():
@@ -354,9 +354,9 @@ class EpisodeRecorder(Closeable):
         self._writer.discard()
 
     def redo(self) -> tuple[Observation, dict[str, Any]]:
-        """Repeat the running episode, or the last recorded one, with the same seed.
+        """Discard the running or last episode, and start it again with the same seed.
 
-        The episode is removed from the data set, if it was added, and started again.
+        If the episode was added to the data set, it is removed.
 
         Returns:
             Observation and info of the reset.
@@ -387,7 +387,7 @@ def _checked_seed(seed: Any) -> int:
         number = -1
     if number < 0:
         raise DatasetRejected(
-            f"start_episode: seed: got {seed!r:.40}, allowed a whole number from 0"
+            f"start_episode: seed: got {seed!r:.40}, allowed whole numbers of 0 or more"
         )
     return number
 

@@ -101,10 +101,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about files of an incomplete episode.
-
-    This package ignores them, but other programs would read them as part of the data set.
-    """
+    """Return messages about files of an incomplete episode, which other programs would read."""
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
@@ -128,8 +125,8 @@ class Replayed:
     Attributes:
         apart: Maximum distance between replayed and recorded tool position, by arm [m].
         success: True if the task was successful at the end.
-        frames: Number of replayed frames, fewer than recorded if the environment ended the
-            episode.
+        frames: Number of replayed frames. It is smaller than that of recorded frames if the
+            environment ended the episode.
         fault: Faults of arms at the end, empty without faults.
     """
 
@@ -140,11 +137,11 @@ class Replayed:
 
 
 def check_fits(dataset: Dataset, env: CellEnv) -> None:
-    """Check that the actions of a data set are valid in an environment.
+    """Check that an environment can execute the actions of a data set.
 
     Args:
         dataset: Data set with the actions.
-        env: Environment that is to execute them.
+        env: Environment to check.
 
     Raises:
         DatasetRejected: If arms, control, rate or component names of actions and states differ.
@@ -165,7 +162,8 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
         recorded = dataset.info["features"].get(key, {}).get("names")
         if recorded != list(features.vectors[key]):
             raise DatasetRejected(
-                f"{dataset.folder}: the components of {key} differ from those of the environment"
+                f"{dataset.folder}: {key}: components differ from those of the environment. Use "
+                "the environment of the recording."
             )
 
 

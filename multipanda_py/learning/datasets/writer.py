@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of data sets that grow by complete episodes."""
+"""Writer that adds complete episodes to a data set."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ def write_episode(
         features: Contents of the frames.
         episode: Number of the episode.
         task: Instruction of the task.
-        rows: Indices of the first frame and of the frame after the last, counted over all
-            episodes.
+        rows: Index of the first frame, and index of the last frame plus one. Both are counted over
+            all episodes.
         stats: Statistics of the frames, by key of the LeRobot format.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
@@ -136,16 +136,16 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
 
 
 class DatasetWriter:
-    """Writer that adds episodes to a new folder or to a data set with the same features.
+    """Writer that adds episodes to a new data set or to one with the same features.
 
-    For each episode it moves the videos, writes the frames, and writes the metadata file last. An
-    episode without metadata file is incomplete. Its files are removed when the folder is opened.
+    The metadata file of an episode is written last and marks the episode as complete. When a
+    folder is opened, files of an incomplete episode are removed.
 
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
-        extra_metadata: Metadata outside the format. Arms, control and rate have to match an
-            existing data set.
+        extra_metadata: Metadata that LeRobot does not define. Arms, control and rate have to match
+            an existing data set.
 
     Attributes:
         count: Number of episodes.
@@ -169,7 +169,7 @@ class DatasetWriter:
             raise
 
     def _open(self) -> None:
-        """Read an existing data set, remove an incomplete episode, and update the summary.
+        """Read an existing data set, remove an incomplete episode, and update its statistics.
 
         Raises:
             DatasetRejected: If the data set has other features or lacks metadata files.
@@ -269,7 +269,7 @@ class DatasetWriter:
         self._release()
 
     def discard(self) -> None:
-        """Remove the videos of an episode that is not added."""
+        """Remove the videos of an episode that was not added."""
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def remove_last(self) -> None:
@@ -285,14 +285,14 @@ class DatasetWriter:
             self.count -= 1
             self._stats.pop()
             self._lengths.pop()
-            # The summary is written first. Otherwise, after a crash in between, it would count an
-            # episode whose files seem to be lost.
+            # The summary is written before the episode is deleted. After a crash in between, it
+            # must not count an episode without files.
             self._write_summary()
             episode_file(self.folder, self.count).unlink()
             self._remove_rest()
 
     def _check_there(self) -> None:
-        """Check that the data set is still at its path and writable, so that no episode is lost.
+        """Check that the data set is still at its path and writable.
 
         Raises:
             DatasetRejected: If it was moved, removed or emptied, or is read-only.
@@ -313,7 +313,7 @@ class DatasetWriter:
                 "its current path with a new recorder."
             )
         if not os.access(self.folder, os.W_OK):
-            raise DatasetRejected(f"{self.folder}: cannot be written: it has become read-only")
+            raise DatasetRejected(f"{self.folder}: has become read-only. Make it writable.")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -335,8 +335,8 @@ class DatasetWriter:
         for key in ("arms", "control", "fps"):
             if there.get(key) != self._extra_metadata.get(key):
                 raise DatasetRejected(
-                    f"{self.folder}: got {key} {self._extra_metadata.get(key)}, "
-                    f"but was recorded with {there.get(key)}. Use another folder."
+                    f"{self.folder}: {key}: got {self._extra_metadata.get(key)}, but the data set "
+                    f"has {there.get(key)}. Use another folder."
                 )
         if (self.folder / INFO_FILE).exists():
             known = read_info(self.folder)["features"]
@@ -354,7 +354,7 @@ class DatasetWriter:
     def _refuse_hidden(self) -> None:
         """Refuse a data set in which the metadata file of an episode was lost.
 
-        It would count as incomplete, and new episodes would overwrite it and all later ones.
+        New episodes would overwrite this episode and all later ones.
 
         Raises:
             DatasetRejected: If a metadata file is missing.
@@ -375,7 +375,7 @@ class DatasetWriter:
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def _write_summary(self) -> None:
-        """Write the files of the data set that summarise all episodes: counts and statistics."""
+        """Write the files with counts and statistics of all episodes."""
         info = {
             "codebase_version": FORMAT_VERSION,
             "robot_type": "+".join(self.features.robot.values()),
@@ -403,7 +403,7 @@ class DatasetWriter:
 
 
 def _claimed(folder: Path) -> int:
-    """Lock a folder for this writer, and return its file descriptor. A missing folder is created.
+    """Create a missing folder, lock it for this writer, and return its file descriptor.
 
     Raises:
         DatasetRejected: If the folder cannot be created or is in use by another writer.

@@ -40,8 +40,8 @@ class Control(ABC):
 
     Attributes:
         controllet: Type of the controllet.
-        is_absolute: True if an action is a target. False if it is an increment of the last target.
-        followed: Name of the observation that follows the target, ``pose`` or ``q``.
+        is_absolute: True if an action is a target, False if it is an increment of the last target.
+        followed: Name of the measured observation to compare with the target, ``pose`` or ``q``.
         low: Lower bounds of an action, (k,).
         high: Upper bounds of an action, (k,).
     """
@@ -72,16 +72,16 @@ class Control(ABC):
     @property
     @abstractmethod
     def target(self) -> Vector:
-        """Last target that was sent, in the format of the observation ``target``, (m,)."""
+        """Last sent target, in the format of the observation ``target``, (m,)."""
 
     @property
     def rest(self) -> Vector:
-        """Action that keeps the target and requests no force, (k,)."""
+        """Action that keeps the last target and requests no force, (k,)."""
         return self.target if self.is_absolute else np.zeros(len(self.high))
 
     @abstractmethod
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action, limited to one step, that moves the target towards a tool pose.
+        """Return the action that moves the target towards a tool pose in the next step.
 
         Raises:
             NotImplementedError: If the actions of this control are joint positions.
@@ -93,10 +93,10 @@ class DeltaPose(Control):
 
     .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*.
 
-    Symbols: action a between -1 and 1, the target position :math:`p^*` and rotation :math:`R^*`,
-    the speeds v and w, and the duration T of a step. Increments apply to the target. Applied to
-    the measured pose, they would let the arm drift under a payload. The target is limited to the
-    gate around the measured pose.
+    Symbols: action a between -1 and 1, target position :math:`p^*` and rotation :math:`R^*`,
+    speeds v and w, and duration T of a step. The target stays within a gate, a maximum distance
+    from the measured pose. Increments of the measured pose would let the arm drift under a
+    payload.
     """
 
     controllet = "cartesian_impedance"
@@ -109,7 +109,7 @@ class DeltaPose(Control):
         self.pose = Pose.identity()
 
     def reset(self, cell: Cell) -> None:
-        """Initialise the target with the measured pose."""
+        """Set the target to the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
@@ -126,7 +126,7 @@ class DeltaPose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action, limited to one step, that moves the target towards a pose."""
+        """Return the action that moves the target towards a pose in the next step."""
         displacement = (pose_ee_in_base.position - self.pose.position) / (TOOL_SPEED * self.period)
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
             TOOL_ROTATION_SPEED * self.period
@@ -142,9 +142,9 @@ class DeltaPose(Control):
 class AbsolutePose(Control):
     """Absolute pose control in the base frame.
 
-    An action consists of the position and two columns of the rotation matrix. These six rotation
-    components are continuous, whereas Euler angles and rotation vectors jump near a tool that
-    points down. The columns are orthonormalised, starting with the first.
+    An action consists of the position and two columns of the rotation matrix, which are
+    orthonormalised. Unlike Euler angles and rotation vectors, they do not jump if the tool points
+    down.
 
     Source: Zhou et al., On the continuity of rotation representations, 2019.
     """
@@ -160,11 +160,11 @@ class AbsolutePose(Control):
         self.pose = Pose.identity()
 
     def reset(self, cell: Cell) -> None:
-        """Initialise the target with the measured pose."""
+        """Set the target to the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the pose in an action as target, limited to the gate around the measured pose."""
+        """Send the pose in an action as target, within the gate (see :class:`DeltaPose`)."""
         self.pose = _within_gate(cell, self.arm.name, pose_of(action, self.pose))
         cell.set_target(self.arm.name, self.pose)
 
@@ -174,7 +174,7 @@ class AbsolutePose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action for a pose, which is limited to one step from the last target."""
+        """Return the action that moves the target towards a pose in the next step."""
         return pose_numbers(
             pose_ee_in_base.clipped(
                 self.pose.position,
@@ -200,7 +200,7 @@ class DeltaPoseAndForce(DeltaPose):
         self.force = np.zeros(3)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the target pose, and the force in an action along the axes of the base frame."""
+        """Send target pose and force of an action. The force is in the base frame."""
         super().send(cell, action)
         self.force = FORCE_SCALE * action[6:9]
         cell.set_target(self.arm.name, wrench=[*self.force, 0.0, 0.0, 0.0])
@@ -237,7 +237,10 @@ class DeltaJoints(Control):
         self.q = cell.state(self.arm.name).q.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the last target plus the increment, limited to the joint limits and the gate."""
+        """Send the last target plus the increment.
+
+        The target stays within the joint limits and near the measured positions (gate).
+        """
         self._aim(cell, self.q + JOINT_SPEED * self.period * action)
 
     def _aim(self, cell: Cell, q: Vector) -> None:
@@ -251,7 +254,7 @@ class DeltaJoints(Control):
         return self.q
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Raise NotImplementedError, because joint actions have no pose."""
+        """Raise NotImplementedError, because joint actions contain no pose."""
         raise NotImplementedError("joint actions have no pose. Use the control delta_pose.")
 
 
@@ -265,7 +268,10 @@ class AbsoluteJoints(DeltaJoints):
         self.low, self.high = self._lower.copy(), self._upper.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the positions in an action as target, limited to the joint limits and the gate."""
+        """Send the positions in an action as target.
+
+        The target stays within the joint limits and near the measured positions (gate).
+        """
         self._aim(cell, action)
 
 
@@ -296,7 +302,7 @@ def pose_numbers(pose: Pose) -> Vector:
 
 
 def pose_of(numbers: Vector, otherwise: Pose) -> Pose:
-    """Convert nine components to a pose. The columns of the rotation are orthonormalised.
+    """Convert nine components to a pose with an orthonormal rotation matrix.
 
     Args:
         numbers: Position and first two columns of the rotation matrix, (9,).
@@ -319,7 +325,7 @@ def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
 
 
 def _exact(rotation: Matrix) -> Matrix:
-    """Return a rotation matrix that is orthonormal again after products with rounding errors."""
+    """Remove the rounding errors of products from a rotation matrix."""
     x = rotation[:, 0] / np.linalg.norm(rotation[:, 0])
     z = np.cross(x, rotation[:, 1])
     z /= np.linalg.norm(z)

@@ -73,10 +73,10 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     arm with a gripper, one more component opens it above 0.6 and closes it below 0.4. All safety
     features of the cell stay active.
 
-    By default the environment runs in lockstep: a step takes as long as its computation, and
-    episodes with equal seeds are bitwise identical. With a cell file whose loop has a clock
-    (``cell.placement`` process or thread, real arms), it runs in real time. Each step then waits
-    for its time, and ``reset`` moves the arms to their start configuration.
+    By default, the environment runs in lockstep: time advances only in steps, and episodes with
+    equal seeds are bitwise identical. With real arms or a cell file whose ``cell.placement`` is
+    process or thread, it runs in real time. **Arms then MOVE** to their start configuration in
+    ``reset``.
 
     Args:
         task: Name known to :func:`.task_named`, or a task object.
@@ -88,13 +88,13 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         features: Features of the controllets instead of their defaults. The list ``["nullspace",
             "coriolis"]`` halves the computing time but disables collision avoidance.
         randomise: Perturbation file, or its contents. Every episode then runs in a simulation with
-            new random perturbations. ``reset`` takes longer, because it builds this simulation.
+            new random perturbations, which ``reset`` builds.
         cell: Cell file that replaces the scene of the task. ``ros:/NAMESPACE`` or a
             :class:`.RosCell` selects the arms of a running node.
         topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
             in ``sensors``.
-        residual: Learned residual of a robot that simulated arms reproduce: a file of ``multipanda
-            residual train``, or files by arm.
+        residual: File of a learned residual (``multipanda residual train``) that makes simulated
+            arms behave like a real robot, or files by arm.
         render_mode: Mode of :meth:`render`, ``rgb_array`` or None.
 
     Attributes:
@@ -129,7 +129,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ConfigurationError(
                 f"render_mode: got {render_mode!r}, allowed rgb_array or None"
             )
-        value: Any = rate  # Callers without type checks may pass something that is no number.
+        value: Any = rate  # Callers without type checks may pass other types than numbers.
         if not isinstance(value, Real) or not ALLOWED_RATES[0] <= rate <= ALLOWED_RATES[1]:
             raise ConfigurationError(
                 f"rate: got {rate!r}, allowed {ALLOWED_RATES[0]:g} to {ALLOWED_RATES[1]:g} Hz"
@@ -192,7 +192,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def cell(self) -> Cell:
-        """Cell of the environment, for requests other than actions. The first reset starts it."""
+        """Cell of the environment. The first :meth:`reset` starts it."""
         return self._cell
 
     @property
@@ -207,9 +207,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def missed_steps(self) -> MissedSteps:
-        """Access to the states that the loop recorded at steps that this program missed.
-
-        A step is missed if the program calls :meth:`step` too late.
+        """Recorded states at missed steps, for which the program called :meth:`step` too late.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -230,8 +228,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         Args:
             seed: Seed of the episode. None continues the current random sequence.
             options: ``{"recover": True}`` recovers arms that have stopped on a fault. **They MOVE
-                afterwards.** By default, no episode starts while an arm has a fault. In lockstep
-                the option has no effect.
+                afterwards.** By default, no episode starts while an arm has a fault.
 
         Returns:
             Observation and info, as in :meth:`step`.
@@ -294,8 +291,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             raise ActionRejected("step: no episode has begun. Call reset() first.")
         numbers = self._actions.checked(action)
         states = {name: self._cell.state(name) for name in self._controls}
-        # All arms are checked before any of them receives a target, so that no arm moves alone.
-        # For a remote cell, ``check`` does so from the messages of its node.
+        # All arms are checked before one of them receives a target, so that no arm moves alone.
+        # For a remote cell, ``check`` uses the messages of its node.
         if self._is_remote:
             self._cell.check()
         else:
@@ -314,7 +311,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return obs, reward, ends, is_over and not ends, info
 
     def expert_action(self) -> Action:
-        """Return the action of the task's scripted expert.
+        """Return the action of the task's scripted expert, which solves the task.
 
         Raises:
             NotImplementedError: If the task has no expert, or the control has no poses.
@@ -344,15 +341,15 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         if self.sensors is not None:
             self.sensors.close()
         self._end()
-        # A remote cell is connected from its creation on. _end() closes it only after a reset.
+        # A remote cell is connected even without a reset, but _end() closes a cell only after one.
         if self._is_remote:
             self._cell.close()
 
     def save(self) -> EpisodeState:
         """Return the state of the episode: simulation, targets, task and random generator.
 
-        The controllets restart from the measured state, both here and in :meth:`restore`. The
-        episode therefore continues bitwise identically after a save and after a restore.
+        The controllets restart from the measured state now and in :meth:`restore`. The episode
+        then continues bitwise identically after both.
 
         Raises:
             SimulationRejected: If the cell is not in lockstep.
@@ -367,12 +364,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         return state
 
     def restore(self, state: EpisodeState) -> tuple[Observation, dict[str, Any]]:
-        """Restore a state of an episode, saved by this environment.
-
-        A state is valid until the cell is started again. With ``randomise``, each reset does that.
+        """Restore the state of an episode.
 
         Args:
-            state: Result of :meth:`save`.
+            state: Result of :meth:`save` of this environment. It is valid until the cell is
+                started again. With ``randomise``, each reset starts a new cell.
 
         Returns:
             Observation and info as in :meth:`reset`.
@@ -396,7 +392,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def _ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm, else an empty string.
 
-        For a remote cell it is always empty, because ``check()`` of the cell reports this.
+        A remote cell reports this in ``check()``, so the result is empty.
         """
         return "" if self._is_remote else self._ownership.ownership_fault()
 
@@ -404,8 +400,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         try:
             self._actions.send(self._cell, numbers, arm)
         except TargetRejected:
-            # An arm that has just stopped rejects its target. The result of the step contains its
-            # fault, so the rejection is no error.
+            # An arm that has just stopped rejects its target. This is no error, because the result
+            # of the step contains its fault.
             if not (self._cell.state(arm).fault or self._ownership_fault()):
                 raise
 
@@ -447,10 +443,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.check()
 
     def _poll(self) -> tuple[Observation, dict[str, Any]]:
-        """Return observation and info at the time of the latest step.
-
-        In real time, they come from the cycle record of that time, even if this process is late.
-        """
+        """Return observation and info at the time of the latest step, also in a late process."""
         instant = self._scene.observe(self._clock.deadline)
         info = {
             "is_success": is_success(self.task, self.task.is_success(self._scene)),

@@ -35,7 +35,7 @@ from multipanda_py.state import Vector
 
 
 class OwnershipCheck:
-    """Check that the environment's controllets own their arms and that targets are recent.
+    """Check that the environment's controllets still control their arms and got recent targets.
 
     Args:
         cell: Running cell in this process. A remote cell performs these checks itself.
@@ -50,7 +50,7 @@ class OwnershipCheck:
         self._last_target_time = math.inf
 
     def reset(self) -> None:
-        """Forget the time of the last targets, because no target was sent in the new episode."""
+        """Start an episode, in which no targets have been sent yet."""
         self._last_target_time = math.inf
 
     def mark_sent(self) -> None:
@@ -60,7 +60,7 @@ class OwnershipCheck:
     def ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm, else an empty string.
 
-        Arms with a fault do not count. :class:`ArmFaults` reports them.
+        Arms with a fault are omitted, because :class:`ArmFaults` reports them.
         """
         for name, controllet in self._controllets.items():
             state = self._cell.state(name)
@@ -72,9 +72,9 @@ class OwnershipCheck:
         return ""
 
     def refuse(self) -> None:
-        """Refuse a step if arms hold because another controllet owns them or targets are too old.
+        """Refuse a step if another controllet owns an arm, or the last targets are too old.
 
-        They may have been moved by hand since, so the next target could be far away.
+        The arm may have been moved in the meantime, so the next target could be far away.
 
         Raises:
             ActionRejected: If another controllet owns an arm.
@@ -120,21 +120,21 @@ class ArmFaults:
         )
 
     def refuse(self) -> None:
-        """Refuse to start an episode with a fault, because a person has to inspect the arm first.
+        """Refuse to start an episode with a fault. A person has to inspect the arm first.
 
         Raises:
             MotionFailed: If an arm has a fault. The message names the option to recover it.
         """
         if reasons := self.reasons():
             raise MotionFailed(
-                f"reset: {reasons}. Once they may move, call "
+                f"reset: {reasons}. Once the arms may move, call "
                 f"reset(options={{{RECOVER_OPTION!r}: True}})."
             )
 
     def recover(self) -> None:
-        """Try to recover all stopped arms. Arms that cannot recover keep their fault.
+        """Try to recover all stopped arms.
 
-        Call :meth:`refuse` afterwards, which reports them.
+        Arms that cannot recover keep their fault, which :meth:`refuse` reports.
 
         Raises:
             LoopError: If the loop has ended.
@@ -147,7 +147,7 @@ class ArmFaults:
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def _reports(self) -> dict[str, LoopEvent]:
-        """Return the latest event of a fault by arm. Its text has more details than the fault."""
+        """Return the latest fault event by arm. Its text has more details than the fault."""
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}
 
@@ -172,8 +172,8 @@ class StepClock:
     Attributes:
         period: Duration of a step [s].
         deadline: Cell time at which the latest step ends [s].
-        left_out: Cell times of the steps that were missed directly before ``deadline`` [s],
-            because the program was late.
+        left_out: Cell times of steps before ``deadline`` that were missed, because the program was
+            late [s].
 
     Thread: that of the environment.
     """
@@ -190,8 +190,8 @@ class StepClock:
     def run(self, cell: Cell, step: int) -> None:
         """Run the cycles of a step in lockstep.
 
-        If the cycle rate is no multiple of the step rate, steps differ by one cycle. At 30 Hz,
-        they have 33, 33 and 34 cycles.
+        Steps differ by one cycle if the cycle rate is no multiple of the step rate. With 30 steps
+        and 1000 cycles per second, they have 33, 33 and 34 cycles.
 
         Args:
             cell: Inline cell.
@@ -203,8 +203,8 @@ class StepClock:
     def wait(self, cell: Cell) -> None:
         """Wait in real time until the present step ends, and set ``deadline`` and ``left_out``.
 
-        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, the following steps wait less
-        until it has caught up. If it is later, whole steps are skipped.
+        A program that is late by up to :data:`MAX_CAUGHT_UP_DELAY` catches up by shorter waits.
+        After a longer delay, whole steps are skipped.
         """
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
@@ -213,8 +213,8 @@ class StepClock:
         missed = (deadline + k * period for k in range(count))
         self.left_out = tuple(instant for instant in missed if instant > now - MAX_STEP_AGE)
         deadline += count * period
-        # The cell time stands still while a loop is paused. The limit keeps the program from
-        # waiting longer than one period once the loop continues.
+        # While a loop is paused, the cell time stands still. After the pause, the program must not
+        # wait longer than one period.
         self.deadline = min(deadline, now + period)
         timeout = time.monotonic() + STEP_TIMEOUT
         while (left := self.deadline - cell.time) > 0.0 and time.monotonic() < timeout:
@@ -228,7 +228,7 @@ REST_TIMEOUT = 10.0
 
 
 class HomeMotion:
-    """Motion of real-time arms to their start configuration, with open grippers.
+    """Motion of the arms of a real-time cell to their start configuration, with open grippers.
 
     Args:
         cell: Running cell.
@@ -249,7 +249,7 @@ class HomeMotion:
         """Move the arms to their start configuration and activate the controllets.
 
         Args:
-            recovers: True to recover stopped arms first. False to refuse them.
+            recovers: True to first recover stopped arms, False to raise an exception.
 
         Raises:
             MotionFailed: If an arm has stopped on a fault, before or during the motion.
@@ -260,7 +260,7 @@ class HomeMotion:
         self._stopped.refuse()
         try:
             self._go()
-        except MultipandaError:  # If an arm has stopped, its fault is the cause, and is raised.
+        except MultipandaError:  # Report the fault of a stopped arm as the cause.
             self._stopped.refuse()
             raise
 
@@ -293,8 +293,8 @@ class EpisodeState:
         goal: Goal of the task.
         task: Attributes of the task object.
         random: State of the random generator.
-        controls: Attributes of the controls that contain the targets, by arm.
-        hands: True if the gripper of an arm was commanded to open, by arm.
+        controls: Changing attributes of the controls, such as the targets, by arm.
+        hands: True by arm if its gripper was commanded to open.
     """
 
     simulation: SimulationState
@@ -315,7 +315,7 @@ def saved(
     controls: Mapping[str, Control],
     hands: Mapping[str, GripperControl],
 ) -> EpisodeState:
-    """Copy the state of an episode, so that the episode can continue without changing the copy.
+    """Return a copy of the state of an episode, which later steps do not change.
 
     Args:
         simulation: State of the simulation.
@@ -355,7 +355,7 @@ def _targets(control: Control) -> dict[str, Any]:
 
 
 class MissedSteps:
-    """Access to the states that the loop recorded at steps that the program missed.
+    """Access to recorded states at missed steps, for which the program was late.
 
     States are available immediately. Images can be rendered later, when there is time.
 
@@ -379,7 +379,7 @@ class MissedSteps:
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[HistorySnapshot]:
-        """Return the recorded states at the steps missed before the latest step.
+        """Return the recorded states at the steps that were missed before the latest step.
 
         The list is empty if no step was missed, or the cell stores no past states.
         """
@@ -413,6 +413,6 @@ class MissedSteps:
         try:
             yield
         finally:
-            # Afterwards the scene shows the same state as before, for the next observation.
+            # The next observation needs the state that the scene has shown before.
             if isinstance(before, HistorySnapshot):
                 self._scene.show(before)

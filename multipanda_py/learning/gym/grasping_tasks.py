@@ -40,7 +40,7 @@ class PickAndPlace(GymTask):
     def reward(self, scene: TaskScene) -> float:
         """Return 0.3 times the proximity of gripper and cube plus 0.7 times that of cube and goal.
 
-        The second part counts less while the gripper is far from the cube.
+        The second term is also multiplied by the first proximity.
         """
         cube = scene.object_pose("cube").position
         reaching = closeness(scene.distance(scene.tool_pose("arm").position, cube), 0.1)
@@ -73,7 +73,7 @@ def grasp_and_carry(
     """
     pose, tool = scene.object_pose(object_name), scene.tool_pose(arm)
     yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
-    # The object looks the same after 90 degrees, so the tool need not rotate by more than 45.
+    # The object looks the same after 90 degrees, so 45 degrees suffice for the tool.
     yaw = (yaw + np.pi / 4) % (np.pi / 2) - np.pi / 4
     down = turned(yaw) @ TOOL_DOWN
     off = pose.position - tool.position
@@ -143,7 +143,7 @@ class StackBricks(GymTask):
     def _off(self, scene: TaskScene) -> tuple[float, float]:
         """Return the distances of the lower and the upper brick from their goals [m].
 
-        The goal of the upper brick is on top of the lower one, wherever that is.
+        The goal of the upper brick is on top of the present position of the lower one.
         """
         lower, upper = scene.object_pose("lower").position, scene.object_pose("upper").position
         on_top = lower + [0.0, 0.0, 2.0 * _BRICK_HALF_EDGES[2]]
@@ -152,7 +152,7 @@ class StackBricks(GymTask):
     def reward(self, scene: TaskScene) -> float:
         """Return the mean proximity of both bricks to their goals.
 
-        That of the upper brick counts less while the lower one is away from its goal.
+        The term of the upper brick decreases with the distance of the lower one from its goal.
         """
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
@@ -311,7 +311,7 @@ class HandOver(GymTask):
     def _take(self, scene: TaskScene, arm: str, at: Vector) -> tuple[Pose, float]:
         tool = scene.tool_pose(arm).position
         off = at - tool
-        # The fingers close along x, so the tool has to be more precise along x than along the bar.
+        # The fingers close along x, so the tolerance along x is smaller than along the bar (y).
         is_over = abs(float(off[0])) < 0.012 and abs(float(off[1])) < 0.03
         is_there = is_over and abs(float(off[2])) < 0.012
         goal = at if is_over else at + np.array([0.0, 0.0, 0.08])
@@ -380,7 +380,7 @@ class LiftBox(GymTask):
         return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
 
     def _tips_off(self, scene: TaskScene) -> float:
-        """Return the sum of the distances of both tips from their sides of the box [m]."""
+        """Return the sum of the distances of both tool tips from their sides of the box [m]."""
         box = scene.object_pose("box")
         return sum(
             scene.distance(
@@ -391,7 +391,7 @@ class LiftBox(GymTask):
         )
 
     def reward(self, scene: TaskScene) -> float:
-        """Return 0.3 times the proximity of tips and box plus 0.7 times the lift progress."""
+        """Return 0.3 times the proximity of tool tips and box plus 0.7 times the lift progress."""
         risen = 1.0 - abs(float(scene.goal[0] - scene.object_pose("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
@@ -404,8 +404,8 @@ class LiftBox(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return tool poses that approach both sides of the box, press, and lift it.
 
-        They are a continuous function of the scene and do not depend on time, so that a policy can
-        imitate them.
+        The poses depend continuously on the scene and not on time, so that a policy can imitate
+        them.
         """
         box, goal = scene.object_pose("box"), float(scene.goal[0])
         yaw = float(np.arctan2(box.rotation[1, 0], box.rotation[0, 0]))

@@ -28,10 +28,10 @@ Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
 class RemoteCell(Protocol):
     """Cell in another process, with the members of :class:`.Cell` that environments use.
 
-    In addition to the members below, it has these attributes and queries of :class:`.Cell`:
-    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. Its
-    commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
-    ``check``, ``events_since``, ``start`` and ``close``.
+    In addition to the members below, these are the attributes and queries ``descriptions``,
+    ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. The commands are
+    ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``, ``check``,
+    ``events_since``, ``start`` and ``close``.
     """
 
     is_remote: bool
@@ -57,7 +57,7 @@ class RemoteCell(Protocol):
 
 
 class Sensors(Protocol):
-    """Additional sensors of an environment, whose values the cell does not provide.
+    """Sensors of an environment that are not part of the cell, such as ROS topics.
 
     Attributes:
         images: Height and width of the images by name of the sensor [pixels].
@@ -81,7 +81,7 @@ class Sensors(Protocol):
 def remote_cell(cell: object) -> Cell | None:
     """Return the remote cell that the argument ``cell`` of an environment selects.
 
-    The result is None if the argument selects no remote cell, for example a cell file.
+    The result is None for other arguments, such as a cell file.
 
     Args:
         cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, or any other
@@ -92,7 +92,7 @@ def remote_cell(cell: object) -> Cell | None:
         MultipandaError: If the cell is not available.
     """
     if getattr(cell, "is_remote", False):
-        # A remote cell is no Cell, but has all members of Cell that environments use.
+        # A remote cell has another type than Cell, but all members of it that environments use.
         return cast("Cell", cell)
     kind, colon, name = cell.partition(":") if isinstance(cell, str) else ("", "", "")
     if not colon or "/" in kind or Path(str(cell)).exists():
@@ -109,7 +109,7 @@ def refuse_with_remote(**text: object) -> None:
         text: Values of these arguments by name, None or empty if they are not given.
 
     Raises:
-        ConfigurationError: If an argument is given. The message names all of them.
+        ConfigurationError: If one of them is given. The message names all given arguments.
     """
     if faults := [
         f"{name}: got {value!r:.60}, not supported for a remote cell"
@@ -145,7 +145,7 @@ def controllets_of(
         arms: Names of the arms.
         control: Control that converts actions to targets.
         period: Duration of a step [s].
-        own: Instance name of the controllets of a cell in this process.
+        own: Name of the controllets of a cell in this process.
     """
     if getattr(cell, "is_remote", False):
         return cast("RemoteCell", cell).controllets_for(arms, control.controllet, period)

@@ -32,7 +32,7 @@ CLOSE_THRESHOLD, OPEN_THRESHOLD = 0.4, 0.6
 class GripperControl:
     """Gripper control by one action component, with hysteresis between opening and closing.
 
-    A command is sent only when it changes, because a real gripper needs about 1 s for a command.
+    A command is sent when it changes, since a real gripper needs about 1 s to execute it.
 
     Args:
         arm: Name of the arm.
@@ -43,7 +43,7 @@ class GripperControl:
         self.is_open = True
 
     def reset(self, cell: Cell) -> None:
-        """Set the last command to open or closed by the measured width, without sending it."""
+        """Initialise the last command, open or close, by the measured width. Nothing is sent."""
         hand = cell.gripper(self.arm)
         state = hand.state()
         self.is_open = state.width > 0.5 * state.max_width
@@ -71,7 +71,7 @@ class GripperControl:
         hand = cell.gripper(self.arm)
         if should_open:
             hand.move(hand.state().max_width)
-        else:  # These tolerances accept a grasped object of any width.
+        else:  # The tolerances epsilon accept a grasped object of any width.
             max_width = hand.state().max_width
             hand.grasp(0.0, force=GRASP_FORCE, epsilon_inner=0.0, epsilon_outer=max_width)
 
@@ -84,8 +84,8 @@ def real_numbers(value: Any) -> NDArray[np.float64]:
     """Return a copy of a value as an array of real numbers.
 
     Raises:
-        TypeError: If the value contains other types. The message names their type, or is empty if
-            the value cannot be converted to an array.
+        TypeError: If the value contains other types, which the message names. It is empty for a
+            value that cannot be converted to an array.
     """
     try:
         numbers = np.asarray(value)
@@ -168,7 +168,7 @@ class ActionLayout:
             self._hands[arm].send(cell, float(numbers[index.stop]))
 
     def toward(self, desired: Mapping[str, tuple[Pose, float]]) -> Action:
-        """Return the action, limited to one step, that moves all arms towards tool poses.
+        """Return the action that moves all arms towards tool poses in the next step.
 
         Args:
             desired: Tool pose in the base frame and gripper opening from 0 to 1, by arm.

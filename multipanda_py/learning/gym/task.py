@@ -26,8 +26,8 @@ class GymTask(ABC):
     """Scene and reward of a task.
 
     Subclasses define the attributes, whose sections have the format of a cell file. :meth:`reset`
-    has to draw all random values of an episode from the given generator. Episodes with equal seeds
-    are then identical.
+    has to draw all random values of an episode from its generator, so that equal seeds yield
+    identical episodes.
 
     Attributes:
         arms: Sections of the arms by name. Actions and observations use this order.
@@ -36,7 +36,7 @@ class GymTask(ABC):
         time_limit: Time limit of an episode [s].
         allowed_contacts: Pairs of bodies that may touch, as in the section ``collisions`` of a
             cell file.
-        params: Parameters of features of the controllet that differ from the defaults, by feature.
+        params: Parameters of the controllet that differ from the defaults, by feature.
     """
 
     arms: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -57,7 +57,7 @@ class GymTask(ABC):
 
     @abstractmethod
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress of the task from 0 to 1, smooth enough for learning."""
+        """Return the progress of the task from 0 to 1. It has to be smooth for learning."""
 
     @abstractmethod
     def is_success(self, scene: TaskScene) -> bool:
@@ -66,8 +66,7 @@ class GymTask(ABC):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the desired tool pose in the world frame and gripper opening from 0 to 1, by arm.
 
-        A scripted expert solves the task, to generate demonstrations and to show that the task is
-        feasible. Not every task has an expert.
+        This scripted expert solves the task and generates demonstrations. Some tasks have none.
 
         Args:
             scene: Current scene.
@@ -76,7 +75,9 @@ class GymTask(ABC):
         Raises:
             NotImplementedError: If the task has no expert.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no expert")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no scripted expert. Use another task."
+        )
 
 
 def closeness(distance: float, scale: float) -> float:
@@ -105,7 +106,7 @@ def lockstep_cell(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the cell of a task, with its scene and controllet, that runs in lockstep.
+    """Return a cell with scene and controllet of a task that runs in lockstep.
 
     Args:
         task: Task with the scene.
@@ -137,9 +138,9 @@ def cell_of_file(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the cell of a file, to which the controllet for actions is added.
+    """Return the cell of a file with the controllet for actions added.
 
-    No controllet is active at the start. ``reset`` of the environment activates this one.
+    ``reset`` of the environment activates this controllet. Before, none is active.
 
     Args:
         path: Path of the cell file.
@@ -154,8 +155,8 @@ def cell_of_file(
     config = CellConfig.from_yaml(path)
     if missing := [name for name in task.arms if name not in config.arms]:
         raise ConfigurationError(
-            f"{path}: arms: got {', '.join(config.arms)}; {type(task).__name__} needs "
-            f"{', '.join(missing)} too"
+            f"{path}: arms: got {', '.join(config.arms)}, but {type(task).__name__} also needs "
+            f"{', '.join(missing)}. Add them."
         )
     data = config.model_dump()
     data["arms"] = _with_residual(data["arms"], residual)
@@ -171,7 +172,7 @@ def cell_of_file(
 
 
 def _with_residual(arms: dict[str, Any], residual: Residual) -> dict[str, Any]:
-    """Return the sections of arms, with the files of their learned residuals added.
+    """Add files of learned residuals to the sections of arms, and return the sections.
 
     Raises:
         UnknownName: If ``residual`` names an arm that does not exist.
@@ -192,7 +193,7 @@ def _controllet_section(
     params = {**control.params, **task.params}
     if features is None:
         return {"type": control.controllet, "params": params}
-    # The controllet would reject parameters of a feature that it does not have.
+    # Remove parameters of features that are not used, because the controllet would reject them.
     for name in set(task.params) - set(features):
         del params[name]
     return {"type": control.controllet, "params": params, "features": list(features)}
@@ -201,7 +202,7 @@ def _controllet_section(
 def check_task_attributes(task: GymTask) -> None:
     """Check the types of the attributes that a task defines.
 
-    The contents of sections are checked later, when the cell is made from them.
+    The contents of the sections are not checked.
 
     Raises:
         ConfigurationError: If an attribute has a wrong type.
@@ -214,16 +215,18 @@ def check_task_attributes(task: GymTask) -> None:
                 f"{name}.{attribute}: got {value!r:.60}, allowed sections by name"
             )
     if type(goal) is not int or goal < 0:
-        raise ConfigurationError(f"{name}.goal_size: got {goal!r:.60}, allowed 0, 1, 2 ...")
+        raise ConfigurationError(
+            f"{name}.goal_size: got {goal!r:.60}, allowed whole numbers of 0 or more"
+        )
     if not _is_number(seconds) or seconds <= 0.0:
-        raise ConfigurationError(f"{name}.time_limit: got {seconds!r:.60}, allowed above 0 s")
+        raise ConfigurationError(f"{name}.time_limit: got {seconds!r:.60}, allowed more than 0 s")
 
 
 def goal_of(task: GymTask, value: Any) -> Vector:
     """Check the goal that ``reset`` of a task has returned, and convert it to (goal_size,).
 
     Raises:
-        TaskFailed: If it has another shape or is not finite.
+        TaskFailed: If the goal has another shape or is not finite.
     """
     allowed = f"allowed {task.goal_size} finite numbers (goal_size)"
     try:
@@ -239,7 +242,7 @@ def reward_of(task: GymTask, value: Any) -> float:
     """Check the reward that a task has returned, and convert it to a float.
 
     Raises:
-        TaskFailed: If it is not a finite number.
+        TaskFailed: If the reward is not a finite number.
     """
     if not _is_number(value):
         raise _failed(task, f"reward: got {value!r:.60}, allowed a finite number")

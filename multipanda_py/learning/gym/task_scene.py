@@ -75,8 +75,8 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 class RecordRenderer(Closeable):
     """Renderer of camera images at recorded states, while the loop continues.
 
-    The renderers of all sizes are created before arms move. Creating one later would take longer
-    than the target timeout, so that moving arms would stop.
+    The renderers of all sizes are created before arms move. While one is created, the program
+    cannot send targets, so moving arms would stop.
 
     Args:
         config: Configuration of the running cell with simulated arms.
@@ -91,14 +91,16 @@ class RecordRenderer(Closeable):
 
     def __init__(self, config: CellConfig, sizes: Iterable[tuple[int, int]]) -> None:
         if real := first_arm_without_simulation(config):
-            raise SimulationRejected(f"cameras: got {real}, but images need simulated arms")
+            raise SimulationRejected(
+                f"cameras: arm {real} is not simulated. Images need simulated arms."
+            )
         self._view = SceneView(config)
         self._renderers: dict[tuple[int, int], Renderer] = {}
         for width, height in sizes:
             self.image(None, width, height)
 
     def show(self, record: NDArray[np.void]) -> None:
-        """Set the cycle record that the next images show."""
+        """Set the recorded state that the next images show."""
         self._view.show(record)
 
     def image(self, camera: str | None, width: int, height: int) -> Image:
@@ -136,10 +138,10 @@ class TaskScene:
         cell: Running cell in lockstep or in real time.
 
     Attributes:
-        cell: Cell, for requests that the scene does not offer.
+        cell: Cell of the scene.
         goal: Goal of the episode, as returned by :meth:`.GymTask.reset`.
-        observed_state: State that observations and images show: the cell itself in lockstep, else
-            the recorded state selected by :meth:`observe` or :meth:`show`.
+        observed_state: State that observations and images show: in lockstep the cell itself, in
+            real time the recorded state selected by :meth:`observe` or :meth:`show`.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -176,7 +178,7 @@ class TaskScene:
             time: Current or past cell time [s]. In lockstep, the current time is used.
 
         Returns:
-            Cell time of the selected cycle, the last one at or before the given time [s].
+            Cell time of the last cycle at or before this time [s].
         """
         if self.is_lockstep:
             return self.cell.time
@@ -185,10 +187,7 @@ class TaskScene:
         return moment.time
 
     def show(self, moment: HistorySnapshot) -> None:
-        """Select the recorded state that the next observation and images show.
-
-        A cell in lockstep stores no states, so this is only for cells in real time.
-        """
+        """Select the recorded state of a real-time cell that observation and images show next."""
         self.observed_state = moment
         if self._images is not None:
             self._images.show(moment.record)
@@ -219,8 +218,7 @@ class TaskScene:
         """Return the measured tool pose in the world frame.
 
         Raises:
-            UnknownName: If the arm does not exist. The other methods with the name of an arm raise
-                it as well.
+            UnknownName: If the arm does not exist, as in the other methods with an arm name.
         """
         return self._base(arm) @ self.cell.pose(arm)
 
@@ -267,14 +265,15 @@ class TaskScene:
             pose: Pose in the world frame.
 
         Raises:
-            SimulationRejected: If the arms are real. Then the object has to be placed by hand.
+            SimulationRejected: If the arms are real. A person has to place the object.
         """
         if self.is_lockstep:
             self.cell.simulation.set_pose(name, pose)
             return
         if reason := self.cell.world.refusal():
             raise SimulationRejected(
-                f"{name}: only a simulation can set its pose. Place the object by hand ({reason})"
+                f"{name}: only a simulation can set object poses. Place the object by hand. "
+                f"({reason})"
             )
         number = self.cell.world.request_pose(name, pose)
         self.cell.wait(

@@ -48,7 +48,7 @@ class Reach(GymTask):
         return max(self._distances(scene)) < _REACH_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return the goals as tool poses with constant orientation."""
+        """Return tool poses at the goals with constant orientation."""
         goals = scene.goal.reshape(-1, 3)
         return {
             arm: (scene.tool_pose(arm).with_position(goal), 1.0)
@@ -195,7 +195,8 @@ class PegInsertion(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the tool pose that presses lightly and searches the hole along a spiral.
 
-        The spiral starts at the observed position. Once the tip is in the hole, it is pushed in.
+        The spiral starts at the observed position of the hole. Once the tip is in it, the peg is
+        pushed further.
         """
         tip = scene.tool_pose("arm").position
         goal = scene.goal

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous execution of policies that return chunks of actions.
+"""Asynchronous execution of policies that map an observation to a chunk of actions.
 
-A policy maps an observation to an action chunk. It can be a function, a network or a separate
-process. Requires gymnasium from the extra ``gym``.
+A policy can be a function, a network or a separate process. Requires gymnasium from the extra
+``gym``.
 """
 
 from multipanda_py.registry import require

@@ -26,14 +26,16 @@ _ROUNDING = 1e-6
 
 
 class Inference(ABC):
-    """Interface for non-blocking policy inference. The maximum is one open request.
+    """Interface for non-blocking policy inference with one open request at a time.
 
     Thread: one, always the same. The policy may run in another.
     """
 
     @abstractmethod
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Send an observation to the policy. The last answer has to be received first.
+        """Send an observation to the policy.
+
+        The answer to the last request has to be received or discarded before.
 
         Args:
             observation: Observation of the environment.
@@ -47,7 +49,7 @@ class Inference(ABC):
     def receive(self, now: float) -> Any:
         """Return the answer to the open request, or None if it is not available yet.
 
-        The request is then closed.
+        An answer closes the request.
 
         Args:
             now: Current time [s].
@@ -84,7 +86,7 @@ class LockstepInference(Inference):
         self._response: Any = None
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Evaluate the policy and store the answer until its latency has passed.
+        """Evaluate the policy, and store its answer until the simulated latency has passed.
 
         Args:
             observation: Observation for the policy.
@@ -111,7 +113,7 @@ class LockstepInference(Inference):
 
 
 class PolicyError:
-    """Reason why a policy gave no answer, for transfer between threads and processes.
+    """Error that a policy returns through a thread or process instead of an answer.
 
     Args:
         text: Message.
@@ -125,7 +127,7 @@ def evaluate_policy(policy: Policy, observation: dict[str, Any]) -> Any:
     """Return the answer of a policy, or a :class:`PolicyError` if it raises or returns None."""
     try:
         answer = policy(observation)
-    except Exception as error:  # Any error is sent to the runner, which lets the arms hold.
+    except Exception as error:  # The runner receives every error, and lets the arms hold.
         return PolicyError(f"policy: raised {one_line(error)}")
     return PolicyError("policy: got None, allowed actions") if answer is None else answer
 
@@ -147,14 +149,15 @@ def raise_if_failed(answer: Any) -> Any:
 
 
 def is_time(value: object) -> bool:
-    """Return True if a value is a real number of 0 or more, as a duration [s] has to be."""
+    """Return True if a value is a valid duration, a real number of 0 or more."""
     return isinstance(value, Real) and float(value) >= 0.0
 
 
 class ThreadInference(Inference):
     """Inference in a thread, for policies that release the GIL while they compute.
 
-    Policies that do not release it delay the environment. Use :class:`.ProcessInference` for them.
+    Policies that do not release the GIL delay the environment. Use :class:`.ProcessInference` for
+    them.
 
     Args:
         policy: Policy, called only in this thread.
@@ -173,7 +176,7 @@ class ThreadInference(Inference):
             number, observation = question
             try:
                 answer = evaluate_policy(policy, observation)
-            # Without this, a policy that calls sys.exit would end the thread without an answer.
+            # A policy that calls sys.exit must not end the thread without an answer.
             except BaseException as error:
                 answer = PolicyError(f"policy: raised {one_line(error)}")
             self._answers.put((number, answer))
@@ -204,7 +207,7 @@ class ThreadInference(Inference):
         self._number += 1
 
     def close(self) -> None:
-        """End the thread after its present answer. The call waits for this up to 1 s."""
+        """End the thread after its present answer, and wait up to 1 s for the end."""
         self._questions.put(None)
         self._thread.join(1.0)
 
@@ -213,8 +216,7 @@ class ProcessInference(Inference):
     """Inference in a separate process, isolated from load and crashes of the policy.
 
     Args:
-        make: Module-level function that returns the policy. It runs in the process and loads what
-            the policy needs.
+        make: Module-level function that loads and returns the policy. It runs in the process.
         timeout: Timeout for creating the policy [s].
 
     Raises:
@@ -239,10 +241,9 @@ class ProcessInference(Inference):
             raise
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation to the process, at once or after its answer to a discarded request.
+        """Send the observation as soon as the process does not compute.
 
-        Sending a large observation blocks until the process reads it. A stalled process never
-        reads, so nothing is sent while it computes.
+        While the process computes or is stalled, it does not read, and sending would block.
         """
         self._number += 1
         self._waiting = (self._number, observation)
@@ -285,24 +286,24 @@ class ProcessInference(Inference):
         except (EOFError, OSError) as error:
             raise PolicyFailed(self._end()) from error
         except Exception as error:
-            # Unpickling may raise any error, for example if a type is unknown in this process.
+            # Unpickling can raise every type of error, for example for types unknown here.
             raise PolicyFailed(f"policy: answer cannot be read, {one_line(error)}") from error
 
     def _end(self) -> str:
-        # The pipe closes shortly before the process ends, and only then is there an exit code.
+        # The pipe closes shortly before the process ends and has an exit code.
         self._process.join(0.2)
         code = self._process.exitcode
         return "policy: its process has ended" + (f", exit code {code}" if code else "")
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Create the policy and answer requests until the pipe is closed. This runs in the process."""
-    # Ctrl-C reaches this process, too. It continues until the client has let the arms hold and
-    # ends it.
+    """Create the policy and answer requests in the process, until the pipe is closed."""
+    # Ctrl-C also reaches this process. It ignores the signal, because the client ends it after
+    # the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         policy = make()
-    except Exception as error:  # Any error is sent to the client, which waits for the policy.
+    except Exception as error:  # The client waits for the policy or an error.
         pipe.send((0, PolicyError(f"policy: cannot be created, {one_line(error)}")))
         return
     pipe.send((0, "made"))
@@ -316,7 +317,7 @@ def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
             pipe.send((number, answer))
         except OSError:
             return
-        # An answer that cannot be pickled was not sent, so the reason can still be sent instead.
+        # If an answer cannot be pickled, nothing was sent, and the pipe can take the error.
         except Exception as error:
             pipe.send((number, PolicyError(f"policy: answer cannot be sent, {one_line(error)}")))
 
@@ -331,8 +332,8 @@ def torch_policy(
     """Return a policy that evaluates a torch module without gradients.
 
     Args:
-        module: Module that maps a batch of one, (1, m), to (1, n, k) or (1, k). It is set to
-            evaluation mode.
+        module: Module that maps inputs with a batch size of one, (1, m), to (1, n, k) or (1, k).
+            It is set to evaluation mode.
         inputs: Function that maps an observation to the inputs of the module, (m,).
         outputs: Function that maps the outputs, (n, k), and the observation to actions, for
             example to undo a normalisation. By default the outputs are the actions.

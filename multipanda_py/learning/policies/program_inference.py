@@ -29,12 +29,12 @@ SERVER_FOLDER = Path(serving.__file__).parent
 class ProgramInference(Inference):
     """Inference by a program in another Python environment with its own packages.
 
-    A thread reads and writes the pipes, so that a stalled program does not block the environment.
-    Text that the program prints appears in the standard error.
+    A stalled program does not block the caller. Text that the program prints appears in the
+    standard error.
 
     Args:
         python: Interpreter of the environment, which has numpy and the packages of the policy.
-        make: Function in that environment that returns the policy, ``module:function``, see
+        make: Function in that environment that returns the policy, as ``module:function``. See
             :mod:`.server.serve`.
         arguments: Arguments of the function.
         folders: Additional folders in which the program searches modules.
@@ -53,8 +53,8 @@ class ProgramInference(Inference):
         folders: Sequence[str | Path] = (),
         timeout: float = 60.0,
     ) -> None:
-        # The path of an interpreter determines its environment, so symbolic links must not be
-        # resolved. abspath keeps them.
+        # The path of an interpreter determines its environment. Unlike resolve, abspath keeps
+        # symbolic links.
         command = [os.path.abspath(python), str(SERVER_FOLDER / "serve.py"), make, *arguments]
         path = os.pathsep.join(map(str, folders))
         try:
@@ -99,7 +99,7 @@ class ProgramInference(Inference):
                     pipe.close()
 
     def _converse(self, obs: dict[str, Any]) -> Any:
-        """Send an observation to the program and wait for its answer. This runs in a thread.
+        """Send an observation to the program and wait for its answer, in a thread.
 
         Returns:
             Actions, or a :class:`PolicyError` if the program has ended or failed.
@@ -118,8 +118,8 @@ class ProgramInference(Inference):
     def _received(self) -> Any:
         """Wait for a message of the program, and return its actions.
 
-        The result is a :class:`PolicyError` if the program has ended or reports an error. It is
-        None if the message contains no actions, as after the creation of the policy.
+        The result is a :class:`PolicyError` if the program has ended or reports an error, and None
+        if the message contains no actions.
         """
         try:
             response = serving.receive(_open(self._process.stdout))
@@ -159,15 +159,15 @@ def flat(observation: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 def _open(pipe: IO[bytes] | None) -> BinaryIO:
     if pipe is None:
-        raise OSError("there is no pipe")
+        raise OSError("the program has no pipe")
     return cast(BinaryIO, pipe)
 
 
 class LeRobotInference(ProgramInference):
-    """Inference with a LeRobot policy, whose observations have the keys of recorded data sets.
+    """Inference with a LeRobot policy that was trained on recorded data sets.
 
-    The shapes of observations and actions are compared with those of the trained policy before the
-    arms move.
+    Before the arms move, the shapes of observations and actions are compared with those of the
+    policy.
 
     Args:
         path: Folder saved by LeRobot (``pretrained_model``).
@@ -178,7 +178,7 @@ class LeRobotInference(ProgramInference):
         timeout: Timeout for loading the policy [s].
 
     Attributes:
-        MAKE: Function that returns the policy. Subclasses for other libraries replace it.
+        MAKE: Function that returns the policy, as ``module:function``.
         FOLDERS: Folders that contain the module of this function.
 
     Raises:
@@ -208,7 +208,7 @@ class LeRobotInference(ProgramInference):
         super().__init__(python, self.MAKE, arguments, folders=self.FOLDERS, timeout=timeout)
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation to the program, with the keys of frames in a data set."""
+        """Send the observation to the program, with keys of the LeRobot format."""
         obs: dict[str, Any] = dict(observation_vectors(self._env, observation))
         for name, image in observation.get("images", {}).items():
             obs[IMAGE_PREFIX + name] = image

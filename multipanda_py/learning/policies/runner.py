@@ -26,14 +26,11 @@ _ROUNDING = 1e-6
 class ActionChunk:
     """Actions of a policy at equidistant times, starting at the time of the observation.
 
-    An answer arrives later than its observation. Actions whose time has passed then are skipped.
-
     Attributes:
         actions: Actions, one per row, (n, k).
         start_time: Time of the observation [s].
         period: Time between two actions [s].
-        is_between: True to interpolate linearly, False for the nearest action. The previous action
-            would not do: a step that is slightly early would repeat the one before.
+        is_between: True to interpolate linearly between actions, False to use the nearest action.
     """
 
     actions: Matrix
@@ -43,19 +40,19 @@ class ActionChunk:
 
     @property
     def end(self) -> float:
-        """Time of the end [s]: a period after the last action, half of one if not interpolated."""
+        """End of the chunk [s]: a period after the last action, or half without interpolation."""
         return (
             self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
         )
 
     def is_over(self, time: float) -> bool:
-        """Return True if the chunk has no action for a time [s], because it ends before."""
+        """Return True if the chunk ends before a time [s]."""
         return time > self.end - _ROUNDING * self.period
 
     def sample(self, time: float) -> Vector:
         """Return the action at a time [s], (k,).
 
-        Before the chunk it is the first action, and after the chunk the last one.
+        Times before and after the chunk get its first and its last action.
         """
         index = np.clip((time - self.start_time) / self.period, 0.0, len(self.actions) - 1.0)
         if not self.is_between:
@@ -110,9 +107,9 @@ class ChunkPlayer:
 
     .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0)).
 
-    Symbols: played action a, the new chunk c, its arrival time :math:`t_0` and the blending time
-    :math:`T_b`. The action before :math:`t_0` comes from the previous chunk, which may still be
-    blended, or is the hold action.
+    Symbols: played action a, new chunk c, its arrival time :math:`t_0`, and blending time
+    :math:`T_b`. :math:`a(t_0^-)` is the action of the previous chunk or, without one, the hold
+    action.
 
     Args:
         blend: Blending time [s]. 0 disables blending.
@@ -125,11 +122,11 @@ class ChunkPlayer:
         self._difference: Vector = np.zeros(0)
 
     def clear(self) -> None:
-        """Discard the current chunk, so that :meth:`sample` returns None until the next one."""
+        """Discard the current chunk."""
         self.chunk = None
 
     def add_chunk(self, chunk: ActionChunk, now: float, hold: Vector) -> None:
-        """Replace the current chunk by a new one, and start to blend from the old to the new one.
+        """Replace the current chunk by a new one, and start to blend the actions.
 
         Args:
             chunk: New chunk.
@@ -141,10 +138,7 @@ class ChunkPlayer:
         self.chunk, self._since = chunk, now
 
     def sample(self, now: float) -> Vector | None:
-        """Return the blended action at a time [s], (k,).
-
-        The result is None without a chunk, or if the chunk has ended.
-        """
+        """Return the blended action at a time [s], (k,), or None without a present chunk."""
         if self.chunk is None or self.chunk.is_over(now):
             return None
         action = self.chunk.sample(now)
@@ -209,7 +203,7 @@ class RunLog:
     def distance(self, arm: str) -> Vector:
         """Return the distance between target and measured state after each step, (n,).
 
-        It is the distance of the tool position [m], or the largest joint error [rad, m].
+        The distance is that of the tool position [m], or the largest joint error [rad, m].
         """
         residual = self.residual(arm)
         if self._followed[arm] == "pose":
@@ -230,12 +224,12 @@ MAX_LATE_CHUNKS = 3
 
 
 class PolicyRunner:
-    """Asynchronous policy execution: it requests chunks, plays them, and holds without a chunk.
+    """Execution of a policy in an environment that continues while the policy computes.
 
-    A request contains the observation of the current step. The actions of its answer start at the
-    time of that observation, and actions whose time has passed are skipped. Absolute actions are
-    interpolated, so that policy and environment can have different rates. If a chunk ends before
-    the next answer, the targets stay constant.
+    The policy returns chunks of actions, which start at the time of its observation. Actions whose
+    time has passed are skipped. Absolute actions are interpolated, so that policy and environment
+    can have different rates. If a chunk ends before the next one arrives, the targets stay
+    constant.
 
     A policy fails if it raises an exception, returns an invalid chunk, exceeds ``timeout``, or
     returns :data:`MAX_LATE_CHUNKS` consecutive chunks that have ended on arrival. It is not
@@ -245,8 +239,8 @@ class PolicyRunner:
         env: Environment in lockstep or in real time.
         inference: Inference of the policy.
         rate: Rate of the actions of a chunk [Hz].
-        replan: Minimum time between requests [s]. By default the next request follows each answer
-            immediately.
+        replan: Minimum time between requests [s]. By default, each answer is followed by the next
+            request.
         blend: Blending time between chunks [s].
         timeout: Maximum time for an answer [s].
 
@@ -256,8 +250,8 @@ class PolicyRunner:
         observation: Observation after the last step.
 
     Raises:
-        ConfigurationError: If a time is negative, or relative actions have another rate than the
-            environment.
+        ConfigurationError: If a time is negative, or if actions are increments at another rate
+            than that of the environment.
 
     Thread: that of the environment.
     """
@@ -282,8 +276,8 @@ class PolicyRunner:
         self._is_absolute = all(control.is_absolute for control in env.controls.values())
         if not self._is_absolute and not math.isclose(rate, env.rate):
             raise ConfigurationError(
-                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz of the environment, "
-                "because actions are relative"
+                f"rate: got {rate:g} Hz, allowed {env.rate:g} Hz as in the environment, "
+                "because actions are increments"
             )
         if not (rate > 0.0 and math.isfinite(rate)):
             raise ConfigurationError(f"rate: got {rate!r}, allowed more than 0 Hz")
@@ -298,7 +292,7 @@ class PolicyRunner:
         self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
-        """Reset the environment, and discard chunk, request and fault of the last episode."""
+        """Reset the environment, and start an episode without chunk, request and fault."""
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.discard()
         self._player.clear()
@@ -327,7 +321,7 @@ class PolicyRunner:
             try:
                 self._receive(now, hold)
                 self._ask(now)
-                # In lockstep without latency, the answer is ready now and used in this step.
+                # In lockstep without latency, the answer is available now and used in this step.
                 self._receive(now, hold)
             except PolicyFailed as error:
                 self.fault = str(error)
@@ -354,8 +348,8 @@ class PolicyRunner:
             _, _, ends, cut, _ = self.step()
             is_over = ends or cut
         if self.fault is None and self._late_count and self._player.chunk is None:
-            # A short episode can end before MAX_LATE_CHUNKS chunks were late. If all chunks were
-            # late, the arms have only held, which must not look like a run of the policy.
+            # The arms have only held, because all chunks were late. Report this even for fewer
+            # than MAX_LATE_CHUNKS chunks.
             self.fault = self._reason
         return {**self._info, "policy": self.fault or ""}
 

@@ -56,17 +56,10 @@ def check_feasible(
     distances: Sequence[Distance],
     margin: float,
 ) -> None:
-    """Refuse goals that cannot be reached, whatever the path and the motion of other arms.
+    """Refuse goals that no path can reach.
 
-    A joint configuration determines the poses of all links of the arm. A tool pose determines only
-    those of its gripper and the attached object.
-
-    Args:
-        scene: Arms and objects.
-        request: Request for the motion.
-        grips: Objects attached to grippers.
-        distances: Constraints on the distances of bodies.
-        margin: Margin of the joint limits [rad, m].
+    A goal in joint space fixes the poses of all links of the arm. A tool pose fixes the poses of
+    the gripper and the attached object.
 
     Raises:
         PlanRejected: If a goal is impossible. The message contains the goal, its value and the
@@ -147,8 +140,8 @@ def _refuse_near(
     placed: dict[int, _Placed | None] = {}
     held = {one.object_name for one in grips}
     for one in distances:
-        # A negative margin allows an overlap. It is not checked here, because coal measures its
-        # depth otherwise than the search, which uses the axes of capsules.
+        # A negative margin allows an overlap. Only the search checks its depth, because coal
+        # measures depths differently.
         if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
             continue
         for pair in one.pairs:
@@ -191,9 +184,9 @@ def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
 
 
 def _distance(a: _Placed, b: _Placed, enough: float) -> float:
-    """Return the distance of two solids [m], <= 0 if they overlap; a lower bound if far apart.
+    """Return the distance of two solids [m], <= 0 if they overlap.
 
-    If the distance of their bounding spheres exceeds ``enough``, the result is this distance.
+    If the distance of their bounding spheres exceeds ``enough``, it is returned as a lower bound.
     """
     min_value = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
     if min_value > enough:
@@ -209,8 +202,8 @@ STEPS_PER_GOAL = 16
 LIMIT_MARGIN = 0.02
 """Margin of the joint position limits [rad], so that a compliant arm does not hit them."""
 MAX_SEARCHES, MAX_REFINEMENTS = 8, 2
-"""Maximum number of searches. Number of times in a row that the time steps of a path are doubled
-because bodies are too close between them; then the first number is used again."""
+"""Maximum number of searches. Maximum number of times in a row that the number of time steps is
+doubled because bodies are too close between them; the next search uses the first number again."""
 UNREACHABLE_ERROR = 0.02
 """Violation of the best path above which no further searches are made [m, rad]."""
 MAX_POINTS = TRAJECTORY_POINTS - RETREAT_POINTS
@@ -239,12 +232,12 @@ def find_move(
     request: MotionRequest,
     avoidance: Avoidance | None = None,
 ) -> PlannedMotion:
-    """Search for a motion from the start of the scene.
+    """Search for a motion of all arms that starts at the joint positions in ``scene``.
 
-    Arms that start within the range of the collision avoidance first retreat out of it.
+    Arms that start where the collision avoidance pushes bodies apart first retreat from there.
 
     Args:
-        scene: All arms and present objects of a cell. Only attached objects are movable.
+        scene: Arms and present objects of a cell. Only attached objects are movable.
         held: Names of the attached objects, by arm.
         request: Request for the motion.
         avoidance: Collision avoidance of the controllets that will execute the motion.
@@ -292,11 +285,10 @@ def _search(
     avoidance: Avoidance | None,
     out: TimedRetreat | None,
 ) -> PlannedMotion:
-    """Search until a motion keeps its distances between its points, too.
+    """Search until a motion also keeps its distances between its trajectory points.
 
     Raises:
-        PlanRejected: If no such motion was found, or the time is over. The message says why
-            the first search failed.
+        PlanRejected: If no motion was found in time. The message says why the first search failed.
     """
     until, whole = processor_time() + request.planning_time, problem
     space = free_space(scene, problem.terms)
@@ -333,7 +325,6 @@ def _search(
 
 
 def _missed(result: Solution, request: MotionRequest) -> str:
-    """Describe the largest violations of the best path, and the goals at which they occur."""
     each = len(result.path) // len(request.waypoints)
     words = []
     for one in result.violations[:3]:
@@ -350,13 +341,7 @@ def _goal(arm: str, goal: Pose | Vector) -> Objective:
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return trajectory points for the time steps of a path, in minimum time.
-
-    Args:
-        scene: Scene with the joint limits.
-        path: Variables of arms and objects at the time steps, (s, d).
-        speed: Fraction of the speed limits.
-    """
+    """Return trajectory points along a path, (s, d), with the minimum duration."""
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
     fractions: Vector = np.linspace(0.0, 1.0, len(path))

@@ -32,9 +32,9 @@ class NearBodies(NamedTuple):
 
 
 class Avoidance(Protocol):
-    """Distance measure of the controllets that execute a motion.
+    """Interface for the collision avoidance of the controllets that will execute a motion.
 
-    With it, controllets and planner judge a motion by the same geometry and the same thresholds.
+    With it, the planner uses the same geometry and the same thresholds as the controllets.
     """
 
     @property
@@ -47,7 +47,7 @@ class Avoidance(Protocol):
 
     @property
     def free_distance(self) -> float:
-        """Distance from which on no controllet stops the approach of any two bodies [m]."""
+        """Minimum distance at which no controllet stops the approach of two bodies [m]."""
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
         """Return the distance that a path must keep between two bodies [m]; 0 if none is required.
@@ -78,12 +78,7 @@ class Avoidance(Protocol):
         """
 
     def blocked_by(self, q: Vector, dq: Vector) -> str:
-        """Describe the pairs of bodies that limit the velocities most, with their distances.
-
-        Args:
-            q: Joint positions of all arms, (n,) [rad].
-            dq: Joint velocities of all arms, (n,) [rad/s].
-        """
+        """Describe the pairs of bodies that limit the velocities most, with their distances."""
 
 
 SAMPLES_PER_SEGMENT = 10
@@ -135,10 +130,9 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
     .. math:: q(t) = p(\tau(t)), \quad \dot\tau = r, \quad \dot q = r p', \quad
         \ddot q = r^2 p'' + r r' p'.
 
-    Here q is the slowed trajectory, p the original one, :math:`\tau` the time of p, and r its
-    rate. Primes are derivatives with respect to :math:`\tau`. The rate is the moving average of
-    the moving minimum of the allowed fractions. It is smooth, and never above the allowed
-    fractions.
+    Here q is the slowed trajectory, p the original one, :math:`\tau` the time of p, and r the
+    speed fraction. Primes are derivatives with respect to :math:`\tau`. r is smooth and never
+    above the allowed fraction: it is the moving average of its moving minimum.
 
     Args:
         rows: Trajectory points of m joints, as returned by :func:`timed`, (p, 1 + 3 m).
@@ -163,17 +157,14 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
 
 
 def _windows(values: Vector, half: int) -> Matrix:
-    """Return the 2 half + 1 values around each of k values, (k, 2 half + 1).
-
-    Before the first and after the last value, this value is repeated.
-    """
+    """Return the values around each of k values, (k, 2 half + 1); end values are repeated."""
     padded = np.pad(values, half, mode="edge")
     return sliding_window_view(padded, 2 * half + 1)
 
 
 CHECK_STEP = 0.01
 """Maximum step between checked configurations: in time [s], or in the position of the fastest
-joint [rad, m]. The coarser of both applies."""
+joint [rad, m]. The step that needs fewer configurations applies."""
 BETWEEN_FRACTION = 0.5
 """Fraction of the clearance that suffices between the points of a path."""
 BETWEEN_TOLERANCE = 5e-4
@@ -183,7 +174,7 @@ MIN_SPEED_FRACTION, MIN_PLANNED_FRACTION = 0.05, 0.9
 the motion is rejected. Below the second one, it is slowed down and checked again."""
 MAX_SLOWDOWNS = 3
 """Maximum number of times that a motion is slowed down before it is rejected."""
-# Additional factor on a reduced speed, so that the next check finds it below the allowed one.
+# Factor that reduces a speed slightly below the allowed one, so that the next check accepts it.
 _REDUCTION_FACTOR = 0.95
 
 
@@ -205,12 +196,12 @@ class Checked(NamedTuple):
 def check_motion(
     rows: Matrix, n: int, space: FreeSpace | None, avoidance: Avoidance | None, max_points: int
 ) -> Checked:
-    """Check the distances along a motion; slow it down where collision avoidance would.
+    """Check the distances along a motion, and slow it down where collision avoidance would.
 
     Args:
         rows: Trajectory points of m variables, (p, 1 + 3 m).
-        n: Number of joints of all arms, which are the first of the m variables.
-        space: Test of the distances that all configurations must keep; None for no test.
+        n: Number of joints of all arms. The joint positions are the first n variables.
+        space: Test of the required distances; None for no test.
         avoidance: Collision avoidance of the executing controllets; None if they have none.
         max_points: Maximum number of points.
     """

@@ -18,16 +18,16 @@ from multipanda_py.state import Matrix, Vector
 
 
 def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]:
-    """Return the poses in the world of the frames of an arm that a goal determines.
+    """Return the world poses of those frames of an arm that a goal determines.
 
     Args:
         scene: Scene with the arm.
         arm: Name of the arm.
         goal: Joint configuration, which determines all frames, or tool pose, which determines the
-            frames rigidly connected to the tool.
+            frames fixed to the tool.
 
     Returns:
-        Poses by frame name without the prefix of the arm, and of ``tool``.
+        Poses by name: ``tool``, and frames of the URDF without the prefix of the arm.
     """
     model, described = scene.model(arm), scene.arms[arm]
     tool = model.frames[model.getFrameId(described.ee_frame)]
@@ -69,13 +69,12 @@ class MotionRequest:
             world or a joint configuration, (n,). Other arms may move out of the way.
         path_constraint: Constraint of the tools of all named arms, see :data:`PATH_CONSTRAINTS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
-            ``collision_avoidance`` begins to push. If the executing controllets need more, theirs
-            applies. Arms that start nearer retreat first. For bodies from which they cannot
-            retreat, the distance at the start applies.
+            ``collision_avoidance`` begins to push. The executing controllets may need more. Bodies
+            that start closer and cannot move apart keep their initial distance.
         velocity_scaling: Fraction of the velocity limits. Its square is the fraction of the
             acceleration limits.
-        planning_time: Maximum processor time of the search in its thread [s]. Other load of the
-            machine does not count.
+        planning_time: Maximum processor time of the search [s]. Time of other threads does not
+            count.
         seed: Random seed. Equal seeds give equal motions.
         allowed_contacts: Names of objects that the grippers of named arms may touch, for example
             before a grasp or after a release, and on which attached objects may rest.
@@ -129,7 +128,7 @@ class MotionRequest:
 def request_of(
     stops: Sequence[Mapping[str, Pose | Vector]], options: Mapping[str, Any]
 ) -> MotionRequest:
-    """Return a checked request for waypoints with options by name.
+    """Create and check a request.
 
     Args:
         stops: Goals of every waypoint by arm: tool pose, or joint positions (n,) [rad, m].
@@ -231,8 +230,8 @@ class MotionPlan:
         """
         if {*postures} != {*self.starts}:
             raise PlanRejected(
-                f"plan: got one for {', '.join(self.starts)}, allowed one for this cell's arms: "
-                f"{', '.join(postures)}"
+                f"plan: made for the arms {', '.join(self.starts)}, but this cell has "
+                f"{', '.join(postures)}. Plan again with this cell"
             )
         for arm, configuration in postures.items():
             start = self.starts[arm]
@@ -244,7 +243,7 @@ class MotionPlan:
             if not off <= MAX_START_DEVIATION:
                 raise PlanRejected(
                     f"plan: a joint of {arm} is {off:.3f} rad from the start of the plan, "
-                    f"allowed {MAX_START_DEVIATION:g}. Plan again"
+                    f"allowed up to {MAX_START_DEVIATION:g} rad. Plan again"
                 )
         for arm in postures:
             before, now = self.held.get(arm), held.get(arm)

@@ -38,12 +38,7 @@ class AttachedObject(NamedTuple):
 
 
 def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObject]:
-    """Return the attachments of objects to grippers. Several grippers may hold one object.
-
-    Args:
-        scene: Scene with arms and objects.
-        held: Names of the attached objects, by arm.
-    """
+    """Return the attachments of objects to grippers. Several grippers may hold one object."""
     grips = []
     for arm, obj in held.items():
         tool = frames_at(scene, arm, scene.arm_configuration(scene.start, arm))["tool"]
@@ -53,11 +48,7 @@ def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObje
 
 
 def carried_by_one_gripper(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
-    """Return tool frame, and pose in this frame, of each object held by exactly one gripper.
-
-    The arm determines the poses of these objects. An object in two grippers has variables in the
-    optimisation, and constraints for both grippers.
-    """
+    """Return tool frame and pose in it, by object, for objects that exactly one gripper holds."""
     hands = Counter(grip.object_name for grip in grips)
     return {
         grip.object_name: (f"{grip.arm}/tool", grip.pose)
@@ -77,14 +68,9 @@ def required_distances(
     avoidance: Avoidance | None = None,
     deepest: float = MAX_REST_OVERLAP,
 ) -> list[Distance]:
-    """Return the constraints on distances of bodies, reduced for bodies that start closer.
+    """Return the constraints on distances of bodies.
 
-    Args:
-        scene: Arms and objects at the start.
-        held: Names of the attached objects, by arm.
-        request: Request for the motion.
-        avoidance: Collision avoidance of the executing controllets.
-        deepest: Maximum overlap at the start [m].
+    Bodies that start closer than required keep about their distance at the start.
 
     Raises:
         PlanRejected: If bodies overlap by more than ``deepest`` at the start.
@@ -147,11 +133,6 @@ UP = np.array([0.0, 0.0, 1.0])
 def add_path_constraints(problem: Problem, scene: Scene, request: MotionRequest) -> None:
     """Add orientation constraints for the tools of all arms with a goal.
 
-    Args:
-        problem: Problem with a phase for every goal.
-        scene: Arms at the start.
-        request: Request for the motion.
-
     Raises:
         PlanRejected: If the orientation at a goal differs from that at the start.
     """
@@ -186,7 +167,7 @@ def _refuse_turned(start: Matrix, turned: Matrix, keep: str, path: str) -> None:
     if keep == "orientation":
         off, words = float(np.linalg.norm(pin.log3(start.T @ turned))), "is rotated"
     else:
-        x, y, z = turned @ start.T @ UP  # Vertical axis, rotated with the tool from start to goal.
+        x, y, z = turned @ start.T @ UP  # Goal direction of the axis that starts upright.
         off, words = math.atan2(math.hypot(x, y), z), "leans"
     if off > MAX_ORIENTATION_ERROR:
         raise PlanRejected(

@@ -33,7 +33,7 @@ def via_configurations(
     :meth:`.Cell.plan` avoids them and also accepts intermediate configurations.
 
     Args:
-        configurations: Joint configurations, (n,) each [rad, m]. The first is that of the arm.
+        configurations: Joint configurations, (n,) each [rad, m]. The first is the present one.
         limits: Joint limits of the arm.
         speed: Fraction of the velocity limits, 0 < speed <= 1. Its square is the fraction of the
             acceleration limits.
@@ -55,7 +55,7 @@ def via_configurations(
         path = np.zeros(0)
     if path.ndim != 2 or len(path) < 2 or path.shape[1] != n or not np.isfinite(path).all():
         raise PlanRejected(
-            f"postures: got {configurations!r:.200}, allowed 2 or more, each of {n} numbers"
+            f"configurations: got {configurations!r:.200}, allowed 2 or more of {n} numbers each"
         )
     if not 0.0 < speed <= 1.0:
         raise PlanRejected(f"speed: got {speed!r}, allowed 0 < speed <= 1")
@@ -69,7 +69,7 @@ def via_configurations(
         )
     steps = (np.abs(np.diff(path, axis=0)) / limits.velocity).max(axis=1)
     if not steps.any():
-        raise PlanRejected("postures: all configurations are equal. Give different ones")
+        raise PlanRejected("configurations: all configurations are equal. Give different ones")
     # A very short step between long ones would need low speeds at both its ends. It is lengthened,
     # so that it does not slow down the whole motion.
     steps = np.maximum(steps, MIN_STEP_FRACTION * steps.max())
@@ -114,8 +114,8 @@ class ToolPace:
         .. math:: T = \max\left(\tfrac{15}{8} \tfrac{d}{v},\
             \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}\right)
 
-        with distance d, speed v and acceleration a; the same holds for the rotation angle. On a
-        circle of radius r, v is limited to :math:`\sqrt{a r}`.
+        with distance d, speed v and acceleration a. The rotation angle has its own such bounds;
+        T is the largest. On a circle of radius r, v is limited to :math:`\sqrt{a r}`.
 
         Args:
             distance: Length of the segment [m].
@@ -140,9 +140,8 @@ class _Piece(NamedTuple):
 class PosePath:
     """Tool poses as a function of time, to send as targets of a pose controllet.
 
-    Every segment starts and ends at rest, see :func:`.rest_to_rest`.
-
-    Joint limits and obstacles are ignored. :meth:`.Cell.plan` considers both.
+    Every segment starts and ends at rest. Joint limits and obstacles are ignored;
+    :meth:`.Cell.plan` considers both.
 
     Thread: any.
     """
@@ -189,8 +188,8 @@ class PosePath:
             axis: Rotation axis with right-hand direction, in the same frame, (3,).
             angle: Angle of the arc [rad], a full circle by default. Negative for the opposite
                 direction.
-            rotate_tool: True to rotate the tool along the circle. Otherwise its orientation is
-                constant.
+            rotate_tool: True to rotate the tool with the circle; False for a constant
+                orientation.
             pace: Speed and acceleration limits.
 
         Raises:

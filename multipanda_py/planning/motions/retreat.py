@@ -31,8 +31,8 @@ MAX_JOINT_STEP = 0.05
 """Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
 """Maximum number of steps of a retreat."""
-# Maximum number of iterations for one step, and regularisation of squared gradients. Fraction of
-# the required increase of a distance that a step must reach; otherwise the arms cannot move apart.
+# Maximum number of iterations for one step. Regularisation of squared gradients. Minimum fraction
+# of the required increase of a distance; the arms cannot move apart if a step achieves less.
 _MAX_SWEEPS, _REGULARISATION, _MIN_GAIN_FRACTION = 200, 1e-6, 0.5
 # Gradient of a distance below which the joints count as unable to change it [m/rad].
 _MIN_GRADIENT = 1e-7
@@ -48,24 +48,25 @@ def retreat_path(
 ) -> Matrix:
     r"""Return configurations along which close pairs move apart, up to a target distance.
 
-    Every step s is the shortest that increases all distances :math:`d_j` below the target
-    :math:`d_{free}` by :math:`\Delta` (:data:`DISTANCE_STEP`), or up to the target,
+    Every step s is the shortest one that increases all distances :math:`d_j` below the target by
+    :math:`\Delta` (:data:`DISTANCE_STEP`), or up to the target :math:`d_{free}`.
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 
-    with the gradients :math:`g_j`. No other pair may come closer than the target.
+    Here :math:`g_j` are the gradients. No other pair may come closer than the target.
 
     Args:
-        avoidance: Distance measure of the executing controllets.
+        avoidance: Collision avoidance of the executing controllets.
         start: Configuration of all arms, (n,) [rad, m].
-        may_move: Function that returns the projection on the allowed motions, (n, n).
-        lower: Lower joint limits, (n,).
-        upper: Upper joint limits, (n,).
+        may_move: Function from a configuration, (n,), to the projection matrix onto allowed
+            joint motions, (n, n).
+        lower: Lower joint limits, (n,) [rad, m].
+        upper: Upper joint limits, (n,) [rad, m].
         target: Target distance [m].
 
     Returns:
-        Configurations from the start on, (k, n). Only the start if no pair is closer than the
-        target or the arms cannot move apart.
+        Configurations beginning with the start, (k, n). The start alone if no pair is closer than
+        the target, or the arms cannot move apart.
     """
     path, q = [start], start
     for _ in range(MAX_STEPS):
@@ -89,14 +90,7 @@ def retreat_path(
 def _step(
     pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
 ) -> Vector | None:
-    """Return the shortest step that moves all pairs apart, (n,) [rad, m]; None without a solution.
-
-    Args:
-        pairs: Near pairs, each with the gradient of its distance, (n,).
-        target: Distance to reach [m].
-        lowest: Lower bounds of the step, (n,) [rad, m].
-        highest: Upper bounds of the step, (n,) [rad, m].
-    """
+    """Return the shortest step that moves all pairs apart, (n,) [rad, m], or None."""
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, DISTANCE_STEP), missing)
@@ -106,7 +100,7 @@ def _step(
     )
     squares = (gradients * gradients).sum(axis=1) + _REGULARISATION
     forces, step = np.zeros(len(pairs)), np.zeros(gradients.shape[1])
-    for _ in range(_MAX_SWEEPS):  # The sweeps solve the dual problem by Hildreth's method.
+    for _ in range(_MAX_SWEEPS):  # Hildreth's method solves the dual problem.
         largest = 0.0
         for row, gradient in enumerate(gradients):
             raised = max(forces[row] + (needs[row] - gradient @ step) / squares[row], 0.0)
@@ -157,9 +151,9 @@ def timed_retreat(
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> TimedRetreat | None:
-    """Return a motion that first moves the arms with a goal away from bodies that are too close.
+    """Return a retreat of the arms with a goal from bodies that are too close.
 
-    It is None if no body is too close, or if no step moves the arms apart.
+    Return None if no body is too close, or if no step moves the arms apart.
 
     Args:
         scene: Arms and objects at the start.
@@ -167,14 +161,14 @@ def timed_retreat(
         request: Request for the motion.
         avoidance: Collision avoidance of the executing controllets.
         margin: Margin of the joint limits [rad, m].
-        timed: Function that returns the trajectory points of a path, (p, m).
+        timed: Function from a path, (p, m), to its trajectory points.
 
     Raises:
         PlanRejected: If the arms cannot retreat without coming close to other bodies.
     """
     led = {arm for goals in request.waypoints for arm in goals}
-    # Objects in one gripper are part of their arm. A movable object is held by two grippers, and
-    # its arms cannot retreat separately.
+    # In this scene, an object is movable only if two grippers hold it. These two arms cannot
+    # retreat separately.
     led -= {arm for arm, obj in held.items() if obj in scene.movable}
     n = sum(arm.n_joints for arm in scene.arms.values())
     start, target = (
@@ -201,9 +195,9 @@ def timed_retreat(
 
 
 def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
-    """Return a function from a configuration, (n,), to the projection on allowed joint motions.
+    """Return a function from a configuration to the projection onto allowed joint motions.
 
-    Only the arms ``led`` may move. If ``keep`` is true, their tools must not rotate.
+    The arms ``led`` may move. If ``keep`` is true, their tools must not rotate.
     """
     n = sum(arm.n_joints for arm in scene.arms.values())
 

@@ -44,32 +44,33 @@ def inverse_kinematics(
     .. math:: \min_x |x - x_0|^2 \quad \text{with} \quad \phi_{goal}(x) = 0, \;
         q_l \le q \le q_u, \; d(x) \ge d_{min}.
 
-    The search starts from :math:`x_0`. If this fails, it starts again from random joint positions
-    of the arms that violate constraints. The constraints are goals :math:`\phi_{goal}`, the limits
-    :math:`q_l, q_u` of joint positions q, and minimum distances :math:`d_{min}`.
+    x are the variables of all arms and objects, and q the joint positions in x with their limits
+    :math:`q_l, q_u`. :math:`\phi_{goal}` are the errors of the goals. Distances d stay above
+    :math:`d_{min}`. The search starts at :math:`x_0`, and after a failure at random joint
+    positions.
 
-    A movable object stays at its pose, unless a goal places it.
+    A movable object stays at its pose, unless a goal places it. For example,
     ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", pose)``
-    places the box. Both together give the configuration in which the arm holds it there.
+    places the box. Both together give a configuration in which the arm holds the box there.
 
     Args:
         scene: Arms and objects.
         goals: Goals of one or several arms, on poses or positions, not on rates.
-        near: Start of the search, :math:`x_0`, (d,). By default the start of the scene.
-        apart: Distances to keep. By default all :func:`.clearances`.
+        near: Start of the search :math:`x_0`, (d,); ``scene.start`` by default.
+        apart: Distances to keep; all :func:`.clearances` by default.
         limit_margin: Margin of the joint limits [rad, m].
         tries: Maximum number of starts.
         seed: Random seed. Equal seeds give equal configurations.
         settings: Tolerance, iterations per start, and time of the whole search.
 
     Returns:
-        Variables of arms and objects, (d,), read-only. ``scene.arm_configuration(x, arm)`` and
-        ``scene.pose(x, object_name)`` return parts of them.
+        Variables x, (d,), read-only. Get the parts by ``scene.arm_configuration(x, arm)`` and
+        ``scene.pose(x, object_name)``.
 
     Raises:
         PlanRejected: If no configuration was found, or an argument is invalid. The message
             contains the violations of the best configuration.
-        UnknownName: If the scene lacks a frame of a goal.
+        UnknownName: If the frame of a goal is not in the scene.
 
     Thread: any; it takes up to ``settings.time`` seconds of processor time.
     """
@@ -83,7 +84,7 @@ def inverse_kinematics(
     for goal in goals:
         if goal.order:
             raise PlanRejected(
-                f"goals: {type(goal).__name__}: constrains a rate, allowed goals on poses"
+                f"goals: {type(goal).__name__} constrains a velocity. Give goals on poses only"
             )
         goal.check(scene)
     placed = {scene.body(goal.frames[0]) for goal in goals if goal.frames}
@@ -112,17 +113,10 @@ def find_configuration(
     tries: int,
     settings: SolverSettings,
 ) -> Solution:
-    """Solve a problem of one time step from several starts, and return the best solution.
+    """Search for one configuration from several starts, and return the best solution.
 
-    Goals are solved first, because they are cheap. Distance constraints follow.
-
-    Args:
-        scene: Scene, which defines the variables.
-        terms: Terms of one time step.
-        start: First start, and the variables to stay near to, (d,).
-        rng: Random generator for the other starts.
-        tries: Maximum number of starts.
-        settings: Tolerance, iterations per start, and time of the whole search.
+    The first search starts at the variables ``start``, (d,). All searches prefer solutions near
+    them.
     """
     until = processor_time() + settings.time
     nearness = [
@@ -152,7 +146,6 @@ def find_configuration(
 def _solve_with_distances(
     scene: Scene, terms: Sequence[Term], result: Solution, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem with distances; those of distant bodies are added only if violated."""
     near, far = _split_by_distance(scene, terms, result)
     if not far:
         return solve(scene, terms, result.path, 1.0, 1, settings)
@@ -165,7 +158,7 @@ def _solve_with_distances(
 def _split_by_distance(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Return the distance constraints of bodies far apart as second list, all others as first."""
+    """Return all terms in two lists. The second has the distances of bodies that are far apart."""
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -179,7 +172,6 @@ def _split_by_distance(
 
 
 def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
-    """Return a new start with random joint positions for arms that violate constraints, (d,)."""
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = start.copy()
@@ -191,13 +183,9 @@ def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Gene
 
 
 def random_slice(scene: Scene, rng: np.random.Generator) -> Vector:
-    """Return random joint positions within limits, and objects at their start, (d,).
+    """Return random joint positions within limits, with objects at their initial poses, (d,).
 
-    Joints without position limits are drawn from one revolution.
-
-    Args:
-        scene: Scene with d variables.
-        rng: Random generator.
+    Joints without position limits are within +-pi.
     """
     x = scene.start.copy()
     for arm in scene.arms:
@@ -221,18 +209,16 @@ MAX_JOINT_STEP = 0.6
 SEARCH_STARTS = 48
 """Number of starts of the search for each arm."""
 BATCH_SIZE = 8
-"""Number of starts per arm after which the configurations found for the arms are combined."""
+"""Number of starts per arm after which combinations of the arms are tested for collisions."""
 MAX_STORED_CONFIGURATIONS = 12
 """Maximum number of stored configurations of an arm."""
 _EQUALITY_TOLERANCE = 0.05  # Difference up to which two configurations count as equal [rad, m].
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
-    """Return the pose goal of each tool in the world, or None if the terms contain other goals.
+    """Return the world pose goal of each tool; None if there are other kinds of goals.
 
-    Args:
-        scene: Arms and objects. Goals of attached objects are ignored.
-        terms: Terms of one time step.
+    Goals of movable objects are ignored.
     """
     goals: dict[str, Pose] = {}
     turned: list[Axis | Orientation] = []
@@ -251,7 +237,7 @@ def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None
             goals[arm] = one.pose
         elif frame not in scene.movable:
             return None
-    for one in turned:  # The pose goal of the same tool must already fulfil an orientation goal.
+    for one in turned:  # The pose goal of the tool must fulfil its orientation constraint.
         goal = goals.get(one.frames[0].removesuffix("/tool"))
         if goal is None or one.off(goal.rotation) > ORIENTATION_TOLERANCE:
             return None
@@ -272,10 +258,10 @@ def sample_phase_end(
     Args:
         scene: Arms and objects.
         space: Test of distances, and poses of attached objects.
-        terms: Terms of the time step, for the margin of the joint limits.
-        goals: Goal poses of the tools, see :func:`tool_goals`.
-        stays: Variables with the joint positions of arms without a goal, (d,).
-        start: Variables to stay near to, (d,).
+        terms: Terms of the time step. They define the margin of the joint limits.
+        goals: World goal poses of the tools, by arm.
+        stays: Variables with the joint positions that arms without a goal keep, (d,).
+        start: Variables at which the search for arms with a goal starts, (d,).
         rng: Random generator for the starts.
     """
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
@@ -294,15 +280,15 @@ def free_postures(
     margin: float,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Find collision-free configurations of all arms that reach tool poses, near to a start.
+    """Find a collision-free configuration of all arms that reaches tool poses.
 
     Args:
         scene: Arms and objects.
         space: Test of distances.
         goals: Goal poses of the tools in the world. Arms without a goal stay.
-        start: Start configuration of all arms, (n,).
+        start: Configuration of all arms at which the search starts, (n,).
         margin: Margin of the joint limits [rad, m].
-        rng: Random generator for the starts.
+        rng: Random generator for further starts.
 
     Returns:
         Joint configuration of all arms, (n,). None if none was found.
@@ -341,12 +327,9 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
 def _nearest_first(
     scene: Scene, known: Mapping[str, Sequence[Vector]], start: Vector
 ) -> list[tuple[int, ...]]:
-    """Return all combinations of one configuration per arm, in the order of travel time.
+    """Return combinations of one configuration per arm, the shortest travel time first.
 
-    Args:
-        scene: Scene with the speed limits.
-        known: Configurations to combine, (n,) each, by arm.
-        start: Variables of arms and objects at the start, (d,).
+    Each combination has the index of a configuration of every arm.
     """
     times = []
     for arm, postures in known.items():
@@ -359,15 +342,9 @@ def _nearest_first(
 def _postures(
     scene: Scene, arm: str, pose: Pose, start: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
-    """Yield a configuration for each start, (n,) [rad, m], or None if the search has failed.
+    """Yield a configuration that reaches the tool pose, (n,) [rad, m], or None, for each start.
 
-    Args:
-        scene: Scene with the joint limits.
-        arm: Name of the arm.
-        pose: Pose of the tool in the world.
-        start: Configuration of the first start, (n,) [rad, m]. Further starts are random.
-        margin: Distance from the joint limits [rad, m].
-        rng: Random generator.
+    The first search starts at ``start``, further ones at random.
     """
     model = scene.model(arm)
     data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)
@@ -384,26 +361,17 @@ def _reach(
     model: pin.Model, data: pin.Data, frame: int, goal: pin.SE3, q: Vector, lower: Vector,
     upper: Vector,
 ) -> Vector | None:  # fmt: skip
-    r"""Return joint positions with a frame at its goal, by damped Gauss-Newton steps.
+    r"""Return joint positions that bring a frame to its goal, by damped Gauss-Newton steps.
 
-    None if the steps do not converge within ``MAX_STEPS``.
+    Return None if ``MAX_STEPS`` steps do not converge.
 
     .. math:: \Delta q = J^T (J J^T + \lambda I)^{-1} e, \qquad e = \log (T^{-1} T^*).
 
     J is the Jacobian, :math:`\lambda` the damping, and e the pose error between the frame T and
-    its goal :math:`T^*`. Steps are clipped to the joint limits.
-
-    Args:
-        model: Pinocchio model of the arm.
-        data: Data of the model.
-        frame: Index of the frame.
-        goal: Goal :math:`T^*` of the frame in the world.
-        q: Joint positions at the start of the search, (n,) [rad, m].
-        lower: Lower joint limits, (n,) [rad, m].
-        upper: Upper joint limits, (n,) [rad, m].
+    its goal :math:`T^*` in the world. Steps are clipped to the joint limits.
     """
     for _ in range(MAX_STEPS):
-        # The Jacobians also yield the joint poses, from which frame poses are updated.
+        # This call also updates the joint poses that updateFramePlacement needs.
         pin.computeJointJacobians(model, data, q)
         error = pin.log6(pin.updateFramePlacement(model, data, frame).actInv(goal)).vector
         size = float(np.abs(error).max())

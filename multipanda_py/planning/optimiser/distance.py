@@ -23,9 +23,8 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
 
     .. math:: \min_{0 \le s, t \le 1} |a_0 + s u - b_0 - t v|^2
 
-    with the first ends :math:`a_0, b_0` and the vectors u, v of the two segments. The problem is
-    convex: s of the infinite lines is clipped, then t is optimised for it and clipped, then s for
-    t. Segments of zero length are points.
+    with the first ends :math:`a_0, b_0` and the vectors u, v of the two segments. Segments of zero
+    length are points.
 
     Args:
         first: Ends of the first segment of each pair, (..., 2, 3).
@@ -47,33 +46,31 @@ def closest_points(first: Matrix, second: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _dot(a: Matrix, b: Matrix) -> Matrix:
-    """Return dot products of 3-vectors, faster than a sum along such a short axis."""
+    """Return dot products of 3-vectors, faster than ``numpy.sum``."""
     result: Matrix = a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
     return result
 
 
 GRADIENT_DISTANCE = 0.1
-"""Distance beyond the required margin from which on a pair has a constant value and no gradient
-[m]. Its Jacobian is then not computed."""
+"""Distance above the margin beyond which the value of a pair is constant and its gradient zero
+[m]."""
 
 
 class Distance(Objective):
-    r"""Minimum distance of two bodies: margin minus the distance of every pair of solids [m].
+    r"""Constraint: two bodies keep a minimum distance between all pairs of their solids [m].
 
     .. math:: \phi = d_{min} - d \le 0, \qquad \dot d = n^T (v_a - v_b).
 
-    Here :math:`d_{min}` is the margin and d the distance of a pair. :math:`v_a, v_b` are the
-    velocities of its two closest points, and n is the unit vector from the point of b to that of
-    a. Capsules and spheres are measured by the closest points of their axes, so that the gradient
-    is valid even if they overlap. Boxes and cylinders are measured by coal.
+    Here :math:`d_{min}` is the margin and d the distance of a pair of solids a, b. Their closest
+    points have the velocities :math:`v_a, v_b`, and n is the unit vector from b to a. Capsules and
+    spheres have a valid gradient even if they overlap. Boxes and cylinders are measured by coal.
 
     Args:
         scene: Scene with both bodies.
         first: Name of an arm or object.
-        second: Name of another one, or of the same arm for distances within it.
+        second: Name of another arm or object; the same arm for distances between its links.
         margin: Minimum distance [m].
-        parts: Parts of arms: ``all``, the ``arm`` without its gripper, or the ``hand`` with
-            fingers.
+        parts: Parts of arms: ``all``, ``arm`` without gripper, or ``hand`` with fingers.
 
     Raises:
         UnknownName: If there is no such body.
@@ -89,14 +86,14 @@ class Distance(Objective):
         pairs = pairs_between(scene, first, second, parts)
         self.pairs = sorted(pairs, key=lambda pair: any(s.shape is not None for s in pair))
         self.frames = tuple(dict.fromkeys(s.frame for pair in self.pairs for s in pair))
-        # For each pair and side: index of the frame, ends of the axis in it, and radius.
+        # For both solids of each pair: index of the frame, ends of the axis in it, and radius.
         frame_index = {name: at for at, name in enumerate(self.frames)}
         self._frame = np.array(
             [[frame_index[s.frame] for s in pair] for pair in self.pairs], dtype=int
         )
         self._points, self._ends = _points_of(self.pairs, self.frames)
         self._radii = np.array([[s.radius for s in pair] for pair in self.pairs]).reshape(-1, 2)
-        # ``_by_coal`` has the shapes of each pair that coal measures, by the index of the pair.
+        # ``_by_coal`` has the coal shapes of pairs with a box or cylinder, by index of the pair.
         shapes = {
             id(solid): (shape_of(solid), *frame_of(solid))
             for pair in self.pairs
@@ -114,12 +111,11 @@ class Distance(Objective):
         return ("m",) * len(self.pairs)
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector]:
-        """Return the bounds -inf and 0."""
         n = len(self.pairs)
         return np.full(n, -np.inf), np.zeros(n)
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return margin minus distance of each pair, and its Jacobian (zero for distant pairs)."""
+        """Return the margin minus the distance of each pair, and the Jacobian of this value."""
         s, d, n = *slices.x.shape, len(self.pairs)
         placed = [slices.frames[name] for name in self.frames]
         jacobian = np.zeros((s, n, d))
@@ -154,14 +150,15 @@ class Distance(Objective):
         return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return True if a pair of solids is near enough at any time step to have a gradient."""
+        """Return True if any pair has a gradient at any time step, see ``GRADIENT_DISTANCE``."""
         values, _ = self.evaluate(slices)
         return bool((values > -GRADIENT_DISTANCE).any())
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
-        """Return for each box: index of one pair, side of the box in it, and indices of all pairs.
+        """Return the pairs of a box and a capsule, grouped by box.
 
-        The side is 0 or 1. Only pairs of a box and a capsule are included.
+        Each group has the index of its first pair, the index of the box in a pair (0 or 1), and
+        the indices of all its pairs.
         """
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
@@ -181,23 +178,14 @@ class Distance(Objective):
         side: int,
         numbers: NDArray[np.intp],
     ) -> NDArray[np.bool_]:
-        r"""Return the capsules that may be close to a box, by a lower bound of the distance.
+        r"""Return a mask of the capsules that may be close to a box, (s, k).
+
+        It uses a lower bound of the distance d,
 
         .. math:: d \ge |\max(|R^T (m - c)| - h, 0)| - l - r.
 
         Here m is the middle of the capsule, l half its length and r its radius. The box has the
-        centre c, the rotation R and half the sides h. A bounding sphere of a floor would be close
-        to all bodies above it.
-
-        Args:
-            placed: Poses of the frames at s time steps.
-            axes: Ends of the capsule axes, (s, k, 2, 3) [m].
-            number: Index of a pair with the box.
-            side: Index of the box in that pair, 0 or 1.
-            numbers: Indices of the k pairs of capsules with this box.
-
-        Returns:
-            Mask, (s, k).
+        centre c, the rotation R and the half sides h.
         """
         shape, rotation, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]
@@ -214,17 +202,7 @@ class Distance(Objective):
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Measure a pair at some time steps with coal, and write the results.
-
-        Args:
-            slices: Poses of the frames at s time steps.
-            number: Index of the pair.
-            rows: Indices of the time steps.
-            distance: Distances of all pairs, (s, n) [m].
-            normal: Directions from the second to the first body, (s, n, 3).
-            on_a: Nearest points on the first bodies, (s, n, 3) [m].
-            on_b: Nearest points on the second bodies, (s, n, 3) [m].
-        """
+        """Measure a pair with coal at the time steps ``rows``, and write the results."""
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         solids, of_coal = self.pairs[number], self._by_coal[number]
         for row in rows.tolist():
@@ -246,11 +224,11 @@ class Distance(Objective):
 def _points_of(
     pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
 ) -> tuple[list[Matrix], NDArray[np.intp]]:
-    """Return the ends of all axes in their frames, and the indices of those of each pair.
+    """Return the ends of the capsule axes of all pairs without duplicates.
 
     Returns:
-        Ends of the axes in each frame, (k, 3) per frame. Indices among the ends of all frames,
-        (n, 2, 2): pair, solid of the pair, end of its axis.
+        Ends of the axes in each frame, (k, 3) per frame. Indices of the ends of each pair among
+        those of all frames, (n, 2, 2): pair, solid of the pair, end of its axis.
     """
     known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
     for pair in pairs:
@@ -277,12 +255,6 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
 
     Here n is the direction, r the point relative to the origin of the frame, and :math:`v, \omega`
     are the velocities of the frame.
-
-    Args:
-        placed: Placement of the frame at all time steps.
-        rows: Indices of the time steps, (k,).
-        points: Points in the world, (k, 3) [m].
-        normal: Directions, (k, 3).
     """
     arm = points - placed.position[rows]
     both = np.concatenate([normal, np.cross(arm, normal)], 1)
@@ -291,7 +263,6 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
 
 
 def shape_of(solid: PathSolid) -> Any:
-    """Return the coal shape of a solid."""
     if solid.shape is not None:
         return solid.shape
     return coal.Capsule(solid.radius, float(np.linalg.norm(solid.end - solid.start)))
@@ -300,7 +271,7 @@ def shape_of(solid: PathSolid) -> Any:
 def frame_of(solid: PathSolid) -> tuple[Matrix, Vector]:
     """Return rotation and centre of a coal shape in the frame of its solid.
 
-    The axis of a capsule is z in coal.
+    The z axis of coal becomes the axis of the capsule.
     """
     axis = solid.end - solid.start
     length = float(np.linalg.norm(axis))
@@ -318,8 +289,7 @@ def clearances(
 ) -> list[Distance]:
     """Return distance constraints of every arm from itself, other arms and objects.
 
-    A goal that relates an arm to an object allows contact between them, for example a tool placed
-    on a box, or a box placed in a gripper.
+    An arm and an object that occur in the same goal may touch, for example a tool placed on a box.
 
     Args:
         scene: Arms and objects.
@@ -327,7 +297,7 @@ def clearances(
         margin: Minimum distance [m].
 
     Raises:
-        UnknownName: If the scene lacks a frame of a goal.
+        UnknownName: If the frame of a goal is not in the scene.
     """
     related = {frozenset(scene.body(frame) for frame in goal.frames) for goal in goals}
     pairs = [

@@ -31,12 +31,8 @@ BETWEEN_TOLERANCE = 1e-3
 def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violation, ...]:
     """Return the distance constraints that are violated between the time steps of a path.
 
-    The path is straight there, and half of the required distance is sufficient.
-
-    Args:
-        terms: Terms of the problem.
-        path: Path to check.
-        each: Number of time steps of a phase.
+    Between time steps the path is straight, and half of the required distance suffices. A phase
+    has ``each`` time steps.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
@@ -48,7 +44,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_TOLERANCE
-        # Rows of the configurations between each time step of this term and the one before it.
+        # Configurations before each time step of this term, back to the previous time step.
         part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)
@@ -69,9 +65,9 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
 
 
 def between(result: Solution) -> Matrix:
-    """Return configurations between the time steps of a path, beginning at its start.
+    """Return configurations between the time steps of a path, (T (k - 1), d).
 
-    The shape is (T (k - 1), d) for T time steps of d variables, with k = ``INTERVALS_PER_STEP``.
+    The path has T time steps of d variables, and k is ``INTERVALS_PER_STEP``.
     """
     path = np.concatenate([result.scene.start[None], result.path])
     fraction = np.arange(1, INTERVALS_PER_STEP)[:, None] / INTERVALS_PER_STEP
@@ -89,13 +85,10 @@ different distances."""
 
 
 def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
-    """Return the fast test of the distances of a problem; None if it cannot be used.
+    """Return a fast test of the distance constraints of a problem.
 
-    It can be used if each movable object is fixed to a gripper along the whole path.
-
-    Args:
-        scene: Arms and objects.
-        terms: Terms of the problem.
+    Return None if there are no such constraints, or a movable object is not fixed to a gripper
+    along the whole path.
     """
     every = (min(term.first for term in terms), max(term.last for term in terms))
     selected = [term for term in terms if not (term.is_cost or term.order)]
@@ -114,15 +107,14 @@ def free_space(scene: Scene, terms: Sequence[Term]) -> FreeSpace | None:
 
 
 class FreeSpace:
-    """Fast test of distances between all solids, by the library coal.
+    """Fast test whether configurations of all arms keep their distances, by the library coal.
 
-    Attached objects move with their gripper. Distances between capsules equal those of
-    :class:`.Distance`, so that free configurations are feasible there.
+    Attached objects move with their gripper.
 
     Args:
         scene: Arms and objects.
         distances: Distances to keep.
-        grips: Frame that carries each attached object, and its pose in that frame, by object.
+        grips: Tool frame that carries each object, and the object's pose in it, by object.
 
     Attributes:
         n: Number of joints of all arms.
@@ -138,7 +130,7 @@ class FreeSpace:
         for arm in scene.arms:
             self._model = pin.appendModel(self._model, _named(scene, arm), 0, pin.SE3.Identity())
             self._slices.append(scene.columns[arm])
-        # The joints are in the order of the arms, as in the variables of the scene.
+        # The joints have the same order as in the variables of the scene.
         self.n = self._model.nq
         self._data = self._model.createData()
         self._geometry = pin.GeometryModel()
@@ -160,7 +152,6 @@ class FreeSpace:
         self._require(1.0, DISTANCE_TOLERANCE)
 
     def _add(self, solid: PathSolid, number: int) -> int:
-        """Add a solid to the joint that moves it, and return its index in the geometry model."""
         rotation, centre = frame_of(solid)
         placed = pin.SE3(rotation, centre)
         name, on = solid.frame, pin.SE3.Identity()
@@ -181,10 +172,6 @@ class FreeSpace:
         return int(self._geometry.addGeometryObject(geometry))
 
     def _require(self, fraction: float, min_value: float) -> None:
-        """Set the required distances to a fraction of all margins, minus ``min_value`` [m].
-
-        Bodies with a positive margin keep at least ``MIN_START_DISTANCE``, so they never touch.
-        """
         margins = fraction * self._margins - min_value
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
         margins = np.where(self._margins > 0.0, apart, self._margins - min_value)
@@ -192,10 +179,10 @@ class FreeSpace:
             request.security_margin = margin
 
     def sparing(self, fraction: float, tolerance: float) -> FreeSpace:
-        """Return a copy with reduced distances.
+        """Return a copy that requires smaller distances.
 
         Args:
-            fraction: Fraction of the margins.
+            fraction: Fraction of the original distances.
             tolerance: Tolerance to subtract [m].
         """
         other = copy(self)
@@ -210,10 +197,7 @@ class FreeSpace:
         return smallest
 
     def too_near(self, q: Vector) -> tuple[tuple[str, str], float] | None:
-        """Return two bodies that are too close in a configuration, and their distance [m].
-
-        The result is None if all distances are kept.
-        """
+        """Return two bodies that are too close, and their distance [m]; None if none are."""
         if self.is_free(q):
             return None
         pair = next(k for k, one in enumerate(self._solids.collisionResults) if one.isCollision())
@@ -221,7 +205,7 @@ class FreeSpace:
         return self._of[pair], distance
 
     def with_attached_objects(self, path: Matrix) -> Matrix:
-        """Return slices of a path with the poses of attached objects, (s, d), see :class:`.Scene`.
+        """Return the variables of a path, including the poses of attached objects, (s, d).
 
         Args:
             path: Joint configurations of all arms, (s, n).
@@ -248,12 +232,12 @@ class FreeSpace:
         )
 
     def is_segment_free(self, start: Vector, end: Vector, step: float) -> bool:
-        """Return True if the straight segment between two configurations is free.
+        """Return True if all distances are kept between two configurations of all arms.
 
         Args:
-            start: First joint configuration of all arms, (n,).
-            end: Second joint configuration, (n,).
-            step: Maximum step of a joint between two tests [rad].
+            start: First configuration, (n,) [rad, m].
+            end: Second configuration, (n,) [rad, m].
+            step: Maximum joint motion between two tested configurations [rad, m].
         """
         displacement = end - start
         count = max(1, int(np.ceil(float(np.abs(displacement).max()) / step)))
@@ -263,7 +247,7 @@ class FreeSpace:
 
 
 def _named(scene: Scene, arm: str) -> Any:
-    """Return a model of an arm whose frame and joint names begin with the arm's name."""
+    """Return the model of an arm with frame and joint names that begin with its name."""
     model = scene.model(arm).copy()
     for number in range(1, len(model.frames)):
         model.frames[number].name = f"{arm}/{model.frames[number].name}"

@@ -86,7 +86,6 @@ class PoseGoal(Objective):
         return ("m",) * 3 + ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the pose error, (s, 6), and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         rotation, turned = relative_rotation(
             slices, self.frames[0], self.frames[1], self.pose.rotation
@@ -111,7 +110,6 @@ class Position(Objective):
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the position error, (s, 3), and its Jacobian."""
         point, moved = relative_point(slices, *self.frames)
         return point - self.position, moved
 
@@ -136,7 +134,6 @@ class Orientation(Objective):
         return float(np.linalg.norm(log3((self.rotation.T @ rotation)[None])))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the rotation error, (s, 3), and its Jacobian."""
         return relative_rotation(slices, self.frames[0], self.frames[1], self.rotation)
 
 
@@ -212,13 +209,13 @@ class Axis(Objective):
 class RelativePose(PoseGoal):
     """Rigid connection of a frame to another frame, at any relative pose.
 
-    The rate of the relative pose is zero, six components [m/s, rad/s]. Rotation vectors
-    are relative to ``pose``, and are unique only up to 180 degrees from it.
+    The rate of the relative pose is zero, six components [m/s, rad/s].
 
     Args:
         frame: Name of the held frame.
         base: Name of the holding frame.
-        pose: Approximate pose of the frame in ``base``. By default the identity.
+        pose: Pose of the frame in ``base``, within 180 degrees of the actual one; the identity by
+            default.
     """
 
     order = 1
@@ -249,7 +246,7 @@ def _unit(description: str, values: ArrayLike) -> Vector:
 class Touches(Position):
     """Coincidence of the origins of two frames, three components [m], with free rotation.
 
-    This is a pivot: a ball on a face that neither rolls nor slides.
+    An example is a ball on a face that neither rolls nor slides.
 
     Args:
         frame: Name of a frame at a point of the first body.

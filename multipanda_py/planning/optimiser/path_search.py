@@ -36,8 +36,7 @@ displacements of the joint that moves most [rad, m]."""
 MAX_NODES = 3000
 """Maximum number of nodes of each of the two search trees."""
 FULL_RANGE_SAMPLES = 200
-"""Number of random samples after which further ones cover the whole joint ranges. Earlier samples
-are near the straight path."""
+"""Number of random samples near the straight path; later samples cover the whole joint ranges."""
 SHORTCUT_ATTEMPTS = 60
 """Number of attempts to shorten a path by a straight segment."""
 
@@ -83,9 +82,9 @@ def plan_sampled(
 ) -> Matrix | None:
     """Find a collision-free path between two configurations, straight or by RRT-Connect.
 
-    Straight paths are tried first, for all arms together and for one arm after another. Then trees
-    grow towards each other from both ends (RRT-Connect: Kuffner and LaValle, ICRA 2000). Corners
-    are cut where the straight segment is free (Geraerts and Overmars, IJRR 2007).
+    Straight paths are tried first, with all arms at once and one arm after another. RRT-Connect
+    follows (Kuffner and LaValle, ICRA 2000), and its corners are cut where possible (Geraerts and
+    Overmars, IJRR 2007).
 
     Args:
         space: Test of distances.
@@ -94,10 +93,10 @@ def plan_sampled(
         bounds: Finite lower and upper bounds of the samples, (n,) each.
         parts: Columns of each arm in a configuration.
         rng: Random generator. Equal seeds give equal paths.
-        until: Value of :func:`.processor_time` at which the search gives up [s].
+        until: Processor time of this thread at which the search gives up [s].
 
     Returns:
-        Corners including both ends, (k, n). None if no path was found.
+        Corners of the path including both ends, (k, n). None if no path was found.
     """
     if not (space.is_free(start) and space.is_free(end)):
         return None
@@ -109,13 +108,7 @@ def plan_sampled(
 
 
 def _simple(start: Vector, end: Vector, parts: list[slice]) -> Iterator[list[Vector]]:
-    """Yield the straight path, and paths on which the arms move one after another.
-
-    Args:
-        start: Configuration of all arms at the start, (n,) [rad, m].
-        end: Configuration at the end, (n,) [rad, m].
-        parts: Columns of each arm in a configuration.
-    """
+    """Yield the straight path, and paths on which the arms move one after another."""
     yield [start, end]
     for order in (parts, parts[::-1]) if len(parts) > 1 else ():
         corners = [start]
@@ -154,12 +147,7 @@ def _sample(
 ) -> Vector:
     """Return a random configuration near the straight path, (n,) [rad, m].
 
-    Args:
-        start: Configuration at the start, (n,) [rad, m].
-        end: Configuration at the end, (n,) [rad, m].
-        bounds: Lower and upper joint limits, (n,) each [rad, m].
-        drawn: Number of previous samples, which increases the distance from the path.
-        rng: Random generator.
+    The range around the path grows with the number of samples so far, ``drawn``.
     """
     lower, upper = bounds
     middle = start + rng.uniform() * (end - start)
@@ -169,13 +157,10 @@ def _sample(
 
 
 def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | None:
-    """Grow a tree towards a configuration, and return the last new node; None if none is free.
+    """Grow a search tree towards a configuration by one collision-free edge.
 
-    Args:
-        space: Test of distances.
-        tree: Tree to grow.
-        q: Configuration of all arms, (n,).
-        at_once: True to add edges until an obstacle, False for one edge.
+    If ``at_once`` is true, add edges until an obstacle. Return the index of the last new node;
+    None if no edge was free.
     """
     number, grown = tree.nearest(q), None
     while not tree.is_full:
@@ -192,7 +177,6 @@ def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | 
 
 
 def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> Matrix:
-    """Replace detours of a path by straight segments where these are collision-free."""
     path = np.array(corners)
     for _ in range(SHORTCUT_ATTEMPTS):
         lengths = np.abs(np.diff(path, axis=0)).max(axis=1)
@@ -211,12 +195,9 @@ def _cut(space: FreeSpace, corners: list[Vector], rng: np.random.Generator) -> M
 
 
 def along(corners: Matrix, fractions: Vector) -> Matrix:
-    """Return configurations at fractions of the length of a path, (s, n).
+    """Return configurations at fractions (0 to 1) of the length of a path, (s, n).
 
-    Args:
-        corners: Configurations at the corners of the path, (p, n).
-        fractions: Fractions of the length, 0 to 1, (s,). The length of a segment is its largest
-            joint motion.
+    The length of a segment is its largest joint motion.
     """
     at = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(corners, axis=0)).max(axis=1))])
     if at[-1] == 0.0:
@@ -230,8 +211,7 @@ def along(corners: Matrix, fractions: Vector) -> Matrix:
 MAX_END_STARTS = 20
 """Maximum number of starts of the search for a configuration at the end of a phase."""
 MAX_EXTRA_END_STARTS = 2
-"""Maximum number of starts, instead of ``MAX_END_STARTS``, if :func:`.sample_phase_end` has tried
-dozens of configurations of each arm."""
+"""Maximum number of these starts after a failure of :func:`.sample_phase_end`."""
 MAX_DETOUR = 0.3
 """Maximum distance of the middle of a detour from the straight path, relative to the joint
 ranges."""
@@ -242,13 +222,11 @@ MAX_REFINEMENTS = 2
 def find_path(
     problem: Problem, *, tries: int = 10, seed: int = 0, settings: SolverSettings | None = None
 ) -> Solution:
-    """Find a path for goals that are far away, or with arms or objects in between.
+    """Find a path around obstacles, also to goals that are far away.
 
-    The search first finds a configuration for the end of every phase. Without one there is no
-    path. It then optimises from initial paths around obstacles, see :func:`.plan_sampled`. Where
-    the fast distance test does not apply, the initial paths are straight. Further attempts use
-    other configurations and detours. If bodies are closer than half of their margin between the
-    time steps, the search repeats with twice as many time steps.
+    The search first finds a configuration for the end of every phase. It then optimises several
+    initial paths through them. If bodies come too close between time steps, it doubles the number
+    of time steps.
 
     Args:
         problem: Problem to solve.
@@ -257,7 +235,7 @@ def find_path(
         settings: Tolerance, iterations per attempt, and time of the whole search, by default 5 s.
 
     Returns:
-        Feasible path, with the time steps of the problem, or two or four times as many. Otherwise
+        Feasible path, with up to four times as many time steps as the problem. If none was found,
         the path with the smallest violation.
 
     Raises:
@@ -307,15 +285,9 @@ def _phase_ends(
 ) -> list[Vector] | Solution:
     """Return the variables at the end of each phase, (d,) each.
 
-    If an end cannot be reached, return an infeasible path without detours instead. It leads to the
-    best configuration that was found, and contains the violations.
-
-    Args:
-        problem: Problem to solve.
-        space: Fast test of distances, or None.
-        rng: Random generator.
-        from_scratch: True to search each end from a random configuration, not from the last end.
-        settings: Settings of the search.
+    If an end cannot be reached, return an infeasible path to the best configuration that was
+    found, with its violations. If ``from_scratch`` is true, each search starts at a random
+    configuration, otherwise at the end of the previous phase.
     """
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
@@ -336,8 +308,8 @@ def _phase_ends(
             ends.append(x)
             continue
         own = replace(settings, iterations=min(settings.iterations, 60))
-        # With tool goals, the search above has failed already. A few starts then suffice to find
-        # the violation to report.
+        # With tool goals, sample_phase_end has already failed from many starts. A few more
+        # suffice to find the violation to report.
         tries = MAX_END_STARTS if goals is None else MAX_EXTRA_END_STARTS
         phase_ends = find_configuration(scene, terms, start, rng, tries, own)
         x = phase_ends.path[0]
@@ -365,7 +337,7 @@ def _travel(scene: Scene, ends: list[Vector]) -> float:
 
 
 def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
-    r"""Return a path through configurations, with rest at each, and random detours.
+    r"""Return a path with random detours through configurations, with a stop at each.
 
     .. math:: x = x_0 + w (x_1 - x_0) + 4 w (1 - w) \Delta, \qquad
         w = 10 s^3 - 15 s^4 + 6 s^5
@@ -387,15 +359,7 @@ def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator
 def _around(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a collision-free path through the ends of all phases, (s, d); None if none was found.
-
-    Args:
-        problem: Problem with its phases.
-        space: Free space of the arms.
-        ends: Variables at the end of each phase, (d,) each.
-        rng: Random generator.
-        until: Processor time at which the search ends [s].
-    """
+    """Return a collision-free path through the ends of all phases, (s, d), or None."""
     scene, path = problem.scene, []
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop
@@ -409,7 +373,7 @@ def _around(
 
 
 def _rest_to_rest(count: int) -> Vector:
-    """Return the covered fractions of a path at equal time steps, from rest to rest, (count,)."""
+    """Return completed fractions of a motion from rest to rest at equal steps, (count,)."""
     s = np.arange(1, count + 1) / count
     fractions: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
     return fractions
@@ -418,7 +382,6 @@ def _rest_to_rest(count: int) -> Vector:
 def _solve(
     problem: Problem, space: FreeSpace | None, start: Matrix, settings: SolverSettings
 ) -> Solution:
-    """Solve a problem; distances of distant bodies are added only if violated."""
     if space is None:
         return problem.solve(settings, start=start)
     result = problem.without_far(start).solve(settings, start=start)
@@ -436,7 +399,7 @@ def _clear(
 ) -> Solution:
     """Return a path that also keeps distances between its time steps, or an infeasible one.
 
-    The search repeats with twice as many time steps if bodies are too close between them.
+    If bodies come too close there, the number of time steps is doubled.
     """
     if not result.is_feasible:
         return result

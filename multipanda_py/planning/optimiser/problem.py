@@ -24,10 +24,9 @@ MAX_TIME_STEPS = 2000
 class Problem:
     """Path optimisation problem with its costs and constraints.
 
-    A path consists of phases, and a phase of slices. A slice has the variables of all arms and
-    movable objects at one time, see :class:`.Scene`. The path starts at rest at the start of the
-    scene, which is not one of its slices. Slice i is at time (i + 1) ``period``, and a phase of n
-    slices ends with the last of them.
+    A path consists of phases, and a phase of slices (time steps). A slice has the variables of all
+    arms and movable objects at one time, see :class:`.Scene`. The path starts at rest at
+    ``scene.start``, time 0. This start is not a slice: slice 0 is at the time ``period``.
 
     Args:
         scene: Arms and objects.
@@ -36,7 +35,6 @@ class Problem:
         duration: Duration of each phase [s].
 
     Attributes:
-        scene: Arms and objects.
         slices: Number of all slices, T.
         each: Number of slices of a phase.
         period: Time between slices [s].
@@ -78,19 +76,19 @@ class Problem:
 
         Args:
             objective: Objective of the term.
-            kind: ``cost``: squared and integrated over time; ``equal``: zero, or within the bounds
-                of the objective; ``at_most``: <= 0.
-            phases: Range from the end of one phase to the end of another; (0, 1) is the first
-                phase. By default all phases.
-            at: Single time step at the end of this number of phases, instead of a range. The last
-                one is ``problem.phases``.
+            kind: ``cost`` minimises the squared value; ``equal`` keeps it zero, or within the
+                bounds of the objective; ``at_most`` keeps it <= 0.
+            phases: Start and end of the term, in phases. (0, 1) is the first phase. All phases by
+                default.
+            at: Time of a single time step in phases, instead of a range. For example, 1 is the
+                end of the first phase.
             scale: Positive factor of the components.
             target: Value to subtract from the components.
-            order: Order of the time derivative, 0 to 3. By default that of the objective.
+            order: Order of the time derivative, 0 to 3; that of the objective by default.
 
         Raises:
             PlanRejected: If an argument is invalid.
-            UnknownName: If the scene lacks a frame or body of the objective.
+            UnknownName: If a frame or body of the objective is not in the scene.
         """
         if kind not in ("cost", "equal", "at_most"):
             raise PlanRejected(f"kind: got {kind!r}, allowed 'cost', 'equal' or 'at_most'")
@@ -122,7 +120,7 @@ class Problem:
         return finer
 
     def without_far(self, path: Matrix) -> Problem:
-        """Return the same problem without the distances of bodies far apart along a whole path."""
+        """Return the problem without distance constraints of bodies far apart along a path."""
         near = Problem(self.scene, self.phases, self.each, self.each * self.period)
         selected = [term.objective for term in self.terms if isinstance(term.objective, Distance)]
         frames = dict.fromkeys(name for one in selected for name in one.frames)
@@ -136,7 +134,6 @@ class Problem:
         return near
 
     def _range(self, phases: tuple[float, float] | None, at: float | None) -> tuple[int, int]:
-        """Return the first time step of ``phases`` or ``at``, and the one after the last."""
         if phases is not None and at is not None:
             raise PlanRejected("phases, at: got both, allowed one of them")
         if at is not None:
@@ -165,7 +162,7 @@ class Problem:
         Args:
             settings: Tolerances and limits.
             start: Initial path of the search, (T, d), such as that of a similar problem. By
-                default the start of the scene at all time steps.
+                default all time steps are at ``scene.start``.
 
         Raises:
             PlanRejected: If the initial path has another shape or is not finite, or the problem

@@ -108,18 +108,17 @@ class Scene:
 
     q are the joint positions of the arms. Each movable object has a position p in the world [m]
     and a rotation vector w [rad]. Its orientation is :math:`R = R_0 \exp [w]_\times`, with the
-    initial orientation :math:`R_0`. Rotations in one plan must stay below a full turn, where w is
-    not unique.
+    initial orientation :math:`R_0`. Rotations in one plan must stay below a full turn.
 
-    Frames are ``world``, the names of objects, and those of :meth:`add_frame`. Of an arm there are
-    ``ARM/tool``, its controlled frame, and ``ARM/LINK``, with link names without the prefix of the
-    arm.
+    Names of frames are ``world``, names of objects, and names given to :meth:`add_frame`. An arm
+    has ``ARM/tool``, the controlled frame, and ``ARM/LINK``, without the prefix of the arm in
+    LINK.
 
     Args:
         arms: Descriptions of the arms, with their bases in the world.
         objects: Objects. Those with a mass are movable.
-        configurations: Joint positions at the start by arm, (n,) each. By default the ``ready``
-            configurations.
+        configurations: Joint positions at the start by arm, (n,) each [rad, m]; ``ready`` by
+            default.
 
     Attributes:
         arms: Descriptions of the arms, by name.
@@ -132,7 +131,7 @@ class Scene:
         velocity: Maximum speeds, inf for objects, (d,).
         acceleration: Maximum accelerations, inf for objects, (d,).
         units: Unit of every variable, rad or m, (d,).
-        frames: Parent and relative pose of added frames, and of objects attached to tools.
+        frames: Parent frame and pose in it, by name of an added frame or attached object.
 
     Raises:
         ConfigurationError: If there is no arm, or two have the same name.
@@ -199,10 +198,10 @@ class Scene:
         return cls(describe_arms(config), describe_objects(config), configurations)
 
     def carrying(self, held: Mapping[str, tuple[str, Pose]]) -> Scene:
-        """Return a copy with objects fixed to tools, without variables of their pose.
+        """Return a copy in which objects are fixed to tools, so their poses are no variables.
 
         Args:
-            held: Frame that carries each object, ``ARM/tool``, and pose in that frame, by object.
+            held: Frame ``ARM/tool`` and pose of the object in it, by name of the object.
         """
         for obj, (tool, _) in held.items():
             self.known("object", obj, [*self.objects])
@@ -219,7 +218,7 @@ class Scene:
         return result
 
     def starting_at(self, configurations: Mapping[str, ArrayLike]) -> Scene:
-        """Return a copy with other joint positions at the start, (n,) by arm [rad, m]."""
+        """Return a copy with other joint positions at the start, by arm, (n,) [rad, m]."""
         result = copy(self)
         result.start = self.configuration(configurations)
         return result
@@ -227,9 +226,7 @@ class Scene:
     def configuration(
         self, configurations: Mapping[str, ArrayLike], poses: Mapping[str, Pose] | None = None
     ) -> Vector:
-        """Return the start configuration with given values replaced, (d,), read-only.
-
-        The result is a slice: the variables of all arms and movable objects at one time.
+        """Return the variables at the start with some of them replaced, (d,), read-only.
 
         Args:
             configurations: Joint positions by arm, (n,) [rad, m].
@@ -301,7 +298,6 @@ class Scene:
 
     @property
     def frame_names(self) -> tuple[str, ...]:
-        """Names of all frames."""
         links = [
             f"{arm.name}/{link.removeprefix(arm.prefix)}"
             for arm in self.arms.values()
@@ -319,13 +315,13 @@ class Scene:
         return self.known("frame", name, self.frame_names)
 
     def model(self, arm: str) -> Any:
-        """Return the pinocchio model of an arm in the world, created at the first call."""
+        """Return the pinocchio model of an arm, with its base at its pose in the world."""
         if arm not in self._models:
             self._models[arm] = build_pinocchio(self.arms[arm], base_in_world=True)
         return self._models[arm]
 
     def body(self, frame: str) -> str:
-        """Return the name of the arm or object that moves a frame, or ``world``.
+        """Return the name of the arm or object that carries a frame, or ``world``.
 
         Raises:
             UnknownName: If there is no such frame.
@@ -344,11 +340,6 @@ class Scene:
     @staticmethod
     def known(kind: str, name: str, known: Sequence[str]) -> str:
         """Check that a name is known, and return it.
-
-        Args:
-            kind: Kind of the named object, for messages.
-            name: Name to check.
-            known: Known names.
 
         Raises:
             UnknownName: If the name is not known.

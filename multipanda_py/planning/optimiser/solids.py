@@ -21,24 +21,24 @@ ARM_PARTS: tuple[Parts, ...] = ("arm", "hand")
 MAX_TOUCH_OVERLAP = 0.05
 """Maximum overlap of a touched object with the capsules around gripper and fingers [m]."""
 MIN_JOINTS_BETWEEN = 3
-"""Minimum number of joints between two links of one arm whose distance is measured. Closer links
-are always near each other, and only the round ends of their capsules overlap."""
+"""Minimum number of joints between two links of one arm whose distance is measured. Links with
+fewer joints between them are always near each other."""
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolid:
-    """Collision solid: a capsule or sphere, or a box or cylinder as a shape of coal.
+    """Collision solid of an arm or object: capsule, sphere, box or cylinder.
 
     Attributes:
         body: Name of the arm or object.
         frame: Name of the frame to which the solid is fixed.
-        start: First end of the capsule axis in the frame, (3,) [m]. Centre of other shapes.
-        end: Second end of the capsule axis in the frame, (3,) [m]. Centre of other shapes.
-        radius: Radius of the capsule. Radius of the bounding sphere of other shapes [m].
+        start: First end of the capsule axis, or centre of another shape, in the frame, (3,) [m].
+        end: Second end of the capsule axis, or centre of another shape, in the frame, (3,) [m].
+        radius: Radius of the capsule, or of the bounding sphere of another shape [m].
         joint: Number of the joint that moves the solid; -1 for objects.
-        stays: True for a link that no joint moves except about its own axis, such as the base.
+        stays: True for a link that does not move, or only rotates about its own axis.
         is_hand: True for a gripper or tool.
-        shape: Shape for coal. None for a capsule or sphere.
+        shape: Box or cylinder of the library coal; None for a capsule or sphere.
     """
 
     body: str
@@ -80,7 +80,6 @@ def solids_of(scene: Scene, body: str) -> list[PathSolid]:
 
 
 def _in_tool(scene: Scene, arm: str, link: str) -> Pose:
-    """Return the pose of a tool's link in the frame ``ARM/tool``, which is at its tip."""
     model = scene.model(arm)
     tip, own = (
         model.frames[model.getFrameId(frame)].placement
@@ -110,14 +109,14 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    They are those that ``collision_avoidance`` measures. Excluded are neighbours within an arm,
-    the last links and the object in their gripper, and the common base of two arms of one robot.
-    Pairs that no variable of the optimisation moves are excluded, too.
+    These are the pairs that the controllet ``collision_avoidance`` measures. Excluded are
+    neighbouring links, a held object and the last links of its arm, common bases of two arms, and
+    pairs that do not move.
 
     Args:
         scene: Scene with both bodies.
         first: Name of an arm or object.
-        second: Name of another one, or of the same arm.
+        second: Name of another arm or object, or of the same arm.
         parts: Parts of the arms: ``all``, ``arm`` without gripper, or ``hand``.
     """
     if first == second:

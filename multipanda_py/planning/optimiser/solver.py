@@ -26,11 +26,11 @@ class Violation:
 
     Attributes:
         objective: Name of the objective with its frames or bodies.
-        bodies: Names of the arms and objects concerned.
+        bodies: Names of the arms and objects in the constraint.
         phase: Index of the phase with the largest violation.
         step: Index of the time step with the largest violation.
-        amount: Amount of the violation in ``unit``. Norm of the error for a goal, otherwise the
-            largest component.
+        amount: Amount of the violation in ``unit``: norm of a vector error, or the largest
+            component.
         unit: Unit of the amount.
     """
 
@@ -60,12 +60,11 @@ class Solution:
         times: Times of these steps since the start, (s,) [s].
         is_feasible: True if all constraints are met within the tolerance.
         violations: Violated constraints, the largest first.
-        worst: Largest error of a constraint in the unit of its objective, also within the
-            tolerance.
+        worst: Largest error of a constraint in the unit of its objective, even if tolerated.
         cost: Sum of squares of all costs.
         iterations: Number of Gauss-Newton steps.
-        ended: ``solved``; ``contradiction`` if higher penalties reduced no violation;
-            ``iterations`` or ``time`` if a limit was reached.
+        ended: ``solved``; ``contradiction`` if violations stay despite the maximum penalty;
+            ``iterations`` or ``time`` if this limit was reached.
     """
 
     scene: Scene
@@ -106,10 +105,7 @@ class Solution:
 
 
 def processor_time() -> float:
-    """Return the processor time of the calling thread [s].
-
-    Searches are limited by this time, so that they find the same result on a busy machine.
-    """
+    """Return the processor time of the calling thread [s]. Load of the machine does not count."""
     return time.thread_time()
 
 
@@ -140,7 +136,6 @@ class NormalEquations:
         self._banded = np.zeros((band, slices * size))
 
     def clear(self) -> None:
-        """Reset H and g to zero."""
         self.blocks[:], self.gradient[:] = 0.0, 0.0
 
     def add(self, term: Term, residual: Matrix, jacobian: Matrix | None, weight: Matrix) -> None:
@@ -149,7 +144,7 @@ class NormalEquations:
         Args:
             term: Term to add.
             residual: Residuals r, (n, m).
-            jacobian: Jacobian J. None for a term that selects variables.
+            jacobian: Jacobian J. None if the components are variables themselves.
             weight: Weights W of the residuals, (n, m).
         """
         weighted = weight * residual
@@ -199,10 +194,11 @@ class SolverSettings:
 
     Attributes:
         violation: Tolerance of a constraint, in its own unit.
-        step: Maximum step of a converged path [rad, m]. A smaller value gives more exact costs.
-        iterations: Maximum number of steps.
-        time: Maximum processor time of the searching thread [s]. It is only a safeguard: a search
-            that ends by iterations has the same result on every machine.
+        step: Gauss-Newton step below which a path has converged [rad, m]. A smaller value gives
+            more exact costs.
+        iterations: Maximum number of Gauss-Newton steps.
+        time: Maximum processor time of the searching thread [s]. Results depend on the machine if
+            a search reaches it.
     """
 
     violation: float = 1e-4
@@ -220,8 +216,8 @@ MAX_PENALTY = 1e7
 MAX_STEP = 0.5
 """Maximum change of a variable per Gauss-Newton step [rad, m]."""
 MIN_DECREASE = 0.1
-"""Minimum relative decrease of the augmented Lagrangian per Gauss-Newton step, as a multiple of
-the setting ``step``. After a smaller decrease, or a shorter step, the multipliers are updated."""
+"""Minimum relative decrease of the augmented Lagrangian per Gauss-Newton step, divided by the
+setting ``step``. After a smaller decrease, or a shorter step, the multipliers are updated."""
 MAX_STALLED_ROUNDS = 3
 """Number of multiplier updates without progress after which constraints count as contradictory."""
 
@@ -257,10 +253,10 @@ class _PathSearch:
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
-        """Return the terms whose weighted squares form the augmented Lagrangian.
+        """Return the values whose weighted squares form the augmented Lagrangian.
 
-        These are the residuals of costs, and the violations of constraints after the residual was
-        shifted by multiplier / penalty.
+        For a cost this is the residual. For a constraint it is the violation of its bounds by
+        residual + multiplier / penalty.
         """
         pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
@@ -270,7 +266,6 @@ class _PathSearch:
         return pushes
 
     def value(self, point: _Point) -> float:
-        """Return the augmented Lagrangian."""
         return 0.5 * sum(
             (1.0 if term.is_cost else self.penalty) * float(np.vdot(push, push))
             for term, push in zip(self.terms, self.pushes(point))
@@ -289,7 +284,6 @@ class _PathSearch:
         return equations.solve(damping), equations.gradient
 
     def start(self, point: _Point) -> None:
-        """Reset the multipliers to zero."""
         self.multipliers = [np.zeros_like(residual) for residual, _ in point.values]
 
     def violation(self, point: _Point) -> float:
@@ -352,8 +346,8 @@ def solve(
         iterations += 1
         value = search.value(point)
         point, moved, damping = _advance(search, point, damping)
-        # Steps that are still long continue only while they decrease the value. Towards an
-        # unreachable goal, they stay long although the value no longer decreases.
+        # Long steps continue only while they decrease the value. If a goal is unreachable, steps
+        # stay long without a decrease.
         if (
             moved > settings.step
             and value - search.value(point) > MIN_DECREASE * settings.step * value
@@ -374,9 +368,9 @@ def solve(
 
 
 def _advance(search: _PathSearch, point: _Point, damping: float) -> tuple[_Point, float, float]:
-    """Return the next path, its largest change of a variable, and the next damping.
+    """Return the next path, the largest change of a variable, and the next damping.
 
-    If no step reduces the augmented Lagrangian, the path is the same and the change is 0.
+    If no step reduces the augmented Lagrangian, return the same path and a change of 0.
     """
     value = search.value(point)
     for _ in range(8):
@@ -421,14 +415,7 @@ def _solution(
 
 
 def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
-    """Return the violations of a constraint, one for each unit.
-
-    Args:
-        term: Term of the constraint.
-        residual: Residuals of the term, (s, m).
-        each: Number of time steps of a phase.
-        tolerance: Violation that is allowed.
-    """
+    """Return the violations of a constraint, one for each unit, from its residuals, (s, m)."""
     off = np.abs(term.outside(residual)) / term.scale
     violations = []
     for unit in dict.fromkeys(term.units):

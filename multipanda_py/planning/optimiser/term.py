@@ -24,11 +24,11 @@ class Objective(ABC):
         \Delta^k \phi_t / \Delta t^k = \Delta t^{-k} \sum_j (-1)^j \binom{k}{j} \phi(x_{t-j}).
 
     :math:`\phi` has m components. :math:`x_t` are the variables at step t, and :math:`\Delta t` is
-    the time between steps. A problem uses the difference of order k as a cost, or keeps it between
+    the time between steps. A problem minimises the difference of order k, or keeps it between
     bounds.
 
     Attributes:
-        order: Order k of the time derivative, by default 0.
+        order: Order k of the time derivative, 0 by default.
         frames: Names of the frames whose poses are needed.
     """
 
@@ -37,28 +37,22 @@ class Objective(ABC):
 
     @abstractmethod
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        r"""Return :math:`\phi`, (s, m), and :math:`\partial \phi / \partial x`, (s, m, d).
-
-        The first dimension has the s time steps.
-        """
+        r"""Return :math:`\phi` at s time steps, (s, m), and its Jacobian, (s, m, d)."""
 
     @abstractmethod
     def units(self, scene: Scene) -> tuple[str, ...]:
         r"""Return the units of :math:`\phi`, (m,), such as m and rad."""
 
     def bounds(self, scene: Scene) -> tuple[Vector, Vector] | None:
-        """Return lower and upper bounds of components, (m,) each; None for a goal of zero."""
+        """Return lower and upper bounds of the components, (m,) each; None without bounds."""
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return the indices of the variables that the objective selects.
-
-        None for objectives that are no selection of variables.
-        """
+        """Return the indices of the variables if they are the components, or None."""
         return None
 
     def check(self, scene: Scene) -> None:
-        """Raise an error if the scene lacks a frame or body of the objective."""
+        """Raise an error if a frame or body of the objective is not in the scene."""
         for name in self.frames:
             scene.frame(name)
 
@@ -67,14 +61,13 @@ class SliceNumbers(Objective):
     """Variables at a time step: joint positions of arms, and poses of objects.
 
     Args:
-        of: Names of arms and movable objects. By default all.
+        of: Names of arms and movable objects; all by default.
     """
 
     def __init__(self, *of: str) -> None:
         self.of = of
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the indices of the selected variables among all variables of a time step."""
         names = self.of or tuple(scene.columns)
         return np.concatenate([np.r_[scene.columns[name]] for name in names])
 
@@ -82,12 +75,10 @@ class SliceNumbers(Objective):
         return tuple(scene.units[column] for column in self.columns(scene).tolist())
 
     def check(self, scene: Scene) -> None:
-        """Raise an error if the scene has no variables for a name in ``of``."""
         for name in self.of:
             scene.known("arm or movable object", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the selected variables, (s, m), and the selection matrix of each time step."""
         columns = self.columns(slices.scene)
         x = slices.x
         selection = np.eye(x.shape[1])[columns]
@@ -117,9 +108,9 @@ class Term:
         lower: Lower bounds of r, (m,).
         upper: Upper bounds of r, (m,).
         factors: Coefficients :math:`c_j \Delta t^{-k}`, (k + 1,).
-        columns: Columns of the selected variables, or None for other objectives.
+        columns: Indices of the variables that are the components; None for functions of them.
         units: Units of the components, (m,).
-        bodies: Names of the arms and objects concerned.
+        bodies: Names of the arms and objects in the term.
     """
 
     objective: Objective
@@ -145,13 +136,13 @@ class Term:
         """Return the values r at the n time steps of this term, (n, m), and their Jacobians.
 
         Args:
-            slices: All time steps of the path, preceded by ``before`` fixed ones.
+            slices: Fixed time steps at the start, then all time steps of the path.
             before: Number of fixed time steps.
 
         Returns:
-            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r
-            at step t with respect to the variables at step t - j. A term with ``columns`` returns
-            None instead: its derivatives are the constants ``scale * factors``.
+            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r at step
+            t with respect to the variables at step t - j. A term with ``columns`` returns None
+            instead, because its derivatives are constant.
         """
         k, n = self.order, self.last - self.first
         rows = slice(before + self.first - k, before + self.last)
@@ -170,7 +161,7 @@ class Term:
 
     @property
     def is_vector(self) -> bool:
-        """True if the components are parts of one vector, such as a position or rotation error."""
+        """True if the components form one vector, such as a position error."""
         return self.columns is None and self.lower.shape == (1,)
 
     def outside(self, residual: Matrix) -> Matrix:
@@ -195,11 +186,11 @@ def make_term(
         scene: Scene of the problem.
         objective: Objective of the term.
         kind: Kind of the term, see :meth:`.Problem.add`.
-        slices: Index of the first time step, and of the one after the last.
+        slices: Index of the first time step, and index after the last one.
         period: Time between steps [s].
         scale: Positive factor of the components.
         target: Value to subtract from the components.
-        order: Order of the time derivative. By default that of the objective.
+        order: Order of the time derivative; that of the objective by default.
     """
     k = objective.order if order is None else order
     bounds = objective.bounds(scene)
@@ -228,10 +219,10 @@ def make_term(
 
 
 class WithinLimits(SliceNumbers):
-    """Joint position limits [rad, m].
+    """Joint positions within their limits [rad, m].
 
     Args:
-        of: Names of arms. By default all.
+        of: Names of arms; all by default.
         margin: Margin of the limits [rad, m].
     """
 
@@ -240,7 +231,6 @@ class WithinLimits(SliceNumbers):
         self.margin = margin
 
     def columns(self, scene: Scene) -> np.ndarray:
-        """Return the indices of the joints with limits among all variables."""
         columns = super().columns(scene)
         limited: np.ndarray = columns[np.isfinite(scene.velocity[columns])]
         return limited
@@ -254,7 +244,7 @@ class VelocityLimits(WithinLimits):
     """Joint speeds within a fraction of their limits [rad/s, m/s].
 
     Args:
-        of: Names of arms. By default all.
+        of: Names of arms; all by default.
         fraction: Fraction of the limits, above 0 and up to 1.
 
     Raises:
@@ -290,8 +280,8 @@ class Smoothness(SliceNumbers):
     r"""Cost of time derivatives of the variables, :math:`\int |d^k x / dt^k|^2 dt`.
 
     Args:
-        of: Names of arms and movable objects. By default all.
-        order: Order k: 1 velocity, 2 acceleration, 3 jerk.
+        of: Names of arms and movable objects; all by default.
+        order: Order k: 1 for velocity, 2 for acceleration, 3 for jerk.
 
     Raises:
         PlanRejected: If the order is out of range.
@@ -323,7 +313,6 @@ class Near(SliceNumbers):
         self._goal: Vector = np.array(numbers, dtype=np.float64)
 
     def check(self, scene: Scene) -> None:
-        """Raise an error if the values have the wrong number or are not finite."""
         super().check(scene)
         shape = self.columns(scene).shape
         if self._goal.shape != shape or not np.isfinite(self._goal).all():

@@ -77,18 +77,17 @@ def check_task(
 
     The check refuses unreachable goals, overlapping bodies, contact points inside another body,
     forces that the joints cannot exert, and goals that a tool cannot reach because of friction. An
-    object that is dragged without a plan ends at an unknown pose. Later subtasks that touch it are
-    not checked.
+    object that a tool drags ends at an unknown pose; later subtasks with it are not checked.
 
     Args:
-        config: The checked cell file.
+        config: Checked cell configuration.
         task: Task to check.
-        start: State of arms and objects, as returned by :func:`.observe`. By default that of the
-            cell file.
-        on_subtask: Function that is called after every subtask.
+        start: State of arms and objects, as returned by :func:`.observe`; that of the cell file by
+            default.
+        on_subtask: Function to call with the result of every subtask.
 
     Raises:
-        ConfigurationError: If the cell lacks an arm, object or controllet of the task.
+        ConfigurationError: If an arm, object or controllet of the task is not in the cell.
         TaskFailed: If a subtask is refused. The message contains the subtask, the body, and the
             distance, torque or force.
 
@@ -116,7 +115,7 @@ def check_task(
 
 
 def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
-    """Return the state of the arms of a task and of all objects at the start of the cell."""
+    """Return the initial state of arms and objects according to the cell file."""
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)
     scene = Scene(described, (), postures)
@@ -141,7 +140,6 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
 
 
 def _pose_stiffness(config: CellConfig, law: str) -> Vector:
-    """Return the position stiffness of a controllet, (3,) [N/m]."""
     spec = next(one for one in instance_specs(config) if one.name == law)
     return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 
@@ -220,7 +218,6 @@ def _refuse_overlaps(
 
 
 def _is_dragged(config: CellConfig, point: ContactPoint, goals: list[GoalPose]) -> bool:
-    """Return True if a tool without a plan drags the object that it touches."""
     is_movable = config.objects[point.object_name].mass > 0.0
     return is_movable and any(goal.frame == point.arm + TOOL_SUFFIX for goal in goals)
 
@@ -243,10 +240,7 @@ def _by_path(
 def _led(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: WorldState
 ) -> SubtaskPlan:
-    """Return straight tool paths with joint configurations along them.
-
-    Tools in mode ``force`` follow such paths. The check needs the configurations.
-    """
+    """Return straight tool paths, as in mode ``force``, with joint configurations along them."""
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
     problem = Problem(scene, 1, STRAIGHT_PATH_SLICES, max(plan.lead_time, 0.1))
@@ -257,7 +251,7 @@ def _led(
             problem.add(PoseGoal(arm + TOOL_SUFFIX, lead.sample(fraction)), at=fraction)
     result = problem.solve(SolverSettings(time=TIMEOUT))
     if not result.is_feasible:
-        raise TaskFailed(f"the straight path cannot be reached: {missed(result)}")
+        raise TaskFailed(f"the arms cannot follow the straight tool path: {missed(result)}")
     postures = {arm: result.arm_configuration(arm) for arm in scene.arms}
     end = replace(plan.end, postures={arm: rows[-1] for arm, rows in postures.items()})
     return replace(plan, end=end, times=result.times, postures=postures)

@@ -28,7 +28,7 @@ class GoalPose:
 
     Attributes:
         frame: ``ARM/tool`` or the name of an object.
-        base: Frame of the values.
+        base: Frame to which the goal is relative.
         position: Position of the origin, (3,) [m].
         rotation: Rotation matrix, (3, 3).
         direction: Direction of the z axis, unit vector, (3,).
@@ -41,7 +41,7 @@ class GoalPose:
     direction: Vector | None = None
 
     def errors(self, state: WorldState) -> tuple[float, float]:
-        """Return the distance [m] and angle [rad] of the frame from its goal; 0 for free parts."""
+        """Return the distance [m] and angle [rad] from the goal; 0 for free components."""
         here = state.pose(self.base).inverse() @ state.pose(self.frame)
         distance = angle = 0.0
         if self.position is not None:
@@ -65,13 +65,7 @@ class GoalPose:
 def subtask_goals(
     subtask: Subtask, points: Sequence[ContactPoint], state: WorldState
 ) -> list[GoalPose]:
-    """Return the goals of a subtask; without a force, also those in front of its contacts.
-
-    Args:
-        subtask: Subtask of a checked task.
-        points: Contact points of the subtask.
-        state: State of arms and objects at the start of the subtask.
-    """
+    """Return the goals of a subtask. Without a force, tools also go in front of their contacts."""
     result = list(_listed_goals(subtask, state))
     if subtask.force == 0.0:
         result += [
@@ -106,8 +100,8 @@ def _listed_goals(subtask: Subtask, state: WorldState) -> Iterator[GoalPose]:
 
 
 MAX_TOOL_SPEED, MAX_TOOL_ANGULAR_SPEED = 0.07, 0.35
-"""Maximum speed [m/s] and angular speed [rad/s] of tools without a plan, below the default limits
-of the pose reference in the controllet."""
+"""Maximum speed [m/s] and angular speed [rad/s] of tools without a plan. They are below the
+default limits of the controllet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +111,7 @@ class StraightPath:
     Attributes:
         start: Initial pose in the world of the tool or object.
         end: Final pose in the world of the tool or object.
-        tool: Pose of the tool in the moved frame; the identity if that is the tool.
+        tool: Pose of the tool in the frame of the object; the identity for a path of the tool.
     """
 
     start: Pose
@@ -131,7 +125,7 @@ class StraightPath:
         return max(distance / MAX_TOOL_SPEED, angle / MAX_TOOL_ANGULAR_SPEED)
 
     def sample(self, fraction: float) -> Pose:
-        """Return the tool pose in the world after a fraction of the path, 0 to 1."""
+        """Return the tool pose in the world at a fraction of the path, 0 to 1."""
         return self.start.interpolate(self.end, fraction) @ self.tool
 
 
@@ -184,10 +178,10 @@ PATH_OVERLAP = 2e-3
 
 @dataclass(frozen=True)
 class AllowedContacts:
-    """Bodies that a subtask brings into contact.
+    """Bodies that may come into contact during a subtask.
 
     Attributes:
-        touched: Pairs of an arm and an object that its gripper touches.
+        touched: Pairs of an arm and an object that the gripper of this arm may touch.
         placed: Final poses of carried objects in the world.
         touching: Names of objects that all grippers may touch, and on which carried objects may
             rest.
@@ -203,13 +197,13 @@ def distance_constraints(
 ) -> list[Distance]:
     """Return the constraints on distances of bodies for a subtask.
 
-    Bodies that start closer than the clearance keep half of their initial distance, and carried
-    objects half of their final one. If a gripper touches an object, the links of its arm may come
-    close to the object, but must not overlap with it.
+    Bodies that start closer than the clearance keep half of their initial distance, and objects
+    half of their distance at the goal. If a gripper may touch an object, the links of its arm may
+    come close to it without overlap.
 
     Args:
         scene: Scene in which only carried objects are movable.
-        desired: Bodies that come into contact.
+        desired: Bodies that may come into contact.
         clearance: Minimum distance of all other bodies [m].
 
     Thread: any.
@@ -222,13 +216,7 @@ def distance_constraints(
 
 
 def is_clear(distances: Collection[Distance], scene: Scene, path: Matrix) -> bool:
-    """Return True if a path keeps its distances at its time steps and between them.
-
-    Args:
-        distances: Constraints on distances of bodies.
-        scene: Scene with d variables.
-        path: Variables at the s time steps of the path, (s, d).
-    """
+    """Return True if a path keeps its distances at its time steps and between them."""
     frames = dict.fromkeys(name for one in distances for name in one.frames)
     if not frames:
         return True
@@ -259,19 +247,16 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
-    """Yield a distance constraint with its margin reduced until the ends of the path fulfil it.
-
-    Only the start counts for arms, and start and end for carried objects.
-    """
-    # Goals determine the final poses of objects, so their end counts too. The final configurations
-    # of arms are still unknown, so only the start counts.
+    """Yield a distance constraint whose margin is reduced so that the start fulfils it."""
+    # The end counts for a pair of objects, because goals determine their final poses. It does not
+    # count for arms, because their final configurations are unknown.
     has_objects_only = all(name in scene.objects for name in one.of)
     values, _ = one.evaluate(there if has_objects_only else there.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
         yield one
     elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.objects:
-        for part in ARM_PARTS:  # A close gripper must not reduce the clearance of the links.
+        for part in ARM_PARTS:  # A gripper near an object must not reduce the margin of the links.
             yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
     else:
         min_value = 0.5 * nearest if nearest > 0.0 else nearest - PATH_OVERLAP

@@ -45,10 +45,10 @@ class SubtaskPlan:
         end: Expected state after the subtask.
         goals: Goals of the subtask.
         words: Result of planning in one sentence.
-        times: Times of the s steps of the path since its start, (s,) [s].
-        postures: Path of every arm, (s, n) [rad, m]. Empty without a path.
-        object_paths: Poses in the world of the carried objects at all steps.
-        straight_paths: Straight tool paths for a subtask without a plan, by arm.
+        times: Times of the s time steps since the start of the path, (s,) [s].
+        postures: Joint positions at all time steps, by arm, (s, n) [rad, m]. Empty without a path.
+        object_paths: Poses in the world at all time steps, by carried object.
+        straight_paths: Straight tool paths for a subtask without a planned path, by arm.
     """
 
     start: WorldState
@@ -62,15 +62,11 @@ class SubtaskPlan:
 
     @property
     def lead_time(self) -> float:
-        """Common duration of all straight tool paths, which is that of the slowest one [s]."""
+        """Common duration of all straight tool paths [s]; the slowest path determines it."""
         return max((lead.time for lead in self.straight_paths.values()), default=0.0)
 
     def tool_poses(self, time: float) -> dict[str, Pose]:
-        """Return the tool poses in the world on the straight paths, by arm.
-
-        Args:
-            time: Time since the start [s].
-        """
+        """Return the tool poses in the world on the straight paths at a time [s], by arm."""
         whole = self.lead_time
         fraction = min(1.0, time / whole) if whole > 0.0 else 1.0
         return {arm: lead.sample(fraction) for arm, lead in self.straight_paths.items()}
@@ -78,14 +74,12 @@ class SubtaskPlan:
     def points(self, arm: str, configuration: Vector) -> Matrix:
         """Return the trajectory of an arm, as for :meth:`.Cell.follow_trajectory`.
 
-        Under a force an arm starts some hundredths of a radian off the plan. This offset fades out
-        over the whole path,
+        A pressing arm starts with an offset from the plan. It fades out over the whole path,
 
         .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
 
         :math:`q_k` are the planned positions at the times :math:`t_k`, T is the duration, and s
-        the minimum-jerk profile. To remove an offset of 0.04 rad within one time step of 0.1 s
-        would require 23 rad/s^2.
+        the minimum-jerk profile.
 
         Args:
             arm: Name of the arm.
@@ -98,12 +92,7 @@ class SubtaskPlan:
         return complete(times, path + np.outer(fading, configuration - path[0]))[1:]
 
     def expected(self, object_name: str, time: float) -> Pose:
-        """Return the planned pose of an object in the world.
-
-        Args:
-            object_name: Name of the object.
-            time: Time since the start of the motion [s].
-        """
+        """Return the planned pose of an object in the world at a time since the start [s]."""
         path = self.object_paths.get(object_name)
         if path is None:
             return self.start.pose(object_name)
@@ -122,13 +111,7 @@ class SubtaskPlan:
 def plan_by_poses(
     points: Sequence[ContactPoint], goals: Sequence[GoalPose], start: WorldState
 ) -> SubtaskPlan:
-    """Return straight tool paths without collision checks. Grasped objects move with the tools.
-
-    Args:
-        points: Contact points, which define the grasped objects.
-        goals: Goals of tools and objects.
-        start: State of arms and objects at the start.
-    """
+    """Return straight tool paths without collision checks. Grasped objects move with the tools."""
     straight_paths: dict[str, StraightPath] = {}
     objects = dict(start.object_poses)
     for goal in goals:
@@ -185,19 +168,19 @@ def plan_by_path(
     settings: SolverSettings,
     constraint: ClearanceRule | None = None,
 ) -> SubtaskPlan:
-    """Plan a path of all arms for a subtask, with constant grasps of pressed objects.
+    """Plan a path of all arms for a subtask. Grippers stay at their contact points.
 
     Args:
         subtask: Subtask of a checked task.
-        points: Contact points at which the grippers press. Empty without contacts.
+        points: Contact points at which the grippers press.
         goals: Goals at the end.
         start: State of arms and objects at the start.
-        config: The checked cell file.
+        config: Checked cell configuration.
         settings: Limits of the search.
         constraint: Distance to other bodies. None for no distance constraints.
 
     Raises:
-        PlanRejected: If there is no such path. The message contains the violated constraint.
+        PlanRejected: If no path was found. The message contains the violated constraint.
 
     Thread: any.
     """
@@ -293,7 +276,7 @@ def _check_force(
 
 
 def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
-    """Find a path. Add distance constraints only if the path without them violates them."""
+    """Find a path. Distance constraints are added only if the path without them is too close."""
     result = problem.solve(settings)
     if not result.is_feasible or is_clear(distances, problem.scene, result.path):
         return result
@@ -316,7 +299,7 @@ def missed(result: Solution) -> str:
 
 
 def scene_of(config: CellConfig, state: WorldState, carried: Collection[str]) -> Scene:
-    """Return a scene of arms and objects in a state. Only carried objects are movable."""
+    """Return the scene of a state. Only carried objects are movable."""
     objects = [
         replace(
             obj,

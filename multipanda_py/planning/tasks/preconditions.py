@@ -39,7 +39,7 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
     Args:
         scene: Arms and objects at the start, with carried objects as movable.
         path: Variables at the s time steps after the start, (s, d).
-        touched: Pairs of an arm and an object that its gripper touches.
+        touched: Pairs of an arm and an object that its gripper may touch.
 
     Raises:
         TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
@@ -90,13 +90,6 @@ def refuse_bodies_within(
 ) -> None:
     """Refuse contact points, and goals of tools and objects, inside another body.
 
-    Args:
-        config: Configuration of the cell.
-        points: Contact points of the subtask.
-        goals: Goals of the subtask.
-        state: State of arms and objects at the start of the subtask.
-        subtask: Subtask with its contacts.
-
     Raises:
         TaskFailed: If a point or goal is inside a body. The message contains the body and the
             depth.
@@ -121,8 +114,8 @@ def refuse_bodies_within(
         for other, depth in _depths(scene, poses, goal.frame, pose):
             if depth > MAX_OBJECT_OVERLAP and other not in subtask.allowed_contacts:
                 raise TaskFailed(
-                    f"{goal.frame} would overlap {depth:.3f} m with {other} at its goal, allowed "
-                    f"{MAX_OBJECT_OVERLAP:g} m"
+                    f"{goal.frame} would overlap with {other} by {depth:.3f} m at its goal, "
+                    f"allowed up to {MAX_OBJECT_OVERLAP:g} m"
                 )
 
 
@@ -133,15 +126,9 @@ def check_joint_torques(
 
     .. math:: |J^T (f u + m g / n)| \le \tau_{max}.
 
-    f is the force along the inward normal u, and m the mass of an object that n grippers carry. J
-    is the translational Jacobian of the tool, g the gravitational acceleration, and
+    f is the force [N] along the inward normal u, and m the mass of an object that n grippers carry.
+    J is the translational Jacobian of the tool, g the gravitational acceleration, and
     :math:`\tau_{max}` the torque limits.
-
-    Args:
-        config: Configuration of the cell.
-        points: Contact points of the subtask.
-        plan: Plan of the subtask.
-        force: Contact force f [N].
 
     Raises:
         TaskFailed: If a torque limit is exceeded. The message contains the joint and its torque.
@@ -192,15 +179,15 @@ def refuse_friction(
 
     .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}.
 
-    :math:`K_t` is the pose stiffness perpendicular to the force f, :math:`\mu` the friction
-    coefficient, and :math:`e_{max}` the tolerance. Only tools without a planned path are checked.
+    :math:`K_t` is the position stiffness perpendicular to the force f, :math:`\mu` the friction
+    coefficient, and :math:`e_{max}` the tolerance. Tools with a planned path are not checked.
 
     Args:
-        config: The checked cell file.
+        config: Checked cell configuration.
         points: Contact points of the subtask.
         plan: Plan of the subtask.
-        subtask: Subtask in mode force.
-        stiffness: Stiffness of the pose along the axes of the base, (3,) [N/m].
+        subtask: Subtask in mode ``force``.
+        stiffness: Position stiffness of the controllet along the axes of the base, (3,) [N/m].
 
     Raises:
         TaskFailed: If the position error exceeds the tolerance. The message contains a force and a
@@ -217,7 +204,7 @@ def refuse_friction(
         force = friction * subtask.force
         softest = float(np.linalg.eigvalsh((across * stiffness) @ across.T)[0])
         off = force / softest if softest > 0.0 else np.inf
-        # The remaining 5 % are for position errors of joints and sensors.
+        # 5 % of the tolerance remain for position errors of joints and sensors.
         allowed = 0.95 * subtask.position_tolerance
         if off > allowed:
             raise TaskFailed(
@@ -244,10 +231,7 @@ def _refuse_point(
 def _depths(
     scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield the name of every other object, and its overlap with an object at a pose [m].
-
-    An overlap is negative if the objects do not touch.
-    """
+    """Yield each other object, and its overlap with an object at a pose [m]; negative if apart."""
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.objects:
@@ -263,7 +247,6 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
-    """Return the distance of a shape from an object [m]. Negative if they overlap."""
     obj = scene.objects[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))

@@ -16,9 +16,9 @@ WORLD = "world"
 
 
 class Goal(Section):
-    """Goal pose of a frame at the end of a subtask, complete or in part.
+    """Goal for the pose of a frame at the end of a subtask.
 
-    Missing components are free for a tool. An object keeps its orientation if none is given.
+    Components that are not given are free. Without an orientation, an object keeps its own.
     """
 
     frame: str
@@ -35,10 +35,7 @@ class Goal(Section):
 
 
 class Contact(Section):
-    """Contact of one gripper with a side of an object, or of two grippers with opposite sides.
-
-    Two grippers press along one line.
-    """
+    """Contact of one gripper with a side of an object, or of two grippers with opposite sides."""
 
     object: str
     arms: Annotated[list[Name], Field(min_length=1, max_length=2)]
@@ -97,12 +94,11 @@ class Subtask(Section):
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:
-    """Return the given mode of a subtask, or the one that follows from goals and contacts.
+    """Return the mode of a subtask. If it is not given, goals and contacts determine it.
 
-    - Goals, or contacts without a force: ``optimization``. The tools move in front of these
-      contacts.
-    - Contacts with a force, and no goals: ``force``.
     - Contacts with a force, and goals: ``hybrid``.
+    - Contacts with a force, and no goals: ``force``.
+    - No contacts with a force, but goals or contacts: ``optimization``.
     - Neither goals nor contacts: None.
     """
     if subtask.mode is not None:
@@ -122,8 +118,8 @@ class ExecutionMode:
     """Planning and control mode of a subtask.
 
     Attributes:
-        planning_mode: ``optimization`` plans a path of free arms, ``hybrid`` a path of arms that
-            hold their objects. ``force`` uses straight tool paths without a plan.
+        planning_mode: Mode of the planner. ``optimization`` plans a path of free arms, ``hybrid``
+            a path of arms that hold objects. ``force`` uses straight tool paths.
         mode: Mode of the controllet.
         presses: True if contact forces are commanded.
         subtask: Subtask to execute.
@@ -136,20 +132,14 @@ class ExecutionMode:
 
 
 def execution_mode(subtask: Subtask, mode: Mode, ablate: Part | None = None) -> ExecutionMode:
-    """Return the planning and control mode of a subtask, complete or without one part.
-
-    Without ``force``, tools move to their contacts and follow the same plans without contact
-    forces. Without ``plan``, tools follow straight paths with their contact forces. Without
-    ``hybrid``, force and motion are never simultaneous: tools press, then follow a plan without a
-    force.
-
-    The variants are an ablation study of the method. Özcan and Oguz report that none of its three
-    parts can be omitted in their tasks.
+    """Return the planning and control mode of a subtask, also for an ablation study.
 
     Args:
         subtask: Subtask of a checked task.
-        mode: Mode of the complete method.
-        ablate: Part to leave out.
+        mode: Mode of the complete method (Özcan and Oguz).
+        ablate: Part of the method to leave out. Without ``force``, tools follow the same plans
+            without contact forces. Without ``plan``, tools press and follow straight paths.
+            Without ``hybrid``, tools first press, and then follow a plan without contact forces.
     """
     if ablate == "plan":
         return ExecutionMode("force", "force", mode != "optimization", subtask)

@@ -57,8 +57,8 @@ def _subtask_faults(contacts: dict[str, Contact], subtask: Subtask) -> Iterator[
         if number > 1:
             yield f"contacts: got {arm} {number} times, allowed once"
     held = {contact.object for contact in pressing} if subtask.force > 0.0 else set()
-    # In mode hybrid, the goals of pressing tools follow from their object. In mode force, a tool
-    # may have its own goal on the pressed object, as in polishing.
+    # In mode hybrid, pressing tools move with their object and have no goals of their own. In mode
+    # force, a tool may have a goal on the pressed object, as in polishing.
     busy = hands if mode == "hybrid" else Counter()
     without_plan = mode == "force" or subtask.on_failure.fallback == "force"
     for number, goal in enumerate(subtask.goals):
@@ -160,8 +160,7 @@ def cell_faults(
 class TaskFile(Section):
     """Content of a task file.
 
-    The constructor raises pydantic errors. :meth:`from_dict` raises errors with readable
-    sentences.
+    The constructor raises pydantic errors. :meth:`from_dict` raises readable errors.
     """
 
     name: Name
@@ -179,7 +178,7 @@ class TaskFile(Section):
         """Create a task from a nested dictionary and check it.
 
         Raises:
-            ConfigurationError: If the task has errors, with one sentence for each.
+            ConfigurationError: If the task has errors. The message lists all of them.
         """
         if not isinstance(data, Mapping):
             raise ConfigurationError(f"{source}: got {data!r:.60}, allowed keys {_keys()}")
@@ -203,7 +202,7 @@ class TaskFile(Section):
 
     @classmethod
     def from_content(cls, data: Any, path: str | Path) -> TaskFile:
-        """Check the content of a task file. See :meth:`from_yaml`."""
+        """Create a task from the content of a task file and check it."""
         if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
             data = {**data, "cell": str(Path(path).parent / data["cell"])}
         return cls.from_dict(data, str(path))
@@ -212,8 +211,7 @@ class TaskFile(Section):
         """Raise an error if the task does not fit a cell.
 
         Raises:
-            ConfigurationError: If objects, arms or limits do not fit, with one sentence for each
-                error.
+            ConfigurationError: If objects, arms or limits do not fit. The message lists them all.
         """
         if faults := list(cell_faults(self.controllet, self.contacts, self.subtasks, config)):
             raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))

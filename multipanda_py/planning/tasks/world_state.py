@@ -42,13 +42,12 @@ def contact_points(contact: Contact, obj: SceneObject) -> list[ContactPoint]:
 
     .. math:: p_{1,2} = c \pm h n, \qquad u_{1,2} = \mp n.
 
-    n is the normal of the side, h the half extent along it, and c the centre of the line, by
-    default the centre of the object. The points :math:`p_{1,2}` and the force directions
-    :math:`u_{1,2}` lie on one line. The forces therefore cancel without a torque on the object,
-    for any friction (antipodal grasp: Nguyen, Int. J. of Robotics Research 1988).
+    n is the normal of the side, and h the half extent along it. c is the centre of the object plus
+    the offset of the contact. The forces of two grippers along :math:`u_{1,2}` lie on one line, so
+    they cause no torque on the object (antipodal grasp: Nguyen, Int. J. Robotics Research 1988).
 
     Raises:
-        ConfigurationError: If the object has no face at this point.
+        ConfigurationError: If the offset is too large for the side.
     """
     axis = _AXES.index(contact.side[1])
     sign = 1.0 if contact.side[0] == "+" else -1.0
@@ -84,19 +83,15 @@ def half_extents(obj: SceneObject) -> Vector:
 
 
 def _max_offset(obj: SceneObject, side: int, across: int, extent: float) -> float:
-    """Return the half length of the flat or straight part of a side along one axis [m].
+    """Return the maximum distance of a contact from the centre of a side along one axis [m].
 
-    Args:
-        obj: Object.
-        side: Axis of the side's normal, 0 to 2.
-        across: Axis along which the part extends, 0 to 2.
-        extent: Half extent of the object along ``across`` [m].
+    ``side`` is the axis of the side's normal, and ``across`` the axis of the distance, 0 to 2.
     """
     if side == across:
         return 0.0
     if obj.shape == "box":
         return extent
-    if obj.shape == "cylinder" and side == 2:  # These are the flat ends.
+    if obj.shape == "cylinder" and side == 2:  # A contact on a flat end.
         return extent
     if obj.shape in ("cylinder", "capsule") and across == 2:
         return obj.size[1]
@@ -140,7 +135,7 @@ class WorldState:
             return self.tools[frame.removesuffix(TOOL_SUFFIX)]
         if frame not in self.object_poses:
             raise TaskFailed(
-                f"{frame} is absent, allowed {', '.join(self.object_poses) or 'none'}"
+                f"object {frame} is absent. Present: {', '.join(self.object_poses) or 'none'}"
             )
         return self.object_poses[frame]
 
@@ -151,14 +146,14 @@ class WorldState:
         moved: float,
         pressed: Sequence[ContactPoint] = (),
     ) -> str:
-        """Describe a deviation from the expected state that prevents the start of a plan, or "".
+        """Describe the first deviation from an expected state that is too large; "" if none is.
 
         Args:
             other: Expected state.
             objects: Names of the objects to compare.
-            moved: Maximum displacement of an object [m]. The maximum rotation [rad] is ten times
-                this value.
-            pressed: Contact points on objects that the plan carries.
+            moved: Maximum displacement of an object [m]. Ten times this value is the maximum
+                rotation [rad].
+            pressed: Contact points whose tool positions are compared.
         """
         for name in objects:
             distance, angle = self.pose(name).distance(other.pose(name))
@@ -175,5 +170,5 @@ class WorldState:
         return ""
 
     def tip(self, point: ContactPoint) -> Vector:
-        """Return the tool position of a contact in the frame of its object, (3,) [m]."""
+        """Return the position of a tool in the frame of the object it touches, (3,) [m]."""
         return (self.pose(point.object_name).inverse() @ self.tools[point.arm]).position

@@ -32,7 +32,7 @@ _alive: weakref.WeakKeyDictionary[object, Sequence[str]] = weakref.WeakKeyDictio
 
 
 def release_at_exit(owner: object, names: Sequence[str]) -> None:
-    """Register attributes with ruckig objects, to delete these before the interpreter ends."""
+    """Register attributes with ruckig objects, so that they are deleted before the exit."""
     _alive[owner] = tuple(names)
 
 
@@ -46,8 +46,7 @@ def _let_go() -> None:
 def has_plan(ruckig: Ruckig, desired: InputParameter, plan: Trajectory) -> bool:
     """Compute a trajectory with ruckig and return True if it succeeds.
 
-    Ruckig reports some failures by a negative number and others by an exception. The latter
-    include invalid inputs, and paths of 1e-12 rad, which it cannot synchronise.
+    Ruckig reports some failures by a negative number, others by an exception.
 
     Args:
         ruckig: Trajectory generator.
@@ -70,8 +69,8 @@ _RESUME_TIME = 0.3
 _BLEND_FRACTION = 0.5
 """Fraction of the velocity and acceleration limits with which an offset is reduced to zero."""
 _NO_SYNCHRONIZATION = Synchronization.No
-"""Synchronisation if ruckig finds no plan for all joints: each joint moves independently. This
-concerns paths of 1e-12 rad, which take microseconds."""
+"""Synchronisation after a failure of ruckig, for example on paths of 1e-12 rad: each joint moves
+independently."""
 
 
 def _full(dq: Vector) -> float:
@@ -81,18 +80,14 @@ def _full(dq: Vector) -> float:
 class JointMotion:
     """Generator of the joint reference of one arm, continuous in position and velocity.
 
-    A motion consists of a path and an *offset*, which is the difference between the present
-    reference and the start of the path. A quintic polynomial reduces the offset to zero. A new
-    motion can therefore start at any time.
+    A new motion can start at any time. The difference between the present reference and the start
+    of the new path (the offset) fades to zero along a quintic polynomial.
 
     - :meth:`follow`: quintic segments through timed points.
-    - :meth:`go_to`: to rest at a configuration within limits of velocity, acceleration and jerk,
-      by ruckig. The factor ``speed`` scales time: velocity by it, acceleration by its square and
-      jerk by its cube, so that the path does not depend on it. A reference that is too fast stops
-      first.
+    - :meth:`go_to`: to rest at a configuration, by ruckig (Berscheid and Kröger, Robotics: Science
+      and Systems 2021). The path does not depend on :meth:`set_speed`. A reference that is too
+      fast stops first.
     - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
-
-    Source of :meth:`go_to`: Berscheid and Kröger, Robotics: Science and Systems 2021 (ruckig).
 
     Args:
         limits: Joint limits of the arm.
@@ -101,12 +96,12 @@ class JointMotion:
         q: Reference position, (n,) [rad].
         dq: Reference velocity, (n,) [rad/s].
         ddq: Reference acceleration, (n,) [rad/s^2].
-        reference: Positions, then velocities, in the same memory, (2 n,).
+        reference: Vector of ``q``, then ``dq``, as a view, (2 n,).
         goal: Final position of the present motion, (n,) [rad].
         time: Time since the start of the present motion [s].
         duration: Duration of the present motion [s].
         moving: True until the motion has ended.
-        rate: Rate of the motion's time, 0 to 1; below 1 while it is slowed down.
+        rate: Speed of the motion relative to its plan, 0 to 1.
 
     Thread: control.
     """
@@ -148,7 +143,7 @@ class JointMotion:
         return desired
 
     def _warm_up(self) -> None:
-        """Call all functions once, because each first call is many times slower."""
+        """Call all functions once, because each first call is slow."""
         points = np.zeros((2, 1 + 3 * self._n))
         points[:, 0] = 0.0, 1.0
         for _ in range(3):
@@ -168,21 +163,14 @@ class JointMotion:
         self._ruckig_input.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
-        """Restart the reference at a measured state and bring it to rest.
-
-        Args:
-            q: Joint positions, (n,) [rad, m].
-            dq: Joint velocities, (n,) [rad/s, m/s].
-        """
+        """Restart the reference at a measured state, (n,) [rad] and [rad/s], and bring it to rest."""
         self.reset_to(q, dq)
         self.stop()
 
     def reset_to(self, q: Vector, dq: Vector) -> None:
-        """Set the reference to a measured state. Call a method that starts a motion next.
+        """Set the reference to a measured state, (n,) [rad] and [rad/s].
 
-        Args:
-            q: Joint positions, (n,) [rad, m].
-            dq: Joint velocities, (n,) [rad/s, m/s].
+        Call a method that starts a motion next.
         """
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
@@ -192,12 +180,7 @@ class JointMotion:
         self._go(self._brake, self._state)
 
     def stop_from(self, q: Vector, dq: Vector) -> None:
-        """Plan a stop from a measured state, and fade the reference over to this stop.
-
-        Args:
-            q: Joint positions, (n,) [rad, m].
-            dq: Joint velocities, (n,) [rad/s, m/s].
-        """
+        """Plan a stop from a measured state, (n,) [rad] and [rad/s], and blend the reference into it."""
         start = self._start_state.reshape(3, self._n)
         start[0], start[1], start[2] = q, dq, 0.0
         self._go(self._brake, self._start_state)
@@ -212,9 +195,9 @@ class JointMotion:
             self._stops_first = True
 
     def _can_brake(self) -> bool:
-        """Return True if the limits reduced by ``speed`` allow a stop before the position limits.
+        """Return True if the limits of :meth:`set_speed` allow a stop before the position limits.
 
-        Ruckig does not check this: the extreme positions that it reports do not include braking.
+        Ruckig does not check this.
         """
         stoppable = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
         return bool(stoppable.all())
@@ -244,16 +227,16 @@ class JointMotion:
         return has_plan(self._ruckig, desired, self._plan)
 
     def follow(self, points: Matrix, count: int) -> None:
-        """Follow points, which must not change until the next motion.
+        """Follow trajectory points. The array must not change until the next motion.
 
         Args:
-            points: Time since now [s], then joint states, (p, 1 + 3 n) with p >= ``count``.
-            count: Number of valid points.
+            points: Times from now [s], positions, velocities and accelerations, (p, 1 + 3 n).
+            count: Number of valid points, at most p.
         """
         first, start = points[0], self._start_state
         time = float(first[0])
         start[:] = self._state
-        # The first point is too early for a blend, so the path is extrapolated to time 0.
+        # If the first point is too early for a blend, the path is extrapolated back to time 0.
         if time < BLEND_TIME:
             q, dq, ddq = first[1:].reshape(3, self._n)
             joints = start.reshape(3, self._n)
@@ -268,7 +251,7 @@ class JointMotion:
         self._start(start, float(points[count - 1, 0]))
 
     def _enter(self, start: Vector) -> None:
-        """Set the segment from ``start``, the end of the last segment, to the next point."""
+        """Set the segment from the joint state ``start`` to the next point."""
         points = self._points
         while points is not None and self._next < self._count:
             end = float(points[self._next, 0])
@@ -282,12 +265,7 @@ class JointMotion:
             start = target
 
     def _start(self, start: Vector, duration: float) -> None:
-        """Start a path at a joint state and blend out the offset of the reference.
-
-        Args:
-            start: Positions, velocities and accelerations of the path at its start, (3 n,).
-            duration: Duration of the path [s].
-        """
+        """Start a path, and fade out the difference between the reference and the path."""
         offset = subtract(self._state, start, self._offset_value)
         distance = float(np.abs(offset[: self._n]).max())
         rate = float(np.abs(offset[self._n : 2 * self._n]).max())
@@ -309,7 +287,7 @@ class JointMotion:
 
     @property
     def path_dq(self) -> Vector:
-        """Velocity that the reference would have without its slowdown, (n,) [rad/s]."""
+        """Velocity of the reference at full ``rate``, (n,) [rad/s]."""
         return self._own_dq
 
     @property
@@ -318,10 +296,10 @@ class JointMotion:
         return float((np.abs(self.dq) / self._speed).max())
 
     def allowed(self, pace: Callable[[Vector], float]) -> float:
-        """Return the fraction of the motion's speed that ``pace`` allows, 0 to 1; 1 at rest.
+        """Return the allowed fraction of the speed of the motion, 0 to 1; 1 at rest.
 
         Args:
-            pace: Function that returns the allowed fraction of a velocity, (n,) [rad/s].
+            pace: Function from a joint velocity, (n,) [rad/s], to its allowed fraction.
         """
         return pace(self._own_dq) if self.moving else 1.0
 
@@ -330,9 +308,8 @@ class JointMotion:
 
         Args:
             period: Cycle time [s].
-            pace: Function that returns the allowed fraction of a velocity, (n,) [rad/s]. The time
-                of the motion advances at this rate and returns to full rate gradually. The path is
-                the same.
+            pace: Function from a joint velocity, (n,) [rad/s], to its allowed fraction. It slows
+                the motion down along the same path. The speed recovers gradually.
         """
         if not self.moving:
             return
@@ -344,7 +321,6 @@ class JointMotion:
             self.ddq *= rate * rate
 
     def _move(self, period: float) -> None:
-        """Advance the time of the path by ``period`` [s], and evaluate the reference there."""
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:

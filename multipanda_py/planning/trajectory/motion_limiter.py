@@ -38,26 +38,25 @@ class MotionLimiter:
         |v| \le \dot q_{max}, \; |a| \le \ddot q_{max}, \; |j| \le \dddot q_{max}.
 
     Here q is the last command, and :math:`v'` and :math:`a'` are its differences. In addition, the
-    joint must then be able to stop within the position limits (:func:`.can_stop`). Otherwise
-    ruckig moves the command towards the desired position at maximum speed. If that would not leave
-    enough distance to stop, the command brakes. Each of these ends in a state from which braking
-    keeps all limits, so that the limits always hold.
+    joint must be able to stop within the position limits (:func:`.can_stop`). If a condition
+    fails, ruckig moves the command towards the desired position as fast as possible. If that would
+    not leave enough distance to stop, the command brakes. The limits therefore always hold.
 
-    Robots check differences (FCI documentation, and rate limiter of libfranka), while ruckig plans
-    continuously. The differences of a continuous motion within limits are within them, too.
+    Robots check differences (FCI documentation, and rate limiter of libfranka), ruckig plans
+    continuous motions. If a continuous motion keeps the limits, its differences keep them too.
 
     Args:
         limits: Joint limits of the arm.
         period: Time between two commands, T [s].
-        command: Memory of the command: positions, velocities and accelerations of the continuous
-            motion at the command, (3, n) [rad, rad/s, rad/s^2]. None to allocate it.
-        fastest: Function that returns maximum speeds for positions and velocities, (n,) each, for
-            robots whose maximum speeds decrease towards the position limits.
-        catch_up: Maximum speed of the command towards desired positions at rest [rad/s]. If they
-            move faster than this, their speed is the maximum. None: as fast as the limits allow.
+        command: Array for positions, velocities and accelerations of the command, (3, n)
+            [rad, rad/s, rad/s^2]. None to allocate it.
+        fastest: Function from positions and velocities, (n,) each, to maximum speeds, (n,)
+            [rad/s], for robots whose maximum speeds decrease near position limits.
+        catch_up: Maximum speed of the command towards desired positions [rad/s]. Faster desired
+            positions raise it to their speed. None for the speed limits of the joints.
 
     Attributes:
-        command: Memory of the command, as given.
+        command: Array of the command.
         limited: True if the last desired position did not pass unchanged.
 
     Thread: control.
@@ -77,7 +76,7 @@ class MotionLimiter:
         self.limited = False
         self._limits, self._period, self._fastest = limits, period, fastest
         self._catch_up = catch_up
-        # First and second difference of the last command.
+        # First and second differences of the last command, divided by the period.
         self._rate, self._change = np.zeros(n), np.zeros(n)
         self._last = self.q.copy()
         self._desired = self.q.copy()
@@ -108,24 +107,26 @@ class MotionLimiter:
         return desired
 
     def start(self, q: Vector, dq: Vector | None = None, ddq: Vector | None = None) -> None:
-        """Start at a command that was executed already, by default at rest.
+        """Start at a command that was executed already.
 
         Args:
             q: Positions, (n,) [rad].
-            dq: Difference to the previous command, per period, (n,) [rad/s].
-            ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
+            dq: Difference from the previous command, divided by the period, (n,) [rad/s]; 0 by
+                default.
+            ddq: Difference of dq from the previous one, divided by the period, (n,) [rad/s^2]; 0
+                by default.
         """
         self._start(q, dq, ddq)
         self._desired[:] = q
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
-        """Replace the last command, and keep the desired positions.
+        """Replace the last command, and keep the last desired positions.
 
         Args:
             q: Positions, (n,) [rad].
-            dq: Difference to the previous command, per period, (n,) [rad/s].
-            ddq: Difference of dq to the previous one, per period, (n,) [rad/s^2].
+            dq: Difference from the previous command, divided by the period, (n,) [rad/s].
+            ddq: Difference of dq from the previous one, divided by the period, (n,) [rad/s^2].
         """
         self._start(q, dq, ddq)
 
@@ -140,7 +141,7 @@ class MotionLimiter:
 
     @property
     def is_untouched(self) -> bool:
-        """True if other code has not changed the positions of the command since the last step."""
+        """True if nothing else has changed the command positions since the last step."""
         return bool((self._last == self.q).all())
 
     @property
@@ -191,11 +192,12 @@ class MotionLimiter:
             q: Desired positions, (n,) [rad].
             v: First differences of the positions, (n,) [rad/s].
             a: Second differences of the positions, (n,) [rad/s^2].
-            joins: Mask of the joints that return to the desired positions with the velocity of
-                these. Others would pass through and oscillate.
+            joins: Mask of the joints that reach the desired positions at about the velocity of
+                these positions. A joint with another velocity would overshoot.
 
         Returns:
-            Mask of the joints that may move there, and the motion of all joints, (3, n).
+            Mask of the joints that may move there, and position, velocity and acceleration of all
+            joints there, (3, n).
         """
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
@@ -211,11 +213,7 @@ class MotionLimiter:
         return may, motion
 
     def _may_stop(self, motion: Matrix) -> Joints:
-        """Return a mask of the joints that keep their speed limit and can stop, (n,).
-
-        Args:
-            motion: Positions, velocities and accelerations, (3, n).
-        """
+        """Return a mask of the joints that keep their speed limit and can stop, (n,)."""
         limits, (q, dq, ddq) = self._limits, motion
         # Speed after ddq has been reduced to zero at maximum jerk. It must keep the limits, too.
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))
@@ -228,9 +226,8 @@ class MotionLimiter:
     def _approach(self, desired: Vector, speed: Vector) -> Matrix:
         """Return one step of the fastest approach to moving positions, (3, n): q, dq and ddq.
 
-        The approach is planned relative to these positions, which move at constant ``speed``, and
-        ends at relative rest. A plan that must arrive with their velocity could first move
-        backwards.
+        The plan is relative to the desired positions, which move at the constant ``speed``. It
+        ends at rest relative to them.
         """
         limits, ruckig_input, T, max_value = (
             self._limits,
@@ -244,13 +241,13 @@ class MotionLimiter:
         moving &= self._may_stop(np.array((desired, speed, 0.0 * speed)))
         speed *= moving
         goal = np.minimum(np.maximum(desired, limits.lower), limits.upper)
-        # ``goal`` is for the end of the period. At its start it was T * speed less.
+        # ``goal`` is the goal at the end of the period. At the start it was T * speed less.
         ruckig_input.current_position = (self.q - goal + T * speed).tolist()
         ruckig_input.current_velocity = (self.dq - speed).tolist()
         ruckig_input.current_acceleration = self.ddq.tolist()
         up = down = max_value
         if self._fastest is not None:
-            # Maximum speeds depend on the position; ruckig gets those at the present one.
+            # Ruckig needs constant maximum speeds, so it gets those at the present position.
             up = np.minimum(max_value, self._fastest(self.q, self.dq.clip(min=_MIN_SPEED)))
             down = np.minimum(max_value, self._fastest(self.q, self.dq.clip(max=-_MIN_SPEED)))
         ruckig_input.max_velocity = np.maximum(up - speed, _MIN_SPEED).tolist()
@@ -261,15 +258,10 @@ class MotionLimiter:
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
 
     def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
-        """Limit the correction towards the desired positions and return its maximum speeds, (n,).
+        """Limit the approach to desired positions, and return its maximum speeds, (n,) [rad/s].
 
-        Towards positions at rest the correction is slow. While commands are lost, a robot
-        continues with the last acceleration. That of a short, fast correction would make it
-        overshoot.
-
-        Args:
-            catch_up: Maximum speed towards positions at rest [rad/s].
-            speed: Speed of the desired positions, (n,) [rad/s].
+        The approach to positions at rest has a low acceleration: a robot continues with the last
+        acceleration while commands are lost, and would overshoot with a high one.
         """
         limits, ruckig_input = self._limits, self._ruckig_input
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
@@ -284,11 +276,7 @@ class MotionLimiter:
         return np.minimum(self._max, np.maximum(np.abs(speed), catch_up))
 
     def _aim(self, rate: Vector) -> Matrix:
-        """Return one step of the fastest approach to velocities, (3, n).
-
-        Args:
-            rate: Velocities, (n,) [rad/s].
-        """
+        """Return one step of the fastest approach to velocities [rad/s], (3, n)."""
         result = self._to_rate(rate)
         return self._brake() if result is None else self._or_brake(result)
 
@@ -319,10 +307,7 @@ class MotionLimiter:
         return has_plan(self._ruckig, desired, self._plan)
 
     def _apply(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Set the command to ``motion``, except for joints in the mask of ``passed``.
-
-        Their command is the motion in ``passed``.
-        """
+        """Set the command to ``motion``; joints in the mask of ``passed`` get its motion."""
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period

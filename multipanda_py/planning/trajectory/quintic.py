@@ -10,7 +10,8 @@ from numpy import dot, multiply
 
 from multipanda_py.state import Matrix, Vector
 
-# Row k contains the coefficient of s^k for p0, v0 T, a0 T^2, p1, v1 T and a1 T^2.
+# Map from the states at both ends (p0, v0 T, a0 T^2, p1, v1 T, a1 T^2) to the coefficients of s^k
+# in row k.
 _FROM_ENDS = np.array(
     [
         [1.0, 0.0, 0.0, 0.0, 0.0, 0.0],
@@ -54,10 +55,9 @@ class Quintic:
     .. math::
         q(t) = \sum_{k=0}^{5} c_k s^k, \qquad s = t / T
 
-    q(t) is the position of a joint. A joint state is positions, velocities and accelerations of n
-    joints, (3 n,). Positions, velocities and accelerations at both ends determine the six
-    coefficients :math:`c_k`. The parameter s keeps them of similar size for any duration T.
-    Joining requires a few small matrix products per segment, and :meth:`sample` one.
+    q(t) is the position of a joint, and T the duration. The joint states at both ends determine
+    the six coefficients :math:`c_k`. A joint state is an array of positions, velocities and
+    accelerations of n joints, (3 n,).
 
     Args:
         joints: Number of joints, n.
@@ -134,8 +134,8 @@ def evaluate(rows: Matrix, times: Vector) -> Matrix:
     """Evaluate a path of quintic segments at many times.
 
     Args:
-        rows: Points, (p, 1 + 3 n) with p >= 2: time [s], then joint states.
-        times: Times within those of the points, (m,) [s].
+        rows: Trajectory points, (p, 1 + 3 n) with p >= 2: time [s], then joint state.
+        times: Times from the first to the last point, (m,) [s].
 
     Returns:
         Positions, velocities and accelerations, (m, 3, n).

@@ -22,8 +22,7 @@ def can_stop(
 ) -> NDArray[np.bool_]:
     r"""Return a mask of the joints that have enough distance to brake, (n,).
 
-    An upper bound d estimates the required distance: the acceleration first decreases to zero,
-    then braking builds up and ends. With :math:`v = |\dot q| + \ddot q^2 / 2j`,
+    The required distance is at most d, with :math:`v = |\dot q| + \ddot q^2 / 2j`,
 
     .. math:: d = v \left( \frac{|\ddot q|}{j} + \frac{v}{2 a} + \frac{a}{2 j} \right)
 
@@ -58,7 +57,7 @@ def max_stoppable_velocity(
     At this velocity, one more cycle of duration T and then braking with a take the distance d.
 
     Args:
-        distance: Distances to stop within, d, (n,) [rad]. Negative ones count as zero.
+        distance: Distances d to stop within, (n,) [rad]. Negative values count as zero.
         braking_acceleration: Braking accelerations a, (n,) [rad/s^2].
         period: Cycle time, T [s].
     """
@@ -82,19 +81,15 @@ def complete(
 ) -> Matrix:
     """Return the points of a trajectory with missing derivatives filled in.
 
-    Velocities at inner points are central differences, limited to twice the smaller adjacent
-    slope, or zero where the slopes differ in sign. Accelerations are the smaller one of the cubic
-    segments on both sides, or zero where these differ in sign. The path then stays within the
-    interval between two successive points, and is smooth where the points are dense and lie on a
-    smooth curve. Missing velocities and accelerations of the first and last point are zero.
-
-    Source: van Leer, J. Computational Physics 1977 (limited central differences).
+    The path stays between the positions of successive points. Missing velocities are limited
+    central differences (van Leer, J. Computational Physics 1977). Missing derivatives are zero at
+    the first and last point, and where the motion reverses.
 
     Args:
         times: Increasing times, (n,) [s].
         q: Positions of m joints, (n, m) [rad].
-        dq: Velocities, (n, m) [rad/s], or None.
-        ddq: Accelerations, (n, m) [rad/s^2], or None.
+        dq: Velocities, (n, m) [rad/s]; None if missing.
+        ddq: Accelerations, (n, m) [rad/s^2]; None if missing.
 
     Returns:
         Trajectory points, (n, 1 + 3 m).
@@ -133,7 +128,7 @@ def thin(rows: Matrix, max_points: int, pieces: int = 1) -> tuple[Matrix, Vector
     Args:
         rows: Trajectory points, (n, 1 + 3 m).
         max_points: Maximum number of remaining points, more than ``pieces``.
-        pieces: Number of intervals of equal size whose ends must remain.
+        pieces: Number of equal parts of the trajectory whose ends must remain.
 
     Returns:
         Remaining points, and the maximum distance of the new path from the removed points, (m,),

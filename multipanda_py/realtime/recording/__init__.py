@@ -2,8 +2,8 @@
 """Logs of arms, recorded by a cell or by other tools: read as arrays, checked, plotted.
 
 :func:`read` reads a log of any supported format, or several logs of one experiment.
-:class:`ArmLog` is the input of identification, validation and plots. Names are imported on first
-use, to keep the recorder process small, which is also in this package.
+:class:`ArmLog` is the input of identification, validation and plots. Modules are imported on first
+use, which keeps the recorder process small.
 """
 
 from __future__ import annotations

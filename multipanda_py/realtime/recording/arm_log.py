@@ -38,21 +38,19 @@ class ArmLog:
         arm: Name in the cell, or in the log.
         robot: Name of the robot model, such as ``fr3``; None if unknown.
         joints: Joint names without the prefix of the arm, (j,).
-        time: Robot time, strictly increasing, (n,) [s]. In a log of several recordings, each one
-            follows the previous one, whatever its clock.
+        time: Robot time, strictly increasing, (n,) [s]. Several recordings in one log follow each
+            other, with shifted times if necessary.
         q: Measured positions, (n, j) [rad; m for prismatic joints].
         dq: Measured velocities, (n, j) [rad/s].
         tau: Measured joint torques, (n, j) [Nm].
         tau_commanded: Commanded joint torques, (n, j) [Nm].
         gravity_in_tau: True if measured torques include gravity, as libfranka's ``tau_J`` and all
             logs of this package do.
-        gravity_in_tau_commanded: True if commanded torques include gravity. libfranka's
-            ``tau_J_d`` and ``tau`` of this package do not. The robot adds gravity, and the motor
-            torque is ``tau_commanded + g(q)``. If the loop adds gravity, it is in the column
-            ``tau_gravity``.
-        columns: Other columns, each (n, ...), such as ``tau_ext``, ``position_ee_in_base``,
-            ``wrench_ext_in_base``, ``target_pose`` or ``fault``. ``doc/rows.md`` lists their
-            names.
+        gravity_in_tau_commanded: True if commanded torques include gravity, unlike libfranka's
+            ``tau_J_d`` and ``tau`` of this package. If the loop adds gravity, the column
+            ``tau_gravity`` contains it.
+        columns: Other columns by name, each (n, ...), such as ``tau_ext``, ``target_pose`` or
+            ``fault``; ``doc/rows.md`` lists all names.
         laws: Names of the controllets, by the numbers in the column ``owner``.
         starts: Indices of the samples at which recordings begin; the first is 0.
         gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown, which means an
@@ -231,7 +229,10 @@ def joined(logs: list[ArmLog]) -> ArmLog:
         for name in _EQUAL_FIELDS:
             got, allowed = getattr(other, name), getattr(first, name)
             if got != allowed:
-                raise LogError(f"{first.arm}: {name} of one log is {got}, of another {allowed}")
+                raise LogError(
+                    f"{first.arm}: logs with different {name} cannot be joined: got {got} and "
+                    f"{allowed}"
+                )
     if len(logs) == 1:
         return first
     common = [name for name in first.names if all(name in log.names for log in logs)]
@@ -261,10 +262,12 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
     """
     if log.tau is None:
         got = ", ".join(log.names)
-        raise IdentificationRejected(f"{name}: measured torques are missing; got {got}")
+        raise IdentificationRejected(
+            f"{name}: measured torques (tau) are missing; the log has the columns {got}"
+        )
     if not log.gravity_in_tau:
         raise IdentificationRejected(
-            f"{name}: the torques do not include gravity. Use measured torques"
+            f"{name}: the torques do not include gravity. Use a log of measured torques"
         )
     own = log.gravity_in_base if gravity is None else gravity
     return MeasuredMotion(
@@ -302,7 +305,7 @@ def arm_log_of_records(
     facts: ArmFacts,
     laws: tuple[str, ...],
 ) -> ArmLog:
-    """Return the log of an arm from cycle records, without those that repeat its last state.
+    """Return the log of an arm from cycle records; records without a new state are omitted.
 
     Args:
         records: Fields of the arm by name, (n, ...) each.
@@ -326,12 +329,12 @@ def arm_log_of_records(
     joints = len(facts.joints)
     result: dict[str, NDArray[Any]] = {"time": time}
     for name, values in records.items():
-        # A size of 0 means that no arm of the cell has the field. Only compliant actuators have
-        # such fields.
+        # A size of 0 means that no arm of the cell has this field, because no arm has compliant
+        # actuators.
         if name in _OMITTED_FIELDS or 0 in values.shape[1:]:
             continue
         taken = values[selected]
-        if name in _JOINT_FIELDS:  # They may be longer, for the arm with the most joints.
+        if name in _JOINT_FIELDS:  # Fields have the size of the arm with the most joints.
             taken = taken[..., :joints]
         result[_COLUMN_NAMES.get(name, name)] = np.ascontiguousarray(taken)
     if not result["torque_terms_recorded"].any():
@@ -349,13 +352,13 @@ def arm_log_of_records(
 
 
 def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
-    """Return the robot time of a log as increasing time, without repeated samples.
+    """Omit repeated samples, and shift times so that they increase.
 
-    After a reset of the clock, a new recording begins one second later.
+    A reset of the clock begins a new recording, which is shifted to one second after the last one.
 
     Returns:
-        Times of the remaining samples, indices of those at which recordings begin, and a flag of
-        each original sample that remains.
+        Times of the selected samples, indices of the first samples of recordings, and a flag of
+        each original sample, True if selected.
     """
     step = np.diff(time)
     selected = np.concatenate([[True], step != 0.0])

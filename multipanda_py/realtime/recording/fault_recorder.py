@@ -47,13 +47,11 @@ def records_faults(settings: RecorderConfig) -> bool:
     )
 
 
-_NS_PER_SECOND = 1_000_000_000  # One second [ns].
+_NS_PER_SECOND = 1_000_000_000
 
 
 class FaultSink:
-    """Recorder that keeps the last seconds, and writes the time around every fault to a file.
-
-    It keeps cycle records compressed in blocks, and converts them to messages only for a file.
+    """Recorder that keeps the last seconds in memory, and writes a file around every fault.
 
     Args:
         plan: Description of the cell.
@@ -64,7 +62,6 @@ class FaultSink:
         after: Recorded time after a fault [s].
 
     Attributes:
-        after: Recorded time after a fault [s].
         files: Paths of the files so far, in order.
     """
 
@@ -92,7 +89,7 @@ class FaultSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Store cycle records, and write them to a file around a fault.
+        """Store cycle records in memory, and around a fault also in its file.
 
         Args:
             rows: Cycle records in order, (n,).
@@ -117,16 +114,16 @@ class FaultSink:
             self._ring.popleft()
 
     def keep_now(self, reason: str) -> None:
-        """Write the last seconds to a file, for a reason that is no fault in the records.
+        """Write the last seconds to a file without a fault, such as after a crash of the owner.
 
         Args:
-            reason: Reason as a word, for the name of the file.
+            reason: Reason as a word, which becomes part of the file name.
         """
         if self._ring and self._sink is None:
             self._start(int(self._ring[-1][1][-1]), "cell", reason)
 
     def finish(self, how_it_went: dict[str, str] | None = None) -> None:
-        """Finish the current file, if any, with metadata ``how_it_went``."""
+        """Finish the current file, if any; ``how_it_went`` is its additional metadata."""
         self._end(how_it_went)
 
     def give_up(self) -> None:
@@ -187,7 +184,7 @@ class FaultSink:
             path.unlink(missing_ok=True)
 
     def _complain(self, error: OSError) -> None:
-        """Report a write error once; at the next fault, the recorder tries to write again."""
+        """Close the current file, and report the first write error of this recorder."""
         self.give_up()
         if not self._complained:
             self._complained = True

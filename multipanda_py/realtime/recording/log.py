@@ -52,7 +52,9 @@ class EventMessage:
 
 
 def event_message(event: LoopEvent, time: int) -> EventMessage:
-    """Return an event as a ``rcl_interfaces/Log``: ``name`` is the arm, ``function`` the kind.
+    """Return an event as a ``rcl_interfaces/Log`` message, with the arm as its ``name``.
+
+    The kind of the event is its ``function``.
 
     Args:
         event: Event of a loop.
@@ -100,7 +102,7 @@ class Log:
         source: Paths of the files.
         about: Metadata of the log: versions, date, number of lost records.
         cell: Cell file as JSON if a cell recorded the log, otherwise empty.
-        marks: Events by robot time; after joining several logs only those of the first.
+        marks: Events by robot time; a log joined from several ones has those of the first.
     """
 
     arms: Mapping[str, ArmLog]
@@ -143,7 +145,7 @@ class Log:
 
 
 def joined_logs(logs: Sequence[Log]) -> Log:
-    """Join several logs of one experiment to one data set, in the given order.
+    """Join the samples of several logs of one experiment, in the given order.
 
     Raises:
         LogError: If an arm has different robots in two logs.
@@ -163,11 +165,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return marks for the start and end of faults, and for changes of controllets, by time.
-
-    Args:
-        arms: Logs of the arms, by name.
-    """
+    """Return marks for the start and end of faults, and for changes of controllets, by time."""
     marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -245,10 +243,9 @@ def check_log(
 
 
 def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
-    """Check that columns contain what their names say; return one message per problem.
+    """Check a log for a wrong robot, wrong units or swapped columns; return one message per fault.
 
-    It detects another robot, degrees, mNm and swapped columns. Samples with non-finite numbers are
-    ignored.
+    Samples with non-finite numbers are ignored.
 
     Args:
         log: Log of one arm.
@@ -260,7 +257,7 @@ def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
     name = robot or known_robot(log)
     if result := _of_another_robot(log, name):
         return result
-    if result := wrong_times(log.time):  # The check of velocities would report wrong times again.
+    if result := wrong_times(log.time):  # Wrong times would also fail the check of velocities.
         return [f"{log.arm}: {sentence}" for sentence in result]
     numbers = np.hstack([log[column] for column in JOINT_COLUMNS if column in log.names])
     fine = np.isfinite(numbers).all(axis=1)

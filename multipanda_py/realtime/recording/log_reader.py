@@ -55,11 +55,11 @@ _JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
 
 
 def read_table(path: Path, robot: str | None = None) -> Log:
-    """Read a CSV or Parquet file: ``time`` [s], ``q1`` ... ``qj``, ``dq1`` ..., ``tau1`` ...
+    """Read a CSV or Parquet file with the columns ``time`` [s], ``q1`` ..., ``dq1`` ..., ``tau1``.
 
-    Columns are found by name and may have any order. ``position``, ``velocity`` and ``effort`` are
-    accepted too, and joints may be counted from 0. A column ``arm`` distinguishes several arms.
-    Other numeric columns keep their names.
+    Columns may have any order. The names ``position``, ``velocity`` and ``effort`` are accepted
+    too, and joints may be counted from 0. A column ``arm`` distinguishes several arms. Other
+    numeric columns keep their names.
 
     Args:
         path: Path of the file.
@@ -116,7 +116,10 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
     joints = result["q"].shape[1]
     for key in JOINT_COLUMNS:
         if key in result and result[key].shape[1] != joints:
-            raise LogError(f"{path}: got {result[key].shape[1]} columns {key}, but {joints} of q")
+            raise LogError(
+                f"{path}: got {result[key].shape[1]} columns of {key}, but {joints} of q. Each "
+                "quantity needs one column per joint"
+            )
     result["time"] = _numbers(table, [clock], path)[:, 0]
     names_of_joints = _joint_names(robot, joints, path)
     return ArmLog(name, robot, names_of_joints, result["time"], result["q"]).with_columns(result)
@@ -141,7 +144,9 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
         name = match["name"].rstrip("_")
         of_name = numbered.setdefault(_COLUMN_NAMES.get(name.lower(), name), {})
         if (other := of_name.setdefault(int(match["number"]), column)) is not column:
-            raise LogError(f"{path}: columns {other} and {text} are of one joint. Remove one")
+            raise LogError(
+                f"{path}: columns {other} and {text} belong to the same joint. Remove one"
+            )
     for text in alone:
         first, dot, _ = text.rpartition(".")  # pandas appends ".1" to a duplicate name.
         if dot and first in names and _JOINTED.match(first):
@@ -152,7 +157,8 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
         if lacking or there[0] > 1:
             number = lacking[0] if lacking else 1
             raise LogError(
-                f"{path}: column of joint {number} of {name} is missing; got joints {_list(there)}"
+                f"{path}: column of joint {number} of {name} is missing; there are columns of "
+                f"joints {_list(there)}"
             )
     groups = {name: [result[k] for k in sorted(result)] for name, result in numbered.items()}
     return groups, alone
@@ -230,13 +236,13 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
     result = robot or _ROBOT_NAMES.get(prefix, prefix if prefix in MODELS else None)
     joints = tuple(match["joint"] if (match := matches[name]) else name for name in chosen)
     stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for _, m in samples])
-    # If the stamps are not set, the times of recording are used.
+    # If the stamps do not increase, for example because none is set, recording times replace them.
     if not (np.diff(stamps) > 0.0).all():
         written = np.array([time for time, _ in samples])
         logged = (written - written[0]) * 1e-9
         stamps = logged if (np.diff(logged) > 0.0).all() else stamps
     if any(list(m.name) != names for _, m in samples):
-        raise LogError(f"{path}: the joint names of {topic} change")
+        raise LogError(f"{path}: the joint names of {topic} change between messages")
 
     def column(name: str) -> np.ndarray[Any, np.dtype[np.float64]] | None:
         rows = [getattr(m, name) for _, m in samples]
@@ -254,7 +260,7 @@ def _arm_of_topic(topic: str, samples: list[Any], robot: str | None, path: Path)
 
 _KINDS = {"float64": "<f8", "int64": "<i8"}
 _LINE = re.compile(r"(?P<kind>float64|int64)(\[(?P<count>\d+)\])? (?P<name>\w+)")
-_ENCAPSULATION_SIZE = 4  # Size of the encapsulation before a message [bytes].
+_ENCAPSULATION_SIZE = 4  # Size of the CDR header before the data of a message [bytes].
 _OWN_NAMES = {field.name.lower(): field for field in ARM_FIELDS}
 FORMER_FIELDS = {
     "fingers": "finger_positions",
@@ -279,14 +285,14 @@ def is_ours(path: Path) -> bool:
 
 
 def read_mcap(path: Path) -> Log:
-    """Read a recording of a cell, also if its recorder was killed.
+    """Read a recording of a cell, even an incomplete one of a killed recorder.
 
     Raises:
         LogError: If it cannot be read, is damaged, or contains no cycle record.
     """
     content = read_blocks(path)
     if CYCLES_TOPIC not in content.messages:
-        raise LogError(f"{path}: the recording has no cycles")
+        raise LogError(f"{path}: the recording contains no cycle records")
     try:
         return _log(content, path)
     except MultipandaError:
@@ -312,7 +318,6 @@ def _log(content: McapContent, path: Path) -> Log:
 
 
 def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
-    """Return the events of the loop with their robot time."""
     if EVENTS_TOPIC_NAME not in content.messages:
         return []
     logged = np.concatenate(content.times[CYCLES_TOPIC])[: len(cycles)]
@@ -379,7 +384,7 @@ def read(paths: Paths, robot: str | None = None) -> Log:
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     if not files:
-        raise LogError("got no log, allowed one or more files")
+        raise LogError("got no log; name one or more files")
     if robot is not None and robot not in MODELS:
         raise UnknownName("robot", robot, list(MODELS))
     return joined_logs([_read_one(Path(path), robot) for path in files])

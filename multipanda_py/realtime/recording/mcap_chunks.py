@@ -25,10 +25,10 @@ from multipanda_py.registry import needed
 _MESSAGE, _MESSAGE_INDEX, _CHUNK = 0x05, 0x07, 0x06  # Opcodes of MCAP records.
 _MESSAGE_HEAD = np.dtype([("op", "u1"), ("length", "<u8"), ("channel", "<u2"), ("sequence", "<u4"),
                   ("log_time", "<u8"), ("publish_time", "<u8")])  # fmt: skip
-_RECORD_HEAD_SIZE = 9  # Size of opcode and length, which the length itself excludes [bytes].
+_RECORD_HEAD_SIZE = 9  # Size of opcode and length at the beginning of a record [bytes].
 _INDEX = np.dtype([("log_time", "<u8"), ("offset", "<u8")])
 _CONTENT = "content"
-# Compression level of zstd. Higher levels take much longer and hardly compress noise better.
+# Compression level of zstd. Higher levels take much longer, and hardly reduce the size.
 _COMPRESSION_LEVEL = 1
 
 
@@ -63,7 +63,7 @@ class ChunkMaker:
     """Encoder of cycle records to chunks.
 
     Args:
-        topics: Topics; their numbers in a file are their indices here, from 1.
+        topics: Topics; the channel number of each topic is its index plus 1.
 
     Raises:
         LogError: If the compression library is not installed.
@@ -180,7 +180,7 @@ def _fields(dtype: np.dtype[Any]) -> dict[str, tuple[np.dtype[Any], int]]:
 _MAGIC = b"\x89MCAP0\r\n"
 # Opcodes of MCAP records.
 _FOOTER, _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK, _METADATA, _ATTACHMENT = 2, 3, 4, 5, 6, 12, 9
-# Size of opcode, length, channel, sequence and two times before a message [bytes].
+# Size of the header of a message record: opcode, length, channel, sequence, two times [bytes].
 _HEAD_SIZE = 31
 
 
@@ -189,7 +189,7 @@ class McapContent:
     """Content of an MCAP file.
 
     Attributes:
-        schemas: Name and definition of the type, by topic.
+        schemas: Name and definition of the message type, by topic.
         messages: Blocks of messages of equal size, (n, bytes) each, by topic.
         times: Log times since the epoch, (n,) each [ns], by topic.
         about: Metadata by name, from all metadata records of the file.
@@ -205,12 +205,7 @@ class McapContent:
     is_whole: bool = False
 
     def array(self, topic: str, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return all messages of a topic as records, (n,).
-
-        Args:
-            topic: Name of the topic.
-            dtype: Record type with the size of a message.
-        """
+        """Return all messages of a topic as records, (n,)."""
         blocks = [np.ascontiguousarray(block).view(dtype)[:, 0] for block in self.messages[topic]]
         return np.concatenate(blocks)
 
@@ -260,7 +255,7 @@ def _records(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield opcode and data of each chunk, and add all other records to ``content``.
 
-    The first record with the opcode ``stop_at`` ends the file. It is yielded without data.
+    Reading ends at the first record with the opcode ``stop_at``, which is yielded without data.
     """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is not an MCAP file")
@@ -300,7 +295,7 @@ def _keep(
     schemas: dict[int, Any],
     topics: dict[int, str] | None,
 ) -> None:
-    """Add a record of a file, other than a chunk, to ``content``."""
+    """Add a record that is not a chunk to ``content``."""
     records = needed("mcap.records")
     if code == _SCHEMA:
         schema = records.Schema.read(_stream(data))
@@ -363,7 +358,7 @@ def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uin
     while at + _HEAD_SIZE <= len(raw):
         code, length, number = struct.unpack_from("<BQH", raw, at)
         size = length + 9
-        # Schemas and channels are skipped, because the file also has them before the chunks.
+        # Schemas and channels in chunks are skipped, because the file also has them before.
         if code != _MESSAGE:
             at += size
             continue

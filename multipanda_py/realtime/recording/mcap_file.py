@@ -23,20 +23,19 @@ _MAGIC = b"\x89MCAP0\r\n"
 
 
 class McapFile:
-    """Writer of an MCAP file in complete chunks, each readable as soon as it is written.
+    """Writer of an MCAP file in chunks, each readable as soon as it is written.
 
-    The index is written at the end. A file of a killed writer has no index. It is read from the
-    beginning chunk by chunk, and ``mcap recover`` adds the index for tools that need it.
+    The index is written at the end. A file without an index, of a killed writer, is still readable
+    by this package, and by other tools after ``mcap recover``.
 
     Args:
         path: Path of the file; its folder exists.
-        topics: Topics in the order of the chunks; the topic of events follows them.
+        topics: Topics in the order of :class:`.ChunkMaker`; the topic of events is added.
         attachments: Texts by file name.
         about: Metadata of the file.
         begin: Time of the first record, since the epoch [ns].
 
     Attributes:
-        path: Path of the file.
         size: Number of bytes written so far.
 
     Raises:
@@ -81,7 +80,7 @@ class McapFile:
                     schema_id=numbers[schema],
                 )
             )
-        # Only this user may read the log, because it shows the work of people at the robot.
+        # Only this user may read the log, because it shows how people work with the robot.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._stream = os.fdopen(os.open(path, flags, 0o600), "wb")
         with contextlib.suppress(PermissionError):  # Another user may own the file.
@@ -116,12 +115,7 @@ class McapFile:
         self._times += [chunk.start_time, chunk.end]
 
     def write_metadata(self, name: str, fields: Mapping[str, str]) -> None:
-        """Write a metadata record.
-
-        Args:
-            name: Name of the record.
-            fields: Content, texts by name.
-        """
+        """Write a metadata record."""
         record = self._records.Metadata(name=name, metadata=dict(fields))
         start = self.size
         self._write(record)
@@ -196,7 +190,7 @@ class McapFile:
         self.size += len(data)
 
 
-_NS_PER_SECOND = 1_000_000_000  # One second [ns].
+_NS_PER_SECOND = 1_000_000_000
 
 
 class FileSink:
@@ -246,7 +240,7 @@ class FileSink:
             self.finish({})
 
     def finish(self, how_it_went: dict[str, str]) -> None:
-        """Finish the current file, if any, with metadata ``how_it_went``."""
+        """Finish the current file, if any; ``how_it_went`` is its additional metadata."""
         file, self._file = self._file, None
         if file is not None:
             file.finish({**how_it_went, "rows": f"{self.rows}"})

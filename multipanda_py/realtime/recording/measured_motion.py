@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured motion of an arm, and checks that columns of a log contain what their names say.
+"""Measured motion of an arm, and checks of log columns for wrong units and swapped columns.
 
 Every check takes columns of one arm, (N, n) each, and joint names without prefix. It returns one
-message per problem. The caller adds the name of the log.
+message per problem, without the name of the log.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class MeasuredMotion:
         time: Strictly increasing time, (N,) [s].
         q: Measured positions, (N, n) [rad, m].
         tau: Measured torques including gravity, (N, n) [Nm, N].
-        dq: Measured velocities, (N, n) [rad/s, m/s], or None. They are only compared with the
-            positions. Derivatives of positions from filters without phase delay are more accurate.
+        dq: Measured velocities, (N, n) [rad/s, m/s], or None; used only for checks of the
+            positions, whose filtered derivatives are more accurate.
         gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None for that of the arm model.
         joints: Joint names, or None if unknown.
         starts: Indices of the samples at which recordings begin.
@@ -55,12 +55,11 @@ class MeasuredMotion:
     rotors_in_tau: bool = True
 
     def __post_init__(self) -> None:
-        """Check that the data are one table of finite numbers at increasing times."""
         tables = {"q": self.q, "tau": self.tau}
         if self.dq is not None:
             tables["dq"] = self.dq
         if np.ndim(self.time) != 1 or np.ndim(self.q) != 2 or not len(self.time):
-            raise IdentificationRejected(f"{self.name}: the motion has no samples of joints")
+            raise IdentificationRejected(f"{self.name}: the motion has no joint samples")
         for quantity, table in {"time": self.time[:, None], **tables}.items():
             if quantity != "time" and table.shape != (len(self.time), self.q.shape[1]):
                 raise IdentificationRejected(
@@ -71,8 +70,7 @@ class MeasuredMotion:
             if bad.any():
                 raise IdentificationRejected(
                     f"{self.name}: {quantity}: not finite in {int(bad.sum())} of {len(bad)} "
-                    f"samples, "
-                    f"first in sample {int(bad.argmax())}"
+                    f"samples, first in sample {int(bad.argmax())}"
                 )
         back = np.flatnonzero(np.diff(self.time) <= 0.0)
         if len(back):
@@ -107,9 +105,9 @@ class MeasuredMotion:
         )
 
     def without_rest(self) -> MeasuredMotion:
-        """Return the motion without the rest before its start and after its end.
+        """Return the motion without the times of rest before it starts and after it ends.
 
-        A motion without any movement is returned unchanged.
+        If the arm never moves, the motion is returned unchanged.
         """
         left, reached = (np.abs(self.q - self.q[k]).max(axis=1) > REST_TOLERANCE for k in (0, -1))
         if not left.any():
@@ -120,11 +118,7 @@ class MeasuredMotion:
         return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
-        """Split the motion in two; the last part has the fraction ``held_out`` of its duration.
-
-        Returns:
-            First part and last part.
-        """
+        """Split the motion in two parts; the last has the fraction ``held_out`` of its time."""
         end = self.time[-1] - held_out * (self.time[-1] - self.time[0])
         at = int(np.searchsorted(self.time, end))
         return self.part(slice(0, at)), self.part(slice(at, len(self.time)))
@@ -162,10 +156,6 @@ PERIOD_RANGE = (2e-5, 0.2)
 def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
     """Check that joint names belong to a robot; any prefix is allowed.
 
-    Args:
-        joints: Joint names in the order of the columns.
-        robot: Expected robot.
-
     Returns:
         One message if the names do not belong to the robot, otherwise an empty list.
     """
@@ -178,7 +168,7 @@ def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
 
 
 def wrong_times(time: Vector) -> list[str]:
-    """Return a message if the sample periods suggest that times are not in seconds, else none."""
+    """Return a message if the sample periods suggest that times are not in seconds."""
     period = float(np.median(np.diff(time))) if len(time) > 1 else PERIOD_RANGE[1]
     if PERIOD_RANGE[0] <= period <= PERIOD_RANGE[1]:
         return []
@@ -190,15 +180,12 @@ def wrong_times(time: Vector) -> list[str]:
 
 
 def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check positions against joint limits, to find degrees and swapped columns.
+    """Check positions for degrees and swapped columns; return one message per fault.
 
     Args:
         q: Measured positions, (N, n) [rad, m].
         joints: Names of the joints, for messages.
         limits: Limits of the joints.
-
-    Returns:
-        One message per fault.
     """
     low, high = limits.lower - MAX_LIMIT_EXCESS, limits.upper + MAX_LIMIT_EXCESS
     faults = []
@@ -218,15 +205,12 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check torques against torque limits, to find other units and swapped columns.
+    """Check torques for wrong units and swapped columns; return one message per fault.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
         joints: Names of the joints, for messages.
         limits: Limits of the joints.
-
-    Returns:
-        One message per fault.
     """
     largest = np.abs(tau).max(axis=0)
     if largest.max() < MIN_TORQUE:
@@ -243,7 +227,7 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 def wrong_velocities(
     time: Vector, q: Matrix, dq: Matrix, joints: Sequence[str], runs: Sequence[slice]
 ) -> list[str]:
-    """Check that velocities are the slopes of positions.
+    """Check that velocities are the slopes of positions; return one message per fault.
 
     Args:
         time: Time, (N,) [s].
@@ -251,9 +235,6 @@ def wrong_velocities(
         dq: Velocities, (N, n) [rad/s, m/s].
         joints: Joint names.
         runs: Ranges of samples between gaps.
-
-    Returns:
-        One message per fault, with a possible cause.
     """
     runs = [run for run in runs if run.stop - run.start >= MIN_RUN_SAMPLES]
     if not runs:
@@ -291,15 +272,12 @@ def wrong_velocities(
 
 
 def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Find joints whose torque is too often at its limit.
+    """Find joints whose torque is too often at its limit; return one message per joint.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
         joints: Names of the joints, for messages.
         limits: Limits of the joints.
-
-    Returns:
-        One message per joint.
     """
     fraction = (np.abs(tau) >= SATURATION_FRACTION * limits.torque).mean(axis=0)
     return [
@@ -311,14 +289,11 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 
 def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find torques that are clipped at one value, by a sensor or a driver.
+    """Find torques that a sensor or driver clips; return one message per joint and limit.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
         joints: Names of the joints, for messages.
-
-    Returns:
-        One message per joint and end.
     """
     near = np.maximum(EQUALITY_TOLERANCE * np.abs(tau).max(axis=0), ROUNDING_TORQUE)
     result = []
@@ -336,14 +311,11 @@ def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def constant_joints(q: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find joints that do not move.
+    """Find joints that do not move; return one message per joint.
 
     Args:
         q: Measured positions, (N, n) [rad, m].
         joints: Names of the joints, for messages.
-
-    Returns:
-        One message per joint.
     """
     return [
         f"{joints[joint]}: does not move by more than {MAX_CONSTANT_RANGE:g} rad or m, so that "
@@ -373,5 +345,5 @@ def _averaged(values: Matrix, window: int) -> Matrix:
 
 
 def _rms(values: Matrix) -> Vector:
-    with np.errstate(over="ignore"):  # Another check reports non-finite numbers.
+    with np.errstate(over="ignore"):  # Another check reports numbers that are too large.
         return np.asarray(np.sqrt(np.mean(values**2, axis=0)))

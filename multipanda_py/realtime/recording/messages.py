@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serialise ROS 2 messages in bulk.
+"""Serialise many ROS 2 messages at once.
 
-A message with constant strings and lengths has the same bytes every time, except for its numbers.
-This module lays out such a message once, and numpy copies it. The format is OMG CDR, little
-endian, as ROS 2 middleware writes it. Four bytes of encapsulation come first. Every value is
-aligned to a multiple of its size, counted from the end of the encapsulation.
+If strings and lengths are constant, messages of one type differ only in their numbers. Such a
+message is serialised once, numpy copies it, and the numbers are filled in. The format is OMG CDR,
+little endian: a header of four bytes, then every value at a multiple of its size from there.
 """
 
 from __future__ import annotations
@@ -93,13 +92,13 @@ _LITTLE_ENDIAN = bytes([0, 1, 0, 0])
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers of a message that change.
+    """Variable numbers of a message, such as one of its array fields.
 
     Attributes:
         name: Name in the record.
         kind: numpy name of the type.
         shape: Shape; () for one number.
-        counted: True if the message contains their count, as for a ROS array without a fixed size.
+        counted: True if their count precedes them, as in a ROS array without a fixed size.
     """
 
     name: str
@@ -126,7 +125,6 @@ class Layout:
         parts: Parts in the order of the fields.
 
     Attributes:
-        schema: Name of the type.
         dtype: One message as a numpy record with the names of its numbers.
         template: Bytes of one message with all numbers zero.
     """
@@ -174,13 +172,7 @@ class Layout:
 
 
 def copies(template: bytes, dtype: np.dtype[Any], count: int) -> NDArray[np.void]:
-    """Return copies of one record, (count,).
-
-    Args:
-        template: Bytes of one record.
-        dtype: Type of the records.
-        count: Number of records.
-    """
+    """Return copies of one record, (count,)."""
     raw = np.empty((count, len(template)), np.uint8)
     raw[:] = np.frombuffer(template, np.uint8)
     return raw.view(dtype)[:, 0]

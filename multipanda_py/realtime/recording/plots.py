@@ -30,11 +30,11 @@ _BANDS = ("#dfe8f2", "#f5e6dc", "#e4efdf", "#ece4f2", "#f4efd6", "#e8e8e8")
 
 
 def draw(log: Log, output: Path) -> list[Path]:
-    """Plot each arm to one image: ``OUT.png``, or ``OUT_ARM.png`` for several arms.
+    """Plot each arm to an image file; with several arms, file names end with the arm's name.
 
     Args:
         log: Log to plot.
-        output: Path of the image with one of :data:`SUFFIXES`.
+        output: Path of the image, with one of the suffixes :data:`SUFFIXES`.
 
     Raises:
         LogError: If the suffix is unknown, or the folder cannot be created.
@@ -129,7 +129,7 @@ def _panels(log: ArmLog) -> list[Panel]:
 
 
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:
-    """Return the panel of the maximum time between samples in each plotted interval."""
+    """Return the panel of the time between samples: maximum up to the next plotted sample."""
     step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
     longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
     return "time between\nsamples [ms]", [("", longest, "-")], None
@@ -166,7 +166,7 @@ def _panel(
 
 
 def _laws(axis: Axes, log: Log, arm: ArmLog, *, is_named: bool) -> None:
-    """Draw the controllet that owns the arm as coloured bands, named above the first panel."""
+    """Colour the background by the controllet that owns the arm, with its name if ``is_named``."""
     changes = [mark for mark in log.marks if mark.kind == "law" and mark.arm == arm.arm]
     colors = {law: _BANDS[k % len(_BANDS)] for k, law in enumerate(arm.laws)}
     ends = [mark.time for mark in changes[1:]] + [float(arm.time[-1])]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorder process, which writes the cycle records of a loop to files without disturbing the loop.
 
-Run as ``python -m multipanda_py.realtime.recording.process FD``. Lines of JSON on standard input
-are the configuration: a :class:`.CellPlan`, then options. Cycle records come from the read-only
-shared memory behind ``FD``. The process ends at the end of standard input. It reports its result
-as a line of JSON on standard output.
+Run as ``python -m multipanda_py.realtime.recording.process FD``, with the file descriptor of the
+shared memory that contains the cycle records. The first two lines of standard input are JSON: a
+:class:`.CellPlan`, then options. A further line or the end of standard input ends the process. It
+reports its result as a line of JSON on standard output.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _End:
 
     Attributes:
         requested: Event that is set when the process has to end.
-        reason: Reason to keep the last seconds; empty to discard them.
+        reason: Reason to write the last seconds to a file; empty to discard them.
     """
 
     def __init__(self, lines: Iterator[bytes]) -> None:

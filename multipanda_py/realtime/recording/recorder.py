@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of a recorder process."""
+"""Start and stop of a recorder process, and its result."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Recorded:
     Attributes:
         files: Paths in order.
         rows: Number of recorded cycles.
-        dropped: Number of cycles that were lost, because they came faster than they could be
-            recorded.
+        dropped: Number of cycles that were lost, because the recorder was too slow.
         size: Size of the files [bytes].
     """
 
@@ -48,7 +47,7 @@ def new_file(path: str | Path) -> Path:
     if file.suffix != ".mcap":
         raise LogError(f"{path}: got suffix {file.suffix!r}, allowed .mcap")
     if file.exists():
-        raise LogError(f"{path}: exists already")
+        raise LogError(f"{path}: exists already. Choose another path, or remove the file")
     return file.absolute()
 
 
@@ -101,21 +100,21 @@ class Recording:
         if answer is None or "error" in answer:
             self._process.kill()
             self._process.wait()
-            reason = "its process did not start" if answer is None else answer["error"]
+            reason = "the recorder did not start" if answer is None else answer["error"]
             raise LogError(f"nothing is recorded: {reason}")
 
     def ask_to_stop(self, reason: str = "") -> None:
         """Request the end of the process, which first writes the remaining records.
 
         Args:
-            reason: Reason to keep the last seconds, as a word.
+            reason: Reason to write the last seconds to a file, as a word; empty to discard them.
         """
         self._send(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
-        """Stop the process and return its report, which has a key ``error`` after an error.
+        """Stop the process and return its report, with a key ``error`` after an error.
 
-        Safe to call twice.
+        It is safe to call this twice.
         """
         self.ask_to_stop(reason)
         result: dict[str, Any] = {}

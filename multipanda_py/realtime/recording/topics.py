@@ -57,7 +57,7 @@ class CellPlan:
         records: Layout of the cycle records in shared memory.
         arms: Arms in order.
         laws: Names of the controllets, by index.
-        attachments: Texts attached to every file, by file name: the cell, robot descriptions.
+        attachments: Texts attached to every recording, by name: cell file, robot descriptions.
         about: Metadata of every file.
     """
 
@@ -89,9 +89,9 @@ class CellPlan:
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return unit quaternions of rotation matrices in the order x y z w, (n, 4).
 
-    With :math:`t = \operatorname{tr} R`, the squares of x, y and z are :math:`(1 + 2 R_{kk} - t) /
-    4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`. The computation starts from the
-    largest square, so that it never divides by a small number (S. W. Shepperd, 1978).
+    The computation starts from the largest component, so that it never divides by a small number
+    (S. W. Shepperd, 1978). With :math:`t = \operatorname{tr} R`, the squares of x, y and z are
+    :math:`(1 + 2 R_{kk} - t) / 4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`.
 
     Args:
         rotations: Rotation matrices R, (n, 3, 3).
@@ -128,10 +128,10 @@ class Topic:
         name: Name as in ROS.
         layout: Layout of its messages.
         definition: Definition of its type, as text.
-        columns: Function that returns the numbers of messages by name, each (n, ...), from cycle
-            records, (n,).
-        chosen: Function that returns flags of the records with a message, (n,); None for all
-            records.
+        columns: Function that converts cycle records, (n,), to the numbers of messages by name,
+            each (n, ...).
+        chosen: Function that returns, for cycle records, flags of those with a message, (n,);
+            None if every record has one.
         is_stamped: True if its messages begin with a header.
     """
 
@@ -149,12 +149,7 @@ def rows_topic(arm: str) -> str:
 
 
 def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
-    """Return the topics of a cell.
-
-    Args:
-        plan: Description of the cell.
-        dtype: Type of a cycle record.
-    """
+    """Return the topics of a cell."""
     cycle = cycle_dtype(dtype)
     topics = [
         _as_it_is(CYCLES_TOPIC, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))
@@ -165,7 +160,7 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
 
 
 def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return the type of a cycle record without its arms, packed."""
+    """Return the type of a cycle record without its arms and without padding."""
     return np.dtype([(field.name, dtype[field.name]) for field in CYCLE_FIELDS])
 
 
@@ -189,7 +184,7 @@ def _as_it_is(
     record: np.dtype[np.void],
     take: Callable[[Rows], NDArray[np.void]],
 ) -> Topic:
-    """Return a topic whose messages are unchanged records of 8-byte numbers."""
+    """Return a topic whose messages are the bytes of the records that ``take`` selects."""
     raw = f"V{record.itemsize}"
     return Topic(
         name,
@@ -201,7 +196,7 @@ def _as_it_is(
 
 
 def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
-    """Yield the topic with all fields of an arm, then standard topics as in the ROS node."""
+    """Yield the topic with all fields of an arm, then its topics as the ROS node has them."""
     name = rows_topic(arm.name)
     yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
     n = len(arm.joints)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks and description of a machine, for the doctor and for benchmark reports."""
+"""Checks and description of a machine, for ``multipanda doctor`` and benchmark reports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Finding:
         ok: True if the check has passed.
         name: Name of the check.
         value: Result as text.
-        fix: Remedy; empty without one.
+        fix: Remedy as text; empty if none is needed.
         required: True if a real arm cannot run without it.
     """
 

@@ -42,10 +42,7 @@ class Closeable(ABC):
 
 
 def input_is_open() -> bool:
-    """Return False once standard input has ended; the parent keeps it open while it runs.
-
-    What has arrived on it is discarded.
-    """
+    """Return True while the parent process keeps standard input open; discard the input."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 
@@ -55,8 +52,8 @@ _MAX_LINE_SIZE = select.PIPE_BUF  # Maximum size of a line that is written at on
 def open_closed_streams() -> None:
     """Open standard streams that were closed at the start, on the null device.
 
-    Otherwise later files and sockets would get the numbers of these streams, and receive messages
-    of libraries. rclpy's executor needs a standard error.
+    Files or sockets opened later would otherwise get their numbers, and receive the output of
+    libraries.
 
     Thread: main, before anything is opened.
     """
@@ -64,7 +61,7 @@ def open_closed_streams() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # The result is ``number``, the lowest free number.
+            os.open(os.devnull, os.O_RDWR)  # Gets the lowest free descriptor, which is ``number``.
             os.set_inheritable(number, True)
     if sys.stdin is None:
         sys.stdin = os.fdopen(0, closefd=False)
@@ -75,12 +72,10 @@ def open_closed_streams() -> None:
 
 
 def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
-    """Make output non-blocking: text that its reader does not take is lost.
+    """Make output to terminals and pipes non-blocking: text that the reader does not take is lost.
 
-    A pager, a terminal after Ctrl-S or a pipe with a blocked reader takes some 64 kB. Then every
-    write would block, and hold the lock of the interpreter. The descriptors are reopened, because
-    a flag of the old ones would apply to all processes with the same terminal. Files and sockets
-    stay unchanged.
+    A pager, or a terminal after Ctrl-S, would otherwise block the process once its buffer is full.
+    Descriptors are reopened, because their flags are shared with other processes.
 
     Args:
         numbers: Numbers of the file descriptors.
@@ -121,21 +116,18 @@ def module_command(
     version: tuple[int, ...] = tuple(sys.version_info[:2]),
     hears_interrupts: bool = False,
 ) -> list[str]:
-    """Return the command that runs a module of an installed package.
+    """Return the command that runs a module of an installed package, safely.
 
-    ``python -m`` searches the current directory first. A file ``pydantic.py`` there would run
-    within the control loop. This command therefore excludes the current directory. It keeps
-    ``PYTHONPATH``, through which colcon workspaces are found, and which ``-I`` would ignore. A
-    Python without ``-P`` removes the directory before its first import.
-
-    The child ignores Ctrl-C by default. The parent handles it and stops its children. A child that
-    is still importing would otherwise print a traceback.
+    Unlike ``python -m``, the command does not import from the current directory: a file
+    ``pydantic.py`` there would otherwise run within the control loop. ``PYTHONPATH`` stays
+    effective, because colcon workspaces need it. By default, the child ignores Ctrl-C, because the
+    parent stops its children.
 
     Args:
         module: Full name of the module.
         arguments: Arguments of the module.
-        version: Version of the interpreter.
-        hears_interrupts: True if the process handles Ctrl-C, because it replaces its parent.
+        version: Version of the Python interpreter.
+        hears_interrupts: True if the process handles Ctrl-C itself.
     """
     handler = "default_int_handler" if hears_interrupts else "SIG_IGN"
     if version >= _SAFE_PATH:
@@ -145,7 +137,7 @@ def module_command(
 
 
 def ended(process: subprocess.Popen[Any], seconds: float) -> int:
-    """Wait for the end of a process that was requested to end, and return its exit code.
+    """Wait until a process ends that has been requested to end, and return its exit code.
 
     Args:
         process: Process that is ending.
@@ -190,10 +182,10 @@ def read_data() -> Any:
 
 
 def lines() -> Iterator[bytes]:
-    """Yield the lines of standard input as they arrive, without ``sys.stdin``.
+    """Yield the lines of standard input as they arrive.
 
-    A thread that waits for ``sys.stdin`` holds its lock. If the lock is held at the end of the
-    process, Python reports a fatal error.
+    ``sys.stdin`` is not used: a thread that waits for it would cause a fatal error of Python at
+    the end of the process.
     """
     received = b""
     while data := os.read(0, 65536):
@@ -206,8 +198,7 @@ def lines() -> Iterator[bytes]:
 def end_of_input() -> threading.Event:
     """Return an event that is set at the end of standard input.
 
-    The input ends when the parent process closes it or dies. From now on, a thread reads the input
-    and discards it.
+    The input ends when the parent process closes it or dies. A thread discards all input.
     """
     ended = threading.Event()
 
@@ -233,15 +224,15 @@ _READ_SIZE = 1 << 16  # Size of the pieces in which output is read [bytes].
 
 
 class JsonLinesChild:
-    """Child process of a module that reads lines until the end of its input.
+    """Child process that runs a module, and exchanges lines of text with this process.
 
     Args:
         module: Full name of a module of an installed package.
         arguments: Arguments of the module.
-        captures_output: True if its output is read with :meth:`lines`, False to share this
-            program's output.
+        captures_output: True to read its output with :meth:`lines`; False if it writes to the
+            output of this process.
 
-    Thread: one at a time. The main thread creates it, and the end of this thread stops the child.
+    Thread: one at a time. Create it in the main thread, whose end stops the child.
     """
 
     def __init__(self, module: str, *arguments: str, captures_output: bool = True) -> None:
@@ -278,8 +269,7 @@ class JsonLinesChild:
         """Send a line without blocking; it is lost if the process has ended or does not read."""
         pipe = self._process.stdin
         if pipe is not None:
-            # The kernel writes short lines completely or not at all, so a full pipe never cuts a
-            # line.
+            # The kernel writes short lines completely or not at all, even to a full pipe.
             with contextlib.suppress(OSError):
                 os.set_blocking(pipe.fileno(), False)
                 os.write(pipe.fileno(), f"{line}\n".encode())

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of Fast DDS, and clean-up of the shared memory of its killed processes.
 
-Fast DDS is the default middleware of ROS 2. It gives every process a segment of 0.5 MB in
-/dev/shm. The segment of a killed process stays there: the next start frees unused ports, but never
-segments. A living process holds a lock on the file with the same name and the suffix ``_el``,
-which identifies the segments in use.
+Fast DDS, the default middleware of ROS 2, gives every process a *segment* of 0.5 MB in /dev/shm,
+which a killed process leaves there. The segment of a living process has a locked file with the
+same name and the suffix ``_el``.
 
-A sender to a port creates the file of the port if it does not exist. A sender that is killed while
-it does this leaves an empty file. Any process that opens the empty file waits forever.
+A sender to a *port* creates the file of the port. A sender that is killed meanwhile leaves an
+empty file, and every process that opens it waits forever.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _DEFAULT_PROFILE_FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROF
 
 
 def discovery_hint() -> str:
-    """Return settings to check, as the end of a message that discovery has found no node."""
+    """Return the end of a message that no node was found: settings that the user should check."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f". Check the namespace of the cell and ROS_DOMAIN_ID, which is {domain} here. Between "
@@ -52,12 +51,12 @@ def check_domain() -> None:
 
 
 def announce_without_types() -> None:
-    """Let Fast DDS announce no message types, unless the user has another profile.
+    """Let Fast DDS announce no message types, unless the user has configured another profile.
 
-    A client killed while it requests types would hide topics of the node from later clients. ROS
-    needs no announced types. Other middleware ignores this setting.
+    Otherwise, a client that is killed while it requests types would hide topics of the node from
+    later clients. ROS needs no announced types. Other middleware ignores this setting.
 
-    Thread: the main one, before the first context of ROS.
+    Thread: main, before the first context of ROS.
     """
     if any(os.environ.get(name) for name in _PROFILE_VARIABLES):
         return
@@ -82,9 +81,6 @@ _MIN_AGE = 5.0
 def remove_leftovers(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove the shared-memory segments that this user's killed processes have left.
 
-    Args:
-        folder: Folder of the segments.
-
     Returns:
         Freed memory [bytes].
 
@@ -104,13 +100,10 @@ def release_half_made_ports(folder: Path = SEGMENT_FOLDER) -> int:
 
     Processes that wait for such a port then continue.
 
-    Args:
-        folder: Folder of the ports.
-
     Returns:
         Number of removed ports.
 
-    Thread: any; before this process has ports, because it may wait for one.
+    Thread: any. Call it before this process opens ports, because it could wait for one.
     """
     result = 0
     with contextlib.suppress(OSError):
@@ -135,16 +128,13 @@ def _is_half_made(file: os.stat_result) -> bool:
 def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove read access of other users to the segments and ports that this process has mapped.
 
-    Fast DDS makes them readable for all users, whatever the umask, with all states, targets and
-    requests in them. Other users cannot send through them in any case.
-
-    Args:
-        folder: Folder of the segments.
+    They contain states, targets and requests. Fast DDS makes them readable for all users, whatever
+    the umask.
 
     Returns:
         Number of files whose mode has changed.
 
-    Thread: any, after this process has a participant.
+    Thread: any. Call it when this process has a DDS participant.
     """
     changed = 0
     with contextlib.suppress(OSError):
@@ -171,9 +161,9 @@ def unused_segment_bytes(folder: Path = SEGMENT_FOLDER) -> int:
 
 
 def _own_segments(folder: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield this user's segments with their lock files, except those that may be in creation.
+    """Yield this user's segments with their lock files, if the lock files are old enough.
 
-    A segment counts as complete ``_MIN_AGE`` seconds after the last change of its lock file.
+    A segment whose lock file is younger than ``_MIN_AGE`` may not be locked yet.
     """
     with contextlib.suppress(OSError):
         for segment in sorted(folder.iterdir()):

@@ -21,8 +21,8 @@ SHARED_FOLDER = Path("/tmp")
 class CellLock:
     """File lock that the kernel releases when its last holder dies.
 
-    The process of the loop inherits the lock. The cell thus stays locked until its arms are at
-    rest, even if the owning process has crashed.
+    The process of the loop inherits the lock. If the owning process crashes, the cell thus stays
+    locked until its arms are at rest.
 
     Args:
         name: Name of the cell.
@@ -66,10 +66,9 @@ class CellLock:
 def lock_folder() -> Path:
     """Return the folder for the locks of this user.
 
-    It is inside the folder that the system creates for the user, or otherwise inside the folder
-    for temporary files. Environment variables have no effect. Services, ``sudo`` and terminals
-    differ in ``XDG_RUNTIME_DIR`` and ``TMPDIR``, and all processes of a user must find the same
-    lock.
+    It is in the user's runtime folder of the system, or in the folder for temporary files without
+    one. Environment variables have no effect, because all processes of a user must use the same
+    locks.
     """
     user = str(os.getuid())
     with contextlib.suppress(OSError):
@@ -114,7 +113,6 @@ def _open_own_file(path: Path, folder: int) -> int:
 
 
 def _reason(error: OSError) -> str:
-    """Describe an error of ``open``; the system's text for O_NOFOLLOW is misleading."""
     link = error.errno == errno.ELOOP
     return "it is a symbolic link" if link else str(error.strerror)
 

@@ -27,12 +27,12 @@ _PF_KTHREAD = 0x00200000  # Flag of kernel threads in ``/proc/<pid>/stat``.
 
 
 class PinnedThread(NamedTuple):
-    """Scheduling of one thread.
+    """Scheduling of one thread that is pinned to a core.
 
     Attributes:
         name: Name of the thread.
         cpus: Cores that it may run on.
-        is_realtime: True if its policy is FIFO or deadline.
+        is_realtime: True if its scheduling policy is FIFO or deadline.
     """
 
     name: str
@@ -41,10 +41,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """True if the thread is a loop that is pinned to one core.
-
-        Drivers of arms do not count, because they need little time.
-        """
+        """True for a pinned loop; False for drivers of arms, because they need little time."""
         return (
             len(self.cpus) == 1
             and self.name != DRIVER_NAME
@@ -53,7 +50,7 @@ class PinnedThread(NamedTuple):
 
 
 def running_tasks(proc: Path = Path("/proc")) -> Iterator[PinnedThread]:
-    """Yield the pinned threads of all other processes, without those of the kernel."""
+    """Yield the threads of other processes that are pinned to one core, except kernel threads."""
     for process in proc.iterdir():
         if not process.name.isdigit() or int(process.name) == os.getpid():
             continue
@@ -91,14 +88,14 @@ def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[
 
     Args:
         cpus: Cores that the loop may run on.
-        tasks: Threads of the machine.
+        tasks: Pinned threads of the machine, from :func:`running_tasks`.
     """
     counts = pinned_loops(tasks)
     return sorted(cpus, key=lambda cpu: (counts.get(cpu, 0), -cpu))
 
 
 class LoopCore:
-    """Core of one loop, reserved until the last process with its lock ends.
+    """Core for the loop of a cell, reserved by a lock while a process of the cell runs.
 
     Without the lock, two cells that start at the same time would choose the same core.
 
@@ -142,7 +139,11 @@ STATUS = Path("/proc/self/status")
 
 
 def has_capability(number: int) -> bool:
-    """Return True if the kernel grants a capability. In containers, even root may lack it."""
+    """Return True if this process has a Linux capability, which even root can lack.
+
+    Args:
+        number: Number of the capability, such as :data:`SYS_NICE`.
+    """
     for line in STATUS.read_text(encoding="utf-8").splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
@@ -161,7 +162,7 @@ reader does not take a message, and would keep that reader from the core."""
 def loop_cpu(config: RealtimeConfig) -> int | None:
     """Return the core for the loop, or None if the loop is not pinned.
 
-    If :class:`LoopCore` has not chosen a core yet, this is the last one.
+    As long as :class:`LoopCore` has chosen no core, this is the last one.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
@@ -170,10 +171,10 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 
 
 def other_cpus(config: RealtimeConfig) -> list[int]:
-    """Return the cores without a real-time loop.
+    """Return the cores without a pinned loop, for example for drivers.
 
-    If all cores have one, return the cores without the loop of this cell; if there is only one
-    core, return it.
+    If all cores have one, the result is all cores but that of the loop of this cell. A single core
+    is always returned.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -183,14 +184,12 @@ def other_cpus(config: RealtimeConfig) -> list[int]:
 def keep_cores_awake() -> list[str]:
     """Keep all idle cores out of sleep states until this process ends.
 
-    The kernel applies a maximum wake-up latency of 0 us while the file is open.
-
     Returns:
-        Warning if the kernel denies it.
+        Warning in a list if the kernel denies it; otherwise an empty list.
     """
     try:
         file = os.open("/dev/cpu_dma_latency", os.O_WRONLY | os.O_CLOEXEC)
-        # The request lasts while the file is open, until the process ends.
+        # A maximum wake-up latency of 0 us, which applies while the file is open.
         os.write(file, struct.pack("i", 0))
     except OSError as error:
         return [
@@ -211,10 +210,10 @@ def has_priority() -> bool:
 def before_others(config: RealtimeConfig) -> Iterator[None]:
     """Start processes within this context with a lower niceness, for a fast start.
 
-    A start takes some seconds of computation, and half a minute next to six busy processes. The
+    The start of a loop takes some seconds of computation, and much more on a busy machine. The
     niceness is unchanged if ``realtime.priority`` is 0, or if the machine refuses the change.
 
-    Thread: any; the calling thread has the niceness within the context.
+    Thread: any. It also applies to the calling thread within the context.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
@@ -230,7 +229,7 @@ def before_others(config: RealtimeConfig) -> Iterator[None]:
 
 
 def end_fast_start() -> None:
-    """Reset the niceness to that of the parent process; later children of this thread inherit it.
+    """Set the niceness of this process to that of its parent, after a fast start.
 
     Thread: control, of a process started within :func:`before_others`.
     """
@@ -242,13 +241,11 @@ def end_fast_start() -> None:
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
     """Give threads that start in this context the lowest real-time priority.
 
-    They run before all ordinary threads, but after a loop and its drivers. They share the time by
-    round robin, because a busy thread must not block a thread that it waits for. Priorities stay
-    unchanged if the cell requests none (``priority`` 0), or if the machine denies it. The loop
-    reports the latter.
+    They run before all ordinary threads, but after a loop and its drivers. Among them, the policy
+    is round robin, so that a busy thread does not block the others. Priorities stay unchanged if
+    ``realtime.priority`` is 0, or if the machine denies the change.
 
-    Thread: any; the calling thread has this priority within the context, and its children inherit
-    it.
+    Thread: any. It also applies to the calling thread within the context.
     """
     if config.priority == 0 or has_priority():
         yield
@@ -263,7 +260,7 @@ def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
 
 
 def make_ordinary(beginning: str) -> None:
-    """Remove the priority of this process's threads whose names start with ``beginning``."""
+    """Set threads of this process whose names start with ``beginning`` to normal priority."""
     for task in os.listdir("/proc/self/task"):
         # A thread may end before its name is read.
         with contextlib.suppress(OSError):
@@ -274,8 +271,10 @@ def make_ordinary(beginning: str) -> None:
 def enter_realtime(config: RealtimeConfig) -> list[str]:
     """Pin the loop, lock memory, set a FIFO priority and disable the garbage collector.
 
-    Every step is optional. For each denied step, the result contains a warning with its
-    consequence and remedy. Call it last, from the thread that runs the loop.
+    Call it last, from the thread that runs the loop.
+
+    Returns:
+        Warning for each step that the system denies, with consequence and remedy.
 
     Thread: control.
     """
@@ -311,10 +310,7 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Disable cyclic garbage collection within this context, for work without cyclic garbage.
-
-    Collections would slow down such work by some percent, because its objects stay alive.
-    """
+    """Disable garbage collections in this context, to speed up work without cyclic garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handling of Ctrl-C and other signals, before and after a program has resources to release.
 
-Imports take about a second, and a signal during an import causes a traceback in foreign code.
-Programs therefore import this small module first. Until they start to acquire resources, a signal
-ends them at once with one line of text. At that time no arm is connected, no process is started
-and no file is locked.
+Programs import this small module first. Until they acquire resources, a signal ends them at once
+with one line of text, even during long imports. Afterwards, a signal starts an orderly end.
 """
 
 from __future__ import annotations
@@ -33,9 +31,6 @@ deadline = 0.0
 class Interrupted(KeyboardInterrupt):
     """Signal that requests the end of the program.
 
-    Args:
-        number: Number of the signal.
-
     Attributes:
         code: Exit code for the signal.
         name: Name of the signal.
@@ -48,7 +43,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
-    """Install a handler for signals that request the end, except a SIGHUP that nohup ignores.
+    """Install a handler for :data:`SIGNALS`, except for SIGHUP in a program run by nohup.
 
     Thread: main.
     """
@@ -58,9 +53,9 @@ def take_signals(handler: Callable[[int, FrameType | None], None]) -> None:
 
 
 def end_at_once(program: str) -> None:
-    """Let signals end this process at once, with a line of text and their exit code.
+    """Let signals end this process at once, with a line of text and the exit code of the signal.
 
-    This also opens missing standard streams: see :func:`.open_closed_streams`.
+    This also opens standard streams that are closed, see :func:`.open_closed_streams`.
 
     Thread: main.
     """
@@ -78,8 +73,8 @@ def end_in_order(timeout: float = 0.0) -> None:
     Thread: main.
 
     Args:
-        timeout: Maximum time of the end [s], see :func:`time_left`. The program prints it when a
-            signal arrives. 0 means no limit and no text.
+        timeout: Maximum duration of the orderly end [s], printed when a signal arrives. 0 means
+            no limit and no text.
     """
     global end_timeout
     if program_name:
@@ -90,10 +85,8 @@ def end_in_order(timeout: float = 0.0) -> None:
 def time_left(usual: float) -> float:
     """Return the time that a part of the program may take to end [s].
 
-    After a signal, it is limited by the deadline of the orderly end.
-
     Args:
-        usual: Time without a signal [s].
+        usual: Maximum time [s]; after a signal, the deadline of the orderly end may shorten it.
     """
     return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 

@@ -54,11 +54,10 @@ def build_pinocchio(arm: ArmDescription, *, base_in_world: bool = False) -> Any:
 
 @cache
 def _hessian_is_mislabelled() -> bool:
-    """Detect whether eigenpy returns third-order tensors with a wrong memory order.
+    """Return True if eigenpy returns third-order tensors in the wrong memory order.
 
-    Release 3.13 labels column-major memory as row-major. The angular part of the Hessian of an arm
-    with revolute joints shows the order. It is zero for j <= k, because a joint does not move the
-    axes of the joints before it.
+    Release 3.13 labels column-major memory as row-major. The test uses the angular part of a
+    Hessian, which is zero for j <= k, because a joint does not move the axes before it.
     """
     model = pin.buildSampleModelManipulator()
     data, q = model.createData(), np.linspace(0.3, 0.9, model.nv)
@@ -75,12 +74,7 @@ def _column_jacobian(*arguments: Any) -> Matrix:
 
 
 class LoadedFlange:
-    """Replaceable payload at the last link of a pinocchio model.
-
-    Args:
-        model: Model without a payload.
-        flange_frame: Name of the frame that carries the payload.
-    """
+    """Replaceable payload at the frame ``flange_frame`` of a pinocchio model without payload."""
 
     def __init__(self, model: Any, flange_frame: str) -> None:
         self._model = model
@@ -103,9 +97,9 @@ class ArmModel:
         M(q),\quad C(q, \dot q) \dot q,\quad {}^{b}T_{ee}(q),\quad J(q),\quad
         \dot x = J \dot q,\quad F_{ext} = (J J^T + \epsilon I)^{-1} J \tau_{ext}.
 
-    M is the mass matrix, followed by the Coriolis torques and the pose T of the end effector in
-    the base. J is the Jacobian of the end effector, :math:`\dot x` its twist and :math:`F_{ext}`
-    the external wrench. The wrench is a least-squares estimate from the external joint torques
+    M is the mass matrix, and :math:`C \dot q` are the Coriolis torques. The end effector has the
+    pose T in the base, the Jacobian J and the twist :math:`\dot x`. The external wrench
+    :math:`F_{ext}` is a least-squares estimate from the external joint torques
     :math:`\tau_{ext}`; :math:`\epsilon` keeps it finite at singularities.
 
     Attributes:
@@ -135,18 +129,18 @@ class ArmModel:
         self._bind()
 
     def _bind(self) -> None:
-        """Store pinocchio's result arrays, since each access by property takes 0.1 to 0.6 us."""
+        """Store pinocchio's result arrays, because access by its properties is slow."""
         zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
         self._mass, self._coriolis = self._data.M, self._data.nle
         self._placement = self._data.oMf[self._frame]
-        # An SE3 of pinocchio stores its rotation in column-major order, then its translation. This
-        # view reads both without a copy.
+        # View of the rotation (column-major) and the translation, which pinocchio stores in one
+        # array.
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Let a state refer to the arrays of this model, which :meth:`update` changes in place."""
+        """Make a state refer to the arrays of this model. :meth:`update` changes them in place."""
         state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
@@ -156,7 +150,7 @@ class ArmModel:
         self.load_mass = load.mass
 
     def hessian(self) -> Matrix:
-        r"""Return :math:`\partial J_{rj} / \partial q_k` at [k, j, r] for the last update."""
+        r"""Return :math:`\partial J_{rj} / \partial q_k` as [k, j, r] at the last state."""
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
         n = self._model.nv
@@ -164,7 +158,6 @@ class ArmModel:
 
     @staticmethod
     def _relabel(hessian: Matrix) -> Matrix:
-        r"""Rearrange :math:`\partial J_{rj} / \partial q_k` from [r, j, k] to [k, j, r]."""
         return np.ascontiguousarray(hessian.transpose(2, 1, 0))
 
     def update(self, state: ArmState) -> None:
@@ -190,7 +183,7 @@ class ArmModel:
 
 
 RAMP_TIME = 0.2
-"""Time for fading in the weight of a grasped object [s], which may still rest on a table."""
+"""Time in which the weight of a grasped object fades in [s]. It may still rest on a table."""
 _gravity = pin.computeGeneralizedGravity
 
 
@@ -276,10 +269,7 @@ class ArmGravity:
 class ToolJacobian:
     """Geometric Jacobian of an arm's end effector.
 
-    Args:
-        arm: Description of the arm, with its tool.
-
-    Thread: any; the only call holds the interpreter lock and returns a copy.
+    Thread: any.
     """
 
     def __init__(self, arm: ArmDescription) -> None:

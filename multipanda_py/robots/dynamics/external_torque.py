@@ -37,7 +37,7 @@ class MomentumObserver:
         model: Pinocchio model of the arm with tool, payload and gravity.
         bandwidth: Bandwidth K of the estimate [1/s].
 
-    Thread: of its owner.
+    Thread: one at a time.
     """
 
     def __init__(self, model: Any, bandwidth: float = DEFAULT_BANDWIDTH) -> None:
@@ -91,8 +91,8 @@ class MomentumObserver:
 
 
 CROSSOVER_FREQUENCY = 20.0
-"""Crossover frequency K of two estimates [1/s]: slower external torques are taken from the
-momentum observer, faster ones from the robot."""
+"""Crossover frequency K of two estimates [1/s]: slower torques come from the momentum observer,
+faster ones from the robot."""
 FILTER_TIME = 0.005
 """Time constant T of the filter for the robot's estimate, which has white noise [s]."""
 MAX_STATE_GAP = 0.05
@@ -108,16 +108,13 @@ class ExternalEstimate:
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau).
 
-    r is the estimate of a :class:`.MomentumObserver` with the identified bodies. Its input is the
-    measured torque without friction. The robot's own estimate :math:`\tau_{robot}` is smoothed to
-    :math:`\tau_s` and low-pass filtered to :math:`\bar\tau`. The observer is accurate but slow,
-    the robot's estimate fast but biased. The complementary filter uses each in its frequency
-    range. A contact shows after T = 5 ms. Errors of the robot's model, friction and sensor offsets
-    fade with 1/K = 50 ms while the arm moves. At rest, static friction of the joints looks like
-    an external torque.
+    r is the estimate of a :class:`.MomentumObserver` from the measured torque without friction. It
+    is accurate but slow. The robot's own estimate :math:`\tau_{robot}` is fast but biased. It is
+    smoothed to :math:`\tau_s` with T = 5 ms, and low-pass filtered to :math:`\bar\tau` with 1/K =
+    50 ms. The complementary filter uses each estimate in its frequency range. At rest, static
+    friction of the joints looks like an external torque.
 
-    During a gap or measurements that are not finite, the observer keeps its last estimate and the
-    filters continue with the robot's estimate, so that the output has no step.
+    After a gap in time or values that are not finite, the estimate continues without a step.
 
     Args:
         arm: Identified description of the arm.
@@ -147,14 +144,14 @@ class ExternalEstimate:
         self._start_time = False
 
     def update(self) -> None:
-        """Replace ``tau_ext`` of a state that has just been read."""
+        """Replace ``tau_ext`` of the state. Call this once after each reading of the state."""
         state, now = self._state, float(self._state.robot_time)
         period = now - self._before if now and self._before else self._period
         self._before = now
         if not 0.0 < period < MAX_STATE_GAP:
             self._interrupted, period = True, self._period
         measured, prompt, slow = state.tau_ext, self._smoothed, self._low_passed
-        if not math.isfinite(measured.dot(measured)):  # The loop reports such a state.
+        if not math.isfinite(measured.dot(measured)):  # The loop reports the fault.
             self._interrupted = True
             return
         if not self._start_time:
@@ -168,13 +165,12 @@ class ExternalEstimate:
         )
         result = observed + prompt - slow
         if not math.isfinite(result.dot(result)):
-            # Finite but huge inputs overflow. The estimate restarts with the next state.
+            # Finite but huge inputs have overflowed. The estimate restarts with the next state.
             self._start_time = False
             return
         measured[:] = result
 
     def _observe(self, state: ArmState, period: float) -> Vector:
-        """Return the observer's estimate, (n,) [Nm]; the last one if the state is not finite."""
         if not math.isfinite(state.q.dot(state.dq) + state.tau_J.dot(state.tau_J)):
             self._interrupted = True
             return self._observer.estimate
@@ -190,15 +186,15 @@ class ResidualCorrection:
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 
-    The residual :math:`r_\tau` is the torque that the joints show beyond the model, such as
-    friction. The uncorrected external torques contain :math:`-r_\tau`, so adding it removes it.
-    Outside of its training data the residual fades out, see :class:`.LiveResidual`.
+    The residual :math:`r_\tau` is the part of the measured torques that the model lacks, such as
+    friction. The external torques contain it with the opposite sign, so the sum is free of it.
+    Outside of its training data the residual fades out.
 
     Args:
         state: State of the arm, updated in place by the caller.
         live: Predictor of the learned residual of the arm.
-        estimate: Estimator that replaces the robot's external torques before the correction, or
-            None.
+        estimate: Estimator that replaces the external torques of the robot before the correction.
+            None to correct those of the robot.
 
     Thread: control.
     """
@@ -221,7 +217,7 @@ class ResidualCorrection:
             self._tau_ext.restart()
 
     def update(self) -> None:
-        """Correct ``tau_ext`` of a state that has just been read."""
+        """Correct ``tau_ext`` of the state. Call this once after each reading of the state."""
         state = self._state
         if self._tau_ext is not None:
             self._tau_ext.update()

@@ -15,13 +15,9 @@ _TINY = 1e-12
 
 
 def fade(w: NDArray[np.float64], w_p: float) -> NDArray[np.float64]:
-    r"""Return :math:`\varphi(w / w_p) / w`, (n,): 1 / w for w >= w_p, a bounded value below w_p.
+    r"""Return :math:`\varphi(w / w_p) / w` of :class:`TaskInertia` for eigenvalues w, (n,).
 
-    The function :math:`\varphi` is that of :class:`TaskInertia`.
-
-    Args:
-        w: Eigenvalues, (n,).
-        w_p: Eigenvalue w_p below which the inverse is bounded.
+    It is 1 / w for w >= w_p, and bounded below.
     """
     ratio = np.minimum(np.maximum(w, 0.0) / w_p, 1.0)
     faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, w_p)
@@ -31,8 +27,7 @@ def fade(w: NDArray[np.float64], w_p: float) -> NDArray[np.float64]:
 def min_eigenvalue(solver: Any, diagonal: NDArray[np.float64]) -> float:
     r"""Return a lower bound of the smallest eigenvalue of a symmetric matrix N, (6, 6).
 
-    The bound is :math:`\det N / (\mathrm{tr} N / 5)^5`, because the product of the other five
-    eigenvalues does not exceed the fifth power of their mean.
+    The bound is :math:`\det N / (\mathrm{tr} N / 5)^5`.
 
     Args:
         solver: LDLT factorisation of N.
@@ -50,38 +45,30 @@ class TaskInertia:
         \Lambda^{-1} = J M^{-1} J^T = V \,\mathrm{diag}(w)\, V^T, \qquad
         \Lambda_d = V \,\mathrm{diag}\!\left(\frac{w_i}{w_i^2 + \lambda^2}\right) V^T.
 
-    J is the Jacobian and M the mass matrix. V has the eigenvectors. The eigenvalues w are the
-    squared semi-axes of the manipulability ellipsoid
-    :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`. They measure the speed of the end effector in
-    each direction for one unit of kinetic energy. The manipulability is the smallest one,
-    :math:`w_{min}`. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``), :math:`\lambda = 0` and
-    :math:`\Lambda_d = \Lambda`. Below, the damping grows as
-    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)`. It starts without a step and bounds
-    the inertia in the singular direction.
+    J is the Jacobian and M the mass matrix. The eigenvalues w are the squared semi-axes of the
+    manipulability ellipsoid :math:`\{J \dot q : \dot q^T M \dot q \le 1\}`, and V has the
+    eigenvectors. The manipulability is the smallest eigenvalue :math:`w_{min}`; its inverse is the
+    largest apparent mass. If it exceeds :math:`w_0` (``MIN_MANIPULABILITY``), :math:`\lambda = 0`
+    and :math:`\Lambda_d = \Lambda`. Otherwise
+    :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)` bounds the inertia in the singular
+    direction.
 
-    The inverse of the smallest axis is the largest apparent mass, which must be bounded. The
-    volume :math:`\sqrt{\det J J^T}` is a poor measure of it. In 20 000 random configurations of an
-    FR3, configurations with :math:`w_{min} = w_0` had volumes from 0.006 to 0.086. A threshold of
-    0.080 on the volume also limits the apparent mass to 50 kg, but damps 88 % of all
-    configurations. The threshold :math:`w_0` damps 42 %.
-
-    Damping applies where an inverse computes an acceleration. A projector needs the undamped
-    :math:`\Lambda`: :math:`J^T \Lambda J M^{-1}` is an oblique projector and bounded in any
-    configuration. With damping it would let torques through that move the end effector.
-    :meth:`projection_inertia` returns
+    Use :math:`\Lambda_d` to compute wrenches from accelerations. To project joint torques, use
+    :math:`\Lambda_p`: with damping, the projector :math:`J^T \Lambda J M^{-1}` would let torques
+    through that move the end effector. :meth:`projection_inertia` returns
 
     .. math::
         \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad
         \varphi(r) = r (3 - 2 \sqrt{r}) \text{ for } r < 1, \text{ else } 1, \qquad
         w_p = w_{min} \frac{\sigma_p^2}{\sigma_{min}^2}.
 
-    It is exact if the smallest singular value :math:`\sigma_{min}` of J exceeds :math:`\sigma_p`.
-    Below, a singular direction fades out of the task, because the limit of :math:`\Lambda` at a
-    singularity depends on the direction of approach.
+    :math:`\Lambda_p` equals :math:`\Lambda` if the smallest singular value :math:`\sigma_{min}` of
+    J exceeds :math:`\sigma_p` (``SIGMA_MIN_EXACT``). Otherwise a singular direction fades out of
+    it.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (operational space); Yoshikawa, Int. J.
     Robotics Research 1985 (manipulability ellipsoid); Klein and Blaho, Int. J. Robotics Research
-    1987 (its smallest axis as a measure); Chiaverini, Siciliano and Egeland, IEEE Trans. Control
+    1987 (smallest axis as a measure); Chiaverini, Siciliano and Egeland, IEEE Trans. Control
     Systems Technology 1994 (variable damping).
 
     Attributes:
@@ -137,12 +124,12 @@ class TaskInertia:
         self.minv_jt: NDArray[np.float64] = np.zeros((joints, 6))
         self.inertia_inv: NDArray[np.float64] = np.eye(6)
         self.inertia: NDArray[np.float64] = np.eye(6)
-        # ``update`` tests whether the solver returned an inverse only if the last damping is above
-        # zero. The first cycle needs this test.
+        # A damping above zero makes the first ``update`` test whether the solver's result is an
+        # inverse.
         self.damping = self.MAX_DAMPING**2
 
     def update(self, mass: NDArray[np.float64], jacobian: NDArray[np.float64]) -> None:
-        """Recompute all terms for a configuration with these matrices.
+        """Recompute all terms from the mass matrix and Jacobian of a configuration.
 
         Args:
             mass: Mass matrix M, (n, n) [kg m^2].
@@ -159,17 +146,15 @@ class TaskInertia:
         # 1 / trace(inertia) is a lower bound of w_min, the smallest eigenvalue of ``inertia_inv``.
         # If it exceeds w_0 = 1 / _MAX_TRACE, no damping and no eigenvalues are needed.
         sound = 0.0 < sum(inertia.diagonal().tolist()) < self._MAX_TRACE
-        # After a negative pivot, the solver returns finite values that are not an inverse. An arm
-        # without damping does not get there in one cycle. An arm with damping may, as in the first
-        # cycle (``damping`` is above zero then). The trace of inertia inertia_inv is 6 for an
-        # inverse, so it is tested here.
+        # Close to a singularity, the solver may return finite values that are not an inverse. An
+        # arm gets there only from a configuration with damping. The trace of inertia inertia_inv
+        # is 6 for an inverse.
         if sound and (not self.damping or abs(np.vdot(inertia, self.inertia_inv) - 6.0) < 1e-3):
             self.damping, self.inertia = 0.0, inertia
         else:
             self._update_damped()
 
     def _update_damped(self) -> None:
-        """Compute the damped inertia from eigenvalues and eigenvectors."""
         w, v = self.eigen()
         ratio = min(max(float(w[0]), 0.0) / self.MIN_MANIPULABILITY, 1.0)
         self.damping = self.MAX_DAMPING**2 * (1.0 - ratio * ratio)
@@ -177,10 +162,7 @@ class TaskInertia:
         self.inertia = dot(v * (w / (w * w + self.damping + 1e-300)), v.T)
 
     def projection_inertia(self) -> NDArray[np.float64]:
-        r"""Return :math:`\Lambda_p`, (6, 6), symmetric, for projecting joint torques.
-
-        It differs from ``inertia`` only if ``damping`` is not zero.
-        """
+        r"""Return :math:`\Lambda_p`, (6, 6), symmetric, to project joint torques."""
         normal = dot(self._jacobian, self._jacobian.T, self._normal)
         self._kinematic.compute(normal)
         if min_eigenvalue(self._kinematic, self._diagonal) > self.SIGMA_MIN_EXACT**2:
@@ -199,8 +181,8 @@ class TaskInertia:
     def removed_inertia(self) -> NDArray[np.float64]:
         r"""Return the inertia removed by damping, :math:`\Lambda - \Lambda_d`, (6, 6), symmetric.
 
-        :math:`J^T (\Lambda - \Lambda_d) J a` is bounded in any configuration by the inertial
-        torque M a of a joint acceleration a. It is zero if ``damping`` is zero.
+        The torque :math:`J^T (\Lambda - \Lambda_d) J a` of a joint acceleration a is bounded in
+        any configuration by the inertial torque M a.
         """
         w, v = self.eigen()
         w = np.maximum(w, _TINY)
@@ -210,9 +192,9 @@ class TaskInertia:
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_d` with :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
 
-        Assume that the motion in the directions removed by the damping is braked at ``slower``
-        times the rate of the task. A task for a twist :math:`\dot x` then settles at the joint
-        velocity :math:`M^{-1} J^T \Lambda_s \dot x`, with this matrix :math:`\Lambda_s`.
+        With this matrix :math:`\Lambda_s`, a task for a twist :math:`\dot x` settles at the joint
+        velocity :math:`M^{-1} J^T \Lambda_s \dot x`. The condition is that motions in damped
+        directions are braked at ``slower`` times the rate of the task.
         """
         if self.damping == 0.0:
             return self.inertia
@@ -223,11 +205,11 @@ class TaskInertia:
 
     @property
     def manipulability(self) -> float:
-        """Smallest eigenvalue of the inverse inertia [1/kg]."""
+        """Smallest eigenvalue of ``inertia_inv`` [1/kg]."""
         return max(float(self.eigen()[0][0]), 0.0)
 
     def eigen(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the eigenvalues w (6,), ascending, and eigenvectors V (6, 6) of the inverse."""
+        """Return eigenvalues w (6,), ascending, and eigenvectors V (6, 6) of ``inertia_inv``."""
         if not self._eigen_is_fresh:
             self._eigen.compute(self.inertia_inv)
             self._eigen_is_fresh = True
@@ -236,13 +218,5 @@ class TaskInertia:
     def apply_inertia(
         self, acceleration: NDArray[np.float64], out: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        r"""Compute :math:`\Lambda_d a` for a task acceleration a.
-
-        Args:
-            acceleration: Task acceleration a, (6,) [m/s^2, rad/s^2].
-            out: Output wrench, (6,) [N, Nm].
-
-        Returns:
-            The array ``out``.
-        """
+        r"""Return :math:`\Lambda_d a`, (6,) [N, Nm], for a task acceleration a, in ``out``."""
         return self.inertia.dot(acceleration, out)

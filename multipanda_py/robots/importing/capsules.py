@@ -33,19 +33,18 @@ def volume(capsule: Capsule) -> float:
 
 
 def min_capsule(cloud: Cloud) -> Capsule:
-    r"""Return a small capsule that contains a cloud.
+    r"""Return a small capsule that contains a cloud of balls.
 
-    The cloud consists of balls. For a line, let ball :math:`i` with radius :math:`s_i` have the
-    height :math:`t_i` along the line and the distance :math:`\rho_i` from it. A capsule along the
-    line with radius :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
+    Let ball :math:`i` have the radius :math:`s_i`, the height :math:`t_i` along a line and the
+    distance :math:`\rho_i` from it. A capsule along this line with the radius
+    :math:`r \ge \max_i (\rho_i + s_i)` then needs the segment
 
     .. math::
         \left[ \min_i \left( t_i + c_i \right),\ \max_i \left( t_i - c_i \right) \right],
         \qquad c_i = \sqrt{(r - s_i)^2 - \rho_i^2}.
 
-    The search for the line starts at the three principal axes of the points. It changes direction
-    and position by steps, which are halved when no step reduces the volume. The result is a local
-    minimum. The same cloud always gives the same capsule.
+    The search for the line starts at the three principal axes of the points. It ends at a local
+    minimum of the volume, which is always the same for the same cloud.
     """
     low = (cloud.points - cloud.radii[:, None]).min(axis=0)
     high = (cloud.points + cloud.radii[:, None]).max(axis=0)
@@ -66,7 +65,7 @@ def min_capsule(cloud: Cloud) -> Capsule:
 
 
 def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
-    """Return position and direction of a line with a small capsule, searched from ``axis`` on."""
+    """Return position and direction of the axis of a small capsule, with ``axis`` as a start."""
     frame = rotation_of_axis(axis)
     across = cloud.points @ frame
     center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
@@ -90,14 +89,8 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
 def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
     """Return the smallest capsule along each of k lines.
 
-    Args:
-        cloud: Balls that a capsule must contain.
-        positions: Points on the lines, (k, 3) [m].
-        axes: Unit directions of the lines, (k, 3).
-
-    Returns:
-        Volumes [m^3], heights of both ends of the segments along the lines [m], and radii [m],
-        (k,) each.
+    Lines have points, (k, 3) [m], and unit directions, (k, 3). The results are volumes [m^3],
+    heights of both ends of the segments along the lines [m], and radii [m], (k,) each.
     """
     offsets = cloud.points - positions[:, None]
     heights = np.einsum("knj,kj->kn", offsets, axes)
@@ -125,13 +118,7 @@ def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
         c \in \mathrm{conv}\{p_i\}, \qquad
         \operatorname{tr} I / 2 \le m \max_i \lVert p_i - c \rVert^2
 
-    The first condition is checked in many directions. Violations are warnings only, because the
-    geometry may be simpler than the link.
-
-    Args:
-        name: Name of the link.
-        body: Inertial properties in the link's frame.
-        around: Geometry in the same frame.
+    Violations are not errors, because the geometry may be simpler than the link.
     """
     com = body.com
     if (out := around.distance_outside(com)) > 0.0:
@@ -147,8 +134,7 @@ def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
 
 
 MAX_VOLUME_RATIO = 1.1
-"""Volume of a common capsule of two parts, relative to the sum of their own capsules, up to which
-they get a common one."""
+"""Volume up to which two parts share a capsule, relative to the sum of their own capsules."""
 MAX_COMPARED_PARTS = 6
 """Maximum number of parts of which all pairs are compared. If there are more, the nearest ones are
 joined first."""
@@ -157,9 +143,9 @@ joined first."""
 def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule, ...]:
     """Return capsules that together contain all parts.
 
-    Two parts get a common capsule while there are too many capsules, or while a common one is
-    hardly larger (``MAX_VOLUME_RATIO``) than their own capsules together. The pair with the
-    smallest growth in volume is joined first.
+    Two parts share a capsule if it is hardly larger than their own capsules together
+    (``MAX_VOLUME_RATIO``), or if there are too many capsules. The pair with the smallest growth in
+    volume comes first.
 
     Args:
         parts: Convex parts of a link.
@@ -192,7 +178,6 @@ def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule,
 def _smallest_capsule(
     clouds: Sequence[Cloud], measure: Callable[[Cloud, Cloud], float]
 ) -> tuple[float, Cloud, Cloud]:
-    """Return the smallest value of ``measure`` for any two clouds, and these two clouds."""
     return min(
         ((measure(one, other), one, other) for one, other in combinations(clouds, 2)),
         key=lambda entry: entry[0],
@@ -227,7 +212,7 @@ class Fit:
 def fit_capsules(
     chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], max_capsules: int
 ) -> Fit:
-    """Fit capsules to the geometry of links; a link without geometry gets one between its joints.
+    """Fit capsules to the geometry of links. A link without geometry gets one between its joints.
 
     Collision geometry is preferred to visual geometry.
 

@@ -41,7 +41,6 @@ class RandomPostures:
     """Capsules of an arm in random configurations."""
 
     def __init__(self, robot: Robot) -> None:
-        """Build the kinematic model of all links with their capsules."""
         self._robot = robot
         arm = ArmDescription("arm", robot)
         self._model = build_pinocchio(arm)
@@ -80,8 +79,8 @@ class RandomPostures:
     def overlapping(self) -> tuple[tuple[int, int], ...]:
         """Return the pairs of links whose capsules touch in more than 10 % of the configurations.
 
-        Real links do not intersect that often, so the capsules of these pairs are too wide.
-        Adjacent links are left out. The same robot always gives the same pairs.
+        Real links do not touch that often, so the capsules of these pairs are too wide. Adjacent
+        links are left out.
         """
         count = min(CONFIGURATION_COUNT, MAX_PAIR_TESTS // max(len(self._pairs), 1))
         times = dict.fromkeys(self._pairs, 0)
@@ -96,10 +95,9 @@ class RandomPostures:
     def ready(self, overlapping: Sequence[tuple[int, int]]) -> Vector | None:
         """Return a ready configuration from which the tool can move in all directions, (n,) [rad].
 
-        Candidates are random configurations on a grid of 45 degrees, without collisions with
-        themselves or the floor. The smallest singular value of their Jacobian (lengths in units of
-        the arm) exceeds 70 % of the best one. The result has the tool down and far in front, and
-        many joints at zero. Joint 1, which only rotates the arm about its base, is at zero.
+        Candidates are random collision-free configurations on a grid of 45 degrees. The smallest
+        singular value of their Jacobian exceeds 70 % of the best one. The result has the tool down
+        and far in front, and many joints at zero.
 
         Args:
             overlapping: Pairs of links that may touch.
@@ -136,7 +134,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if no pair of links except ``known`` touches, and none is near the floor."""
+        """Return True if no link is near the floor, and only pairs in ``known`` touch."""
         return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:
@@ -146,12 +144,11 @@ class RandomPostures:
         return [result.isCollision() for result in self._estimate.collisionResults]
 
     def _lowest(self) -> float:
-        """Return the height of the lowest point of the moving links [m]."""
         heights = [np.inf]
         for index, pose, obj in zip(
             self._links, self._estimate.oMg, self._geometry.geometryObjects
         ):
-            # The link behind the first joint stands on the base, so its height does not count.
+            # The link after the first joint stands on the base, so its height does not count.
             if index > 1:
                 drop = abs(pose.rotation[2, 2]) * obj.geometry.halfLength
                 heights.append(float(pose.translation[2]) - drop - obj.geometry.radius)

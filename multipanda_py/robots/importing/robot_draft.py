@@ -46,10 +46,9 @@ class ArmEnds:
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
     """Find the only arm of a description, or the one that matches base and tip.
 
-    An arm starts with the link before its first joint. It ends with the first link that is fixed
-    behind the last rotary joint, or with the link of that joint. Prismatic axes before that joint
-    belong to the arm, prismatic fingers behind it do not. An arm that is a part of a longer one
-    does not count.
+    An arm starts with the link before its first joint. It ends with the link after its last rotary
+    joint, or with a link that is fixed to this one. Prismatic joints after the last rotary joint
+    are fingers and do not belong to the arm.
 
     Args:
         tree: Description.
@@ -57,7 +56,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
         tip: Name of the last link; empty to find it.
 
     Raises:
-        ConfigurationError: There is no arm, or there are several, which the message lists. Base or
+        ConfigurationError: There is no arm, or there are several; the message lists them. Base or
             tip is not a link, or they are not on one chain.
     """
     if base and tip:
@@ -66,7 +65,7 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
             base, tip, tuple(joint.name for joint in joints if joint.kind in MOVING_TYPES)
         )
     if base or tip:
-        tree.path_to(base or tip, tip or base)  # This raises an error if the name is not a link.
+        tree.path_to(base or tip, tip or base)  # Raises an error if the name is not a link.
     matches = [_up_from(tree, end, base) for end in ([tip] if tip else _tips(tree))]
     arms = [arm for arm in matches if arm.joints and base in ("", arm.base)]
     arms = [arm for arm in arms if not any(set(arm.joints) < set(other.joints) for other in arms)]
@@ -89,16 +88,15 @@ def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
 
 
 def _ends(tree: Tree) -> str:
-    """Return a note on joints at which an arm ends because of their type, or an empty text."""
     others = [j for j in tree.above.values() if j.kind not in (*MOVING_TYPES, "fixed")]
     names = ", ".join(f"{joint.name} ({joint.kind})" for joint in others[:10])
     return f"\nAn arm ends at these joints, because of their type: {names}" if names else ""
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return the possible ends of arms, one for each rotary joint with no rotary joint behind it.
+    """Return the possible tip links of arms, one for each last rotary joint of a chain.
 
-    An end is the first link that is fixed to the link of the joint. Without one, it is that link.
+    The tip is the first link that is fixed to the link after the joint, or else this link.
     """
     tips = []
     for link, joint in tree.above.items():
@@ -114,12 +112,12 @@ def _tips(tree: Tree) -> list[str]:
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     """Return the arm that ends at a tip.
 
-    It starts at ``base`` if this link is above the tip. Otherwise it starts with the parent link
-    of the first moving joint. A joint that is neither moving nor fixed ends the chain.
+    It starts at ``base`` if this link leads to the tip. Otherwise it starts with the link before
+    its first moving joint.
     """
     joints: list[str] = []
     link = start = tip
-    for _ in tree.above:  # The loop is bounded, because joints may form a ring.
+    for _ in tree.above:  # A bounded loop, because the joints may form a ring.
         joint = tree.above.get(link)
         if link == base or joint is None or joint.kind not in (*MOVING_TYPES, "fixed"):
             break
@@ -234,7 +232,6 @@ def draft_robot(
 
 
 def _left_out(tree: Tree, chain: Chain) -> Iterator[str]:
-    """Yield notes on joints before the base, and on links that joints attach to the chain."""
     for joint in tree.path_to(tree.root_of(chain.links[0]), chain.links[0]):
         if joint.kind != "fixed":
             yield (
@@ -337,7 +334,6 @@ def _sliding(robot: Robot) -> Iterator[str]:
 
 
 def _armature(draft: RobotDraft) -> str:
-    """Return the comment in the YAML file on the source of the armature."""
     if "armature" in draft.known:
         return ""
     if all("armature" in joint.limits for joint in draft.chain.joints):
@@ -349,7 +345,6 @@ def _armature(draft: RobotDraft) -> str:
 
 
 def _text(value: str) -> str:
-    """Return a text for YAML, in quotes if YAML could read it as another type."""
     return value if value.replace("_", "a").replace("/", "a").isalnum() else f'"{value}"'
 
 
@@ -358,7 +353,7 @@ def _row(values: Iterable[float]) -> str:
 
 
 def _number(value: float) -> str:
-    """Return a number with six digits and a point: ROS parameter files distinguish 1 and 1.0."""
+    """Return a number with six digits and a point, because ROS distinguishes 1 and 1.0."""
     text = f"{value:.6g}"
     return text if any(mark in text for mark in ".en") else f"{text}.0"
 

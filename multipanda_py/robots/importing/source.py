@@ -30,9 +30,9 @@ MAX_MESH_SIZE = 1 << 28
 def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
     """Return the path of a mesh that a description names.
 
-    ``package://NAME/...`` is searched in folders called NAME, and in folders that contain one: the
-    given folders first, then those above the description. ``file://...`` is an absolute path. Any
-    other name is relative to the description's folder.
+    The package of ``package://NAME/...`` is searched in ``packages``, then in the folders above
+    the description. ``file://...`` is an absolute path. Any other name is relative to the folder
+    of the description.
 
     Args:
         name: Name in the description.
@@ -108,21 +108,16 @@ class Cloud:
     radii: Vector
 
     def placed(self, position: Vector, rotation: Matrix) -> Cloud:
-        """Return the cloud in a parent frame.
-
-        Args:
-            position: Position of the cloud's frame in the parent, (3,) [m].
-            rotation: Rotation of the cloud's frame in the parent, (3, 3).
-        """
+        """Return the cloud in a parent frame, from the pose of its own frame in the parent."""
         return Cloud(self.points @ rotation.T + position, self.radii)
 
     def distance_outside(self, point: Vector) -> float:
-        """Return the distance of a point (3,) outside the hull [m], checked in many directions."""
+        """Return the approximate distance of a point, (3,), from the hull [m]; 0 inside."""
         reach = (_DIRECTIONS @ self.points.T + self.radii).max(axis=1)
         return max(0.0, float((_DIRECTIONS @ point - reach).max()))
 
     def outermost(self) -> Cloud:
-        """Return the balls that are extreme in one of many directions, or all if they are few."""
+        """Return only the balls that are outermost in one of 200 directions."""
         if len(self.points) <= len(_DIRECTIONS):
             return self
         reach = _DIRECTIONS @ self.points.T + self.radii
@@ -154,23 +149,13 @@ def sphere(radius: float) -> Cloud:
 
 
 def capsule(radius: float, length: float) -> Cloud:
-    """Return a capsule around the origin along z.
-
-    Args:
-        radius: Radius [m].
-        length: Length without the round ends [m].
-    """
+    """Return a capsule around the origin along z; its length excludes the round ends [m]."""
     ends = np.array([[0.0, 0.0, -length / 2.0], [0.0, 0.0, length / 2.0]])
     return Cloud(ends, np.full(2, radius))
 
 
 def cylinder(radius: float, length: float) -> Cloud:
-    """Return a cylinder around the origin along z.
-
-    Args:
-        radius: Radius [m].
-        length: Length [m].
-    """
+    """Return a cylinder around the origin along z, from radius and length [m]."""
     angle = 2.0 * np.pi * np.arange(POLYGON_SIDES) / POLYGON_SIDES
     rim = radius / np.cos(np.pi / POLYGON_SIDES)
     x, y = rim * np.cos(angle), rim * np.sin(angle)
@@ -267,7 +252,6 @@ def link_shapes(
 def _element_color(
     element: ElementTree.Element, materials: Mapping[str, ElementTree.Element]
 ) -> tuple[float, ...] | None:
-    """Return the colour of an element, from itself or a material of the file; None without one."""
     own = element.find("material")
     if own is None:
         return None
@@ -329,14 +313,11 @@ _MUJOCO_KINDS = {
 
 
 def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Shape]]]:
-    """Return the geometry of some bodies: ``collision`` for geoms with contacts, else ``visual``.
-
-    Args:
-        mjcf: Path of an MJCF file.
-        links: Names of the bodies.
+    """Return the geometry of some bodies of an MJCF.
 
     Returns:
-        Shapes by body and kind, in the frame of the body's joint.
+        Shapes in the frame of the body's joint, by body, and by ``collision`` for geoms with
+        contacts or ``visual`` for others.
     """
     # Imported here, because loading MuJoCo takes half a second.
     mujoco = needed("mujoco")
@@ -408,7 +389,7 @@ def kind_of(source: Path) -> str:
 
 
 def tree_of(source: Path) -> Tree:
-    """Return links and joints; raises the errors of :func:`.read_urdf` and :func:`.read_mjcf`."""
+    """Read links and joints with :func:`.read_urdf` or :func:`.read_mjcf`."""
     if kind_of(source) == "urdf":
         return read_urdf(source)
     # Imported here, because loading MuJoCo takes half a second.
@@ -418,7 +399,7 @@ def tree_of(source: Path) -> Tree:
 
 
 def shapes_of(source: Path, links: Sequence[str], packages: Sequence[Path] = ()) -> Shapes:
-    """Return the geometry of some links; raises the errors of :func:`.link_shapes`."""
+    """Read the geometry of some links with :func:`.link_shapes` or :func:`.body_shapes`."""
     if kind_of(source) == "urdf":
         return link_shapes(source, links, packages)
     return body_shapes(source, links)

@@ -20,20 +20,18 @@ PART_SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (
 
 
 class BodyDifference:
-    r"""Torques from the differences between the bodies of a robot and its twin.
+    r"""Torques from the differences of inertial parameters between a robot and its simulated twin.
 
     .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
 
-    with the regressor Y and the differences :math:`\Delta\pi` of the inertial parameters. The
-    recursive Newton-Euler algorithm computes the torques with the differences as parameters of
-    bodies. It is linear in them, so that they need not be parameters of real bodies.
-
-    Source: Atkeson, An and Hollerbach, Int. J. Robotics Research 1986 (linearity).
+    with the regressor Y and the differences :math:`\Delta\pi`. The recursive Newton-Euler
+    algorithm computes the torques. It is linear in the inertial parameters (Atkeson, An and
+    Hollerbach, Int. J. Robotics Research 1986), so it also accepts their differences.
 
     Args:
         placements: Pose of every joint in the parent link, (n, 4, 4).
         axes: Axis of every joint in its frame, (n, 3).
-        slides: 1 for prismatic joints, 0 for others, (n,).
+        slides: 1 for prismatic joints, 0 for revolute joints, (n,).
         gravity: Gravity in the base, (3,) [m/s^2].
         parameters: Differences :math:`\Delta\pi` of mass, first and second moments about the
             joint's frame, in the order of pinocchio, (n, 10).
@@ -41,7 +39,7 @@ class BodyDifference:
     Raises:
         ConfigurationError: A shape does not fit, or a number is not finite.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(
@@ -56,7 +54,8 @@ class BodyDifference:
             allowed = (3,) if name == "gravity" else (n, *PART_SHAPES[name])
             if np.shape(part) != allowed or not np.isfinite(part).all():
                 raise ConfigurationError(
-                    f"bodies' {name}: got {np.shape(part)}, allowed {allowed}, finite"
+                    f"bodies' {name}: got shape {np.shape(part)}, allowed shape {allowed} with "
+                    "finite numbers"
                 )
         self._model = pin.Model()
         for number in range(n):
@@ -111,12 +110,7 @@ class BodyDifference:
 
 
 def accelerations(dq: Matrix, rate: float) -> Matrix:
-    """Return accelerations by backward differences, (k, n) [rad/s^2]; zero for the first sample.
-
-    Args:
-        dq: Joint velocities, (k, n) [rad/s].
-        rate: Sample rate [Hz].
-    """
+    """Return backward differences of velocities, (k, n) [rad/s^2]; zero for the first sample."""
     accelerations: Matrix = np.diff(dq, axis=0, prepend=dq[:1]) * rate
     return accelerations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of residual networks: normalised states, scaled speeds for friction, slip springs."""
+"""Inputs of residual networks: normalised states, scaled speeds, and springs for friction."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ class Normalisation:
     .. math:: \hat x = \frac{x - x_{low}}{x_{high} - x_{low}}, \qquad
         \hat r = \frac{r}{x_{high} - x_{low}}.
 
-    A state within the limits has a normalised state :math:`\hat x` in [0, 1]. The difference r of
-    two such states has a normalised difference :math:`\hat r` in [-1, 1]. Limits are used instead
-    of extremes of the data, so that all data sets of a robot have the same scaling. The range of
-    the training data then also shows which part of the robot's range it covers.
+    A sample x within the limits has a normalised state :math:`\hat x` in [0, 1]. The difference r
+    of two samples has a normalised difference :math:`\hat r` in [-1, 1]. All data sets of a robot
+    have the same scaling, because it does not depend on the data.
 
-    Source: Realeasy, section on data (joint limit specifications).
+    Source: Realeasy paper, section on data (joint limit specifications).
 
     Attributes:
         low: Lower limits :math:`x_{low}`, (3 n,) [rad, rad/s, Nm].
@@ -64,14 +63,7 @@ class Normalisation:
     def of_limits(
         cls, q_lower: Vector, q_upper: Vector, dq_max: Vector, tau_max: Vector
     ) -> Normalisation:
-        """Return the scaling for joints with symmetric speed and torque limits.
-
-        Args:
-            q_lower: Lower position limits, (n,) [rad].
-            q_upper: Upper position limits, (n,) [rad].
-            dq_max: Speed limits, (n,) [rad/s].
-            tau_max: Torque limits, (n,) [Nm].
-        """
+        """Return the scaling from position, speed and torque limits [rad, rad/s, Nm], (n,) each."""
         return cls(
             np.concatenate([q_lower, -np.asarray(dq_max), -np.asarray(tau_max)]),
             np.concatenate([q_upper, dq_max, tau_max]),
@@ -83,7 +75,7 @@ class Normalisation:
 
     @property
     def span(self) -> Vector:
-        """Size of a normalised unit, (3 n,) [rad, rad/s, Nm]."""
+        """Difference of the upper and lower limits, (3 n,) [rad, rad/s, Nm]."""
         return self.high - self.low
 
     def state(self, rows: Matrix) -> Matrix:
@@ -109,28 +101,27 @@ class SlipSprings:
     .. math:: z_{i,j} \leftarrow \mathrm{clip}\left(z_{i,j} + \frac{2}{d_i} \Delta q_j,\,
         -1,\, 1\right).
 
-    :math:`z_{i,j}` is the deflection of spring i of joint j, :math:`d_i` its distance and
-    :math:`\Delta q_j` the displacement of the joint. A sum of such springs is friction with
-    hysteresis (generalised Maxwell-slip model): after a reversal of the joint, z changes from -1
-    to 1 or back within :math:`d_i`. It depends only on displacements, not on position, speed or
-    time. Springs start at zero at the first position.
+    :math:`z_{i,j}` is the deflection of spring i of joint j, :math:`d_i` its slip distance and
+    :math:`\Delta q_j` the displacement of the joint. After a reversal of the joint, z changes from
+    -1 to 1 or back within :math:`d_i`. A sum of springs thus models friction with hysteresis.
+    Springs start at zero.
 
     Source: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip model, 2005.
 
     Args:
         distances: Slip distances d, (s,) [rad, m]; may be empty.
-        unit: Displacement of each joint that is 1 in the given positions, (n,) [rad, m].
+        unit: Unit of the scaled positions of each joint, (n,) [rad, m].
         deflection: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
         deflection: Deflections z, -1 to 1, (s n,); updated in place.
-        last: Last position, (n,), in units of ``unit``; updated in place.
+        last: Last scaled positions, (n,); updated in place.
         has_started: True after the first position.
 
     Raises:
         ConfigurationError: A distance is not positive and finite.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(self, distances: Vector, unit: Vector, deflection: Vector) -> None:
@@ -146,12 +137,12 @@ class SlipSprings:
         self._max, self._min = np.ones(deflection.size), -np.ones(deflection.size)
 
     def reset(self) -> None:
-        """Set all springs to zero. The next position becomes their origin."""
+        """Set all springs to zero at the next position."""
         self.deflection[:] = self.last[:] = 0.0
         self.has_started = False
 
     def follow(self, q: Vector) -> None:
-        """Update the deflections for the next position, (n,), in units of ``unit``."""
+        """Update the deflections for the next scaled positions, (n,)."""
         if not self.has_started:
             self.last[:] = q
             self.has_started = True
@@ -162,13 +153,7 @@ class SlipSprings:
 
 
 def joint_input_indices(joint: int, n: int, size: int) -> list[int]:
-    """Return the indices of the inputs of one joint: its speed, scaled speeds and springs.
-
-    Args:
-        joint: Index of the joint.
-        n: Number of joints.
-        size: Number of inputs.
-    """
+    """Return the indices of the inputs of one joint: its speed, scaled speeds and springs."""
     return [n + joint, *range(3 * n + joint, size, n)]
 
 
@@ -178,15 +163,14 @@ class Inputs:
     .. math:: x = \left(\hat x, \tanh\frac{\dot q}{v_1}, \tanh\frac{\dot q}{v_2}, \dots,
         z_1, z_2, \dots\right).
 
-    :math:`\hat x` is the normalised state, :math:`v_i` are speeds and :math:`z_i` slip springs.
-    Friction changes its sign within hundredths of a rad/s, where a normalised speed hardly
-    changes. Friction of gears changes within hundredths of a rad, see :class:`.SlipSprings`, which
-    start at zero.
+    :math:`\hat x` is the normalised state. Scaled speeds show the sign change of friction, which
+    takes hundredths of a rad/s; :math:`v_i` are reference speeds. The deflections :math:`z_i` of
+    :class:`.SlipSprings` show friction of gears, which changes within hundredths of a rad.
 
     Args:
         scale: Scaling of states.
-        speeds: Speeds :math:`v_i` that scale the speed inputs, (s,) [rad/s]; may be empty.
-        distances: Distances of slip springs, (d,) [rad, m]; may be empty.
+        speeds: Reference speeds :math:`v_i`, (s,) [rad/s]; may be empty.
+        distances: Slip distances of the springs, (d,) [rad, m]; may be empty.
 
     Attributes:
         size: Number of inputs, (3 + s + d) n.
@@ -196,7 +180,7 @@ class Inputs:
     Raises:
         ConfigurationError: A speed or distance is not positive and finite.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(
@@ -222,21 +206,19 @@ class Inputs:
         self._indices = np.tile(np.arange(n, 2 * n), len(self.speeds))
 
     def reset(self) -> None:
-        """Reset the slip springs."""
         self._springs.reset()
 
     def internal_state(self) -> tuple[Any, ...]:
-        """Return the internal state for :meth:`restore`; the next step changes its arrays."""
+        """Return the internal state for :meth:`restore`. The next step changes its arrays."""
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def restore(self, internal_state: tuple[Any, ...]) -> None:
-        """Restore an internal state from :meth:`internal_state`."""
         self._springs.deflection[:], self._springs.last[:], self._springs.has_started = (
             internal_state
         )
 
     def compute(self, state: Vector) -> Vector:
-        """Return the inputs for the next normalised state (3 n,); the next call changes them."""
+        """Return the inputs for the next normalised state, (3 n,). The next call changes them."""
         self.state[:] = state
         self.follow()
         return self.values
@@ -249,6 +231,6 @@ class Inputs:
             self._springs.follow(self._q)
 
     def rows(self, states: Matrix) -> Matrix:
-        """Return the inputs (k, m) of a motion from its normalised states (k, 3 n)."""
+        """Return the inputs of a motion, (k, ``size``), from its normalised states, (k, 3 n)."""
         self.reset()
         return np.array([self.compute(state).copy() for state in states]).reshape(-1, self.size)

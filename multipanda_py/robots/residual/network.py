@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recurrent networks in numpy, for single steps and for whole motions (source: Realeasy)."""
+"""Recurrent networks in numpy, for single steps and whole motions (source: Realeasy paper)."""
 
 from __future__ import annotations
 
@@ -62,23 +62,22 @@ class Lstm:
         c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c.
 
     x is the input, h the output and c the cell. W, U and b are the weights. The gates are i
-    (input), f (forget), g (candidate) and o (output). For speed, the gates are stored in the order
-    g, f, i, o behind c, so that one product computes both terms of c. The sigmoids are computed as
-    :math:`\sigma(a) = (1 + \tanh(a / 2)) / 2`, so that one call of tanh serves all gates. The bias
-    is the weight of a constant 1 between x and h.
+    (input), f (forget), g (candidate) and o (output). The gates are stored in the order g, f, i, o
+    after c, so that one product computes both terms of c. One call of tanh serves all gates:
+    :math:`\sigma(a) = (1 + \tanh(a / 2)) / 2`.
 
     Source: Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers,
     Schmidhuber and Cummins 2000.
 
     Args:
         weights: Weights of the layer.
-        row: Array for x, a constant 1 and h, (m + 1 + h,), so that layers can share one array; by
-            default a new array.
+        row: Array for x, a constant 1 (for the bias) and h, (m + 1 + h,). Layers can share it. A
+            new array by default.
 
     Attributes:
         output: Output h, (h,); changed in place by every step.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(self, weights: LstmWeights, row: Single | None = None) -> None:
@@ -104,12 +103,11 @@ class Lstm:
         return self.output, self._cell
 
     def reset(self) -> None:
-        """Set the state to zero."""
         self.output[:] = 0.0
         self._cell[:] = 0.0
 
     def step(self, x: Vector | Single) -> Single:
-        """Process an input, (m,); return h, (h,), which the next step changes."""
+        """Process an input, (m,), and return h, (h,). The next step changes this array."""
         self._input[:] = x
         self.advance()
         return self.output
@@ -128,8 +126,8 @@ class Lstm:
         """Return the outputs for a sequence (k, m) from a zero state, (k, h).
 
         Args:
-            rows: Inputs.
-            backwards: True to process the last input first; outputs keep the order of the inputs.
+            rows: Inputs in the order of time, (k, m).
+            backwards: True to process the last input first. The outputs stay in the order of time.
         """
         self.reset()
         result = np.zeros((len(rows), self.output.size))
@@ -150,20 +148,13 @@ Arrays = Mapping[str, np.ndarray[Any, np.dtype[np.float64]]]
 
 
 def layer(arrays: Arrays, name: str) -> LstmWeights:
-    """Return the weights of a recurrent layer."""
     return LstmWeights(*(arrays[f"{name}.{part}"] for part in ("of_input", "of_output", "bias")))
 
 
 class Dense:
     r"""Linear output layer: :math:`y = W h + V x + b`.
 
-    V, ``direct.weight``, connects the inputs x directly to the output; it is optional.
-
-    Args:
-        arrays: Weights by name.
-        hidden: Number of components of h.
-        inputs: Number of components of x.
-        outputs: Number of components of y.
+    The optional V (``direct.weight``) connects the inputs x directly to the output y.
     """
 
     def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
@@ -186,10 +177,9 @@ class RealTimeNetwork:
 
     At step k, :math:`\hat r_k` is the normalised residual and :math:`x_k` are the inputs.
     :math:`h^{(1)}, h^{(2)}` are the outputs of both layers. The output layer has the weights
-    :math:`W_d, V_d, b_d`. One array holds :math:`(x, 1, h^{(1)}, 1, h^{(2)})`, and each layer uses
-    a part of it.
+    :math:`W_d, V_d, b_d`.
 
-    Source: Realeasy, the real-time network: two layers of 3 n units with a persistent state.
+    Source: Realeasy paper, real-time network with two layers of 3 n units.
 
     Args:
         arrays: Weights by name: layers of :data:`LAYER_NAMES`, ``dense.weight``, ``dense.bias``,
@@ -199,7 +189,7 @@ class RealTimeNetwork:
         inputs: Number of inputs, m.
         size: Number of outputs, 3 n.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -226,7 +216,6 @@ class RealTimeNetwork:
         return (*self._first.states, *self._second.states)
 
     def reset(self) -> None:
-        """Set the states of both layers to zero."""
         self._first.reset()
         self._second.reset()
 
@@ -257,9 +246,9 @@ class PreciseNetwork:
     Args:
         arrays: Weights by name, as for :class:`RealTimeNetwork`.
 
-    Source: Realeasy, the precise network.
+    Source: Realeasy paper, precise network.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -285,11 +274,7 @@ class PreciseNetwork:
 
 
 def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
-    """Return the network of a kind.
-
-    Args:
-        kind: One of ``KINDS``.
-        arrays: Weights by name.
+    """Create a real-time or a precise network from its weights by name.
 
     Raises:
         ConfigurationError: The kind is unknown, or weights are missing or do not fit.

@@ -34,20 +34,20 @@ class LiveResidual:
         w = \mathrm{clip}\left(1 - \frac{d}{0.05}, 0, 1\right).
 
     :math:`\hat r` is the normalised residual of the network and :math:`\hat r_{max}` its maximum
-    in the training data. The limits :math:`x_{low}` and :math:`x_{high}` are those of
-    :class:`.Normalisation`. :math:`\hat\tau_b` are the normalised torques of
-    :class:`.BodyDifference`. The weight w fades with the distance d of the state's farthest
-    element from the range of the training data. The network runs at its training rate, and the
-    residual is held in between. For the first 0.5 s, and after a state that is not finite, the
-    network only processes states (s = 0). Then s ramps to 1 in 0.5 s.
+    in the training data. :math:`\hat\tau_b` are the normalised torques of
+    :class:`.BodyDifference`. :class:`.Normalisation` has the limits :math:`x_{low}, x_{high}`. d
+    is the distance of the normalised state from the range of the training data.
+
+    The factor s is 0 for 0.5 s at the start and after a state that is not finite, then ramps to 1
+    in 0.5 s. The network runs at its training rate, and the residual is constant in between.
 
     Args:
         trained: Real-time network.
         period: Cycle time of :meth:`step` [s].
         robot: Model of the arm.
         joints: Names of the arm's joints.
-        phase: Cycle in which the network first runs, so that networks of several arms need not run
-            in the same cycle.
+        phase: Number of the cycle in which the network first runs. Different numbers distribute
+            the networks of several arms over the cycles.
 
     Attributes:
         residual: Residual r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
@@ -59,7 +59,7 @@ class LiveResidual:
         ConfigurationError: The network belongs to another robot or is a precise network, or its
             rate does not fit the cycle time.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(
@@ -129,7 +129,6 @@ class LiveResidual:
         )  # fmt: skip
 
     def restore(self, internal_state: Any) -> None:
-        """Restore an internal state from :meth:`internal_state`."""
         *vectors, inputs, self.confidence, self._sample_count, self._cycle = internal_state
         self._inputs.restore(inputs)
         live: tuple[Any, ...]
@@ -159,7 +158,7 @@ class LiveResidual:
         result[:] = self._net.step(self._inputs.values)
         if self._bodies is not None:
             self._add_bodies(self._bodies, q, dq)
-        if not isfinite(dot(result, result)):  # A huge state overflows in the network.
+        if not isfinite(dot(result, result)):  # A huge state causes an overflow in the network.
             self.reset()
             return self.residual
         minimum(maximum(result, self._minus_bound, out=result), self._bound, out=result)
@@ -171,17 +170,15 @@ class LiveResidual:
         return self.residual
 
     def _add_bodies(self, bodies: BodyDifference, q: Vector, dq: Vector) -> None:
-        """Add the torques of the inertial differences to the normalised residual."""
         last, ddq = self._last_dq, self._ddq
         multiply(subtract(dq, last if self._sample_count else dq, ddq), self._rate, ddq)
         last[:] = dq
         result = maximum(bodies.torques(q, dq, ddq), self._min, out=self.of_bodies)
-        # Noise causes large accelerations, so the torques are bounded.
+        # The torques are bounded, because noise causes large accelerations.
         minimum(result, self._max, out=result)
         add(self._hat_tau, multiply(result, self._of_torque, ddq), self._hat_tau)
 
     def _confidence_of(self, state: Vector) -> float:
-        """Return the factor s w of the residual for the next normalised state."""
         if self._sample_count < 2 * self._warm_up:
             self._sample_count += 1
         off = subtract(state, self._middle, self._off)
@@ -192,15 +189,15 @@ class LiveResidual:
 
 
 EARLY_TOLERANCE, LATE_TOLERANCE = 0.25, 0.5
-"""Maximum time by which a state may be early or late for a step of the network, as fractions of
+"""Maximum time by which a state may be early or late for a step of the network, as a fraction of
 its period. The network skips earlier states, and warms up again after later ones."""
 
 
 class CorrectedStates:
-    """Time-stamped states of a simulator with the residual added.
+    """Addition of the residual to time-stamped states of a simulator.
 
-    The network runs at its own rate, and the residual is held in between. It warms up again after
-    a gap, after a state older than the last one, and if states arrive at less than its rate.
+    The network runs at its own rate, and the residual is constant in between. It warms up again if
+    states are missing, or a state is older than the last one.
 
     Args:
         trained: Real-time network.
@@ -211,7 +208,7 @@ class CorrectedStates:
     Raises:
         ConfigurationError: The network is of kind ``precise``, which also needs later states.
 
-    Thread: one.
+    Thread: one at a time.
     """
 
     def __init__(self, trained: TrainedResidual) -> None:
@@ -248,13 +245,13 @@ class CorrectedStates:
 
 
 def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") -> list[int]:
-    """Return the indices of joints in a message whose names have a common prefix.
+    """Return the indices of the joints of an arm in a message.
 
     Args:
         joints: Names in the training, such as ``joint1``.
-        names: Names in the message, such as ``left_fr3_joint1``; fingers and other arms may be
-            among them.
-        prefix: Start of the common prefix, which selects an arm.
+        names: Names in the message, such as ``left_fr3_joint1``. Fingers and other arms are
+            ignored.
+        prefix: Start of the names of the arm, to select one of several arms.
 
     Raises:
         ConfigurationError: No arm or more than one arm has all joints.
@@ -277,14 +274,14 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
 def residual_of(
     arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
 ) -> LiveResidual:
-    """Load a residual that a cell file names for an arm.
+    """Load the trained residual that a cell file gives for an arm.
 
     Args:
         arm: Description of the arm.
-        use: Key in the arm's section ``residual``.
-        file: Path of the weights.
+        use: Key in the section ``residual`` of the arm, for messages.
+        file: Path of the trained residual.
         period: Cycle time [s].
-        phase: Number of the cycle in which the residual is evaluated first.
+        phase: Number of the cycle in which the network first runs.
 
     Raises:
         ConfigurationError: If the file cannot be read, or is for another robot or cycle rate.

@@ -32,11 +32,11 @@ DAMAGED_FILE_ERRORS = (
 
 
 def arrays_in(path: Path) -> dict[str, Any]:
-    """Return the arrays of an npz file; no code in it is run and its size is limited.
+    """Return the arrays of an npz file. No code in it is run, and its size is limited.
 
     Raises:
-        OSError, ValueError: The file is missing or damaged; also the other exceptions of
-            :data:`DAMAGED_FILE_ERRORS`.
+        OSError, ValueError: The file is missing or damaged. Other exceptions for damaged files are
+            in :data:`DAMAGED_FILE_ERRORS`.
     """
     # NumPy may run code from files that are not npz, so the type is checked first.
     with open_regular(path, MAX_SIZE) as file:
@@ -56,11 +56,6 @@ def arrays_in(path: Path) -> dict[str, Any]:
 
 def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
     """Check types and values of a file's metadata.
-
-    Args:
-        path: Path of the file, for messages.
-        about: Metadata.
-        formats: Supported format versions.
 
     Raises:
         ConfigurationError: A type or value is invalid.
@@ -102,11 +97,11 @@ class TrainedResidual:
         low: Minimum normalised state of the training data, (3 n,).
         high: Maximum normalised state of the training data, (3 n,).
         bound: Maximum normalised residual of the training data, (3 n,); it limits the prediction.
-        data: Digest of the training data.
-        speeds: Speeds v of the network's inputs, (s,) [rad/s].
-        bodies: Inertial differences between robot and twin, or None. Their torques are added to
-            the output of the network.
-        distances: Distances of the slip springs of the inputs, (d,) [rad, m].
+        data: Hash of the training data.
+        speeds: Reference speeds of the inputs, (s,) [rad/s].
+        bodies: Inertial differences between robot and simulation, or None. Their torques are added
+            to the output of the network.
+        distances: Slip distances of the springs of the inputs, (d,) [rad, m].
     """
 
     kind: str
@@ -129,8 +124,8 @@ class TrainedResidual:
         net = self.network()
         if shapes != {(size,)} or 3 * self.normalisation.joints != size or net.size != size:
             raise ConfigurationError(
-                f"residual of {n} joints: got weights for {net.size} numbers per "
-                f"state and a range of {shapes}, allowed {size}"
+                f"residual of {n} joints: got weights for states of {net.size} numbers, and "
+                f"ranges of shapes {shapes}, allowed {size} numbers in both"
             )
         if (inputs := self.inputs().size) != net.inputs:
             raise ConfigurationError(
@@ -140,7 +135,7 @@ class TrainedResidual:
         if self.bodies is not None and len(self.bodies.parts["axes"]) != n:
             raise ConfigurationError(
                 f"residual: got inertial differences of {len(self.bodies.parts['axes'])} links, "
-                f"allowed {n}"
+                f"allowed {n}, one per joint"
             )
         numbers = [*self.arrays.values(), self.low, self.high, self.bound]
         if not all(np.isfinite(part).all() for part in numbers):
@@ -149,16 +144,17 @@ class TrainedResidual:
             )
         if not 0.0 < self.rate < np.inf:
             raise ConfigurationError(
-                f"residual: got {self.rate:g} states per second, allowed more than 0, finite"
+                f"residual: rate: got {self.rate:g} states per second, allowed a finite number "
+                "above 0"
             )
         if (self.bound < 0.0).any():
             raise ConfigurationError(
-                f"residual's bound: got {self.bound.min():g}, allowed 0 or more"
+                f"residual: bound: got {self.bound.min():g}, allowed 0 or more"
             )
         if (self.low > self.high).any():
             raise ConfigurationError(
-                f"range of the training: got {self.low.tolist()} to {self.high.tolist()}, "
-                "allowed lower values up to the upper ones"
+                f"residual: training range: got {self.low.tolist()} to {self.high.tolist()}, "
+                "allowed lower values that do not exceed the upper ones"
             )
 
     def network(self) -> RealTimeNetwork | PreciseNetwork:
@@ -170,7 +166,7 @@ class TrainedResidual:
         return Inputs(self.normalisation, self.speeds, self.distances)
 
     def run(self, states: Matrix) -> Matrix:
-        """Return the normalised residuals of a motion's states (k, 3 n), within the bound."""
+        """Return the normalised residuals at states of a motion, (k, 3 n), within ``bound``."""
         result = self.network().run(self.inputs().rows(states))
         if self.bodies is not None:
             n = len(self.joints)

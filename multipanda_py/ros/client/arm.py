@@ -43,8 +43,8 @@ class RemoteArm:
         name: Name of the arm.
         description: Description of the arm.
         stale: Maximum age of a state [s].
-        merged: Subscription to ``joint_states`` of the cell, which contains the fingers.
-        status: Diagnostics of the cell, for owner and fault.
+        merged: Subscription to the cell's ``joint_states``, which contain the finger positions.
+        status: Diagnostics of the cell, with owner and fault of the arm.
 
     Attributes:
         topics: Subscriptions that must be recent for :meth:`state`.
@@ -160,16 +160,10 @@ MOTION_TIMEOUT = 20.0
 
 
 class NodeHand:
-    """Client of one gripper whose methods return a request to poll instead of waiting.
+    """Client of one gripper, whose methods return at once with a request to poll.
 
     Args:
         link: Link to the node, before its start.
-        root: Namespace of the cell with a leading slash, or empty.
-        arm: Name of the arm.
-        description: Description of the gripper.
-
-    Attributes:
-        description: Description of the gripper.
 
     Thread: one.
     """
@@ -191,10 +185,7 @@ class NodeHand:
     ) -> Call[object]:
         """Start to close the gripper around an object, with the default force of the node.
 
-        Args:
-            width: Not used, because the node closes the gripper completely.
-            force: Not used.
-            epsilon_outer: Not used.
+        The node closes the gripper completely, so all arguments are ignored.
         """
 
         def read(response: Any) -> object:
@@ -206,13 +197,7 @@ class NodeHand:
 
 
 class HandGoal:
-    """Request of a gripper motion, pending until the gripper accepts or rejects the goal.
-
-    Args:
-        client: Client of the action.
-        goal: Goal message.
-        description: Description of the goal, for messages.
-    """
+    """Request of a gripper motion, pending until the gripper accepts or rejects the goal."""
 
     def __init__(self, client: Any, goal: Any, description: str) -> None:
         self._description = description
@@ -240,14 +225,7 @@ this distance of the maximum width counts as full opening."""
 
 
 class RemoteGripper(Gripper):
-    """Client of one gripper that can open, close and stop; a new command replaces an older one.
-
-    Args:
-        link: Link to the node.
-        root: Namespace of the cell.
-        arm: Subscriptions to the state of the arm.
-        description: Description of the gripper.
-    """
+    """Client of one gripper that can open, close and stop; a new command replaces an older one."""
 
     def __init__(
         self, link: NodeLink, root: str, arm: RemoteArm, description: ParallelGripper
@@ -272,7 +250,7 @@ class RemoteGripper(Gripper):
         """Start to open fully, to close around an object, or to stop.
 
         Raises:
-            TargetRejected: If the command is another one, such as a move to a given width.
+            TargetRejected: If the command is a move to a given width, or another unsupported one.
             TopicLost: If the node does not offer the service.
         """
         names = {Action.MOVE: "open", Action.GRASP: "close", Action.STOP: "stop"}
@@ -281,7 +259,8 @@ class RemoteGripper(Gripper):
             name == "open" and command.width < self.description.max_width - _MIN_OBJECT_WIDTH
         ):
             raise TargetRejected(
-                f"gripper of {self.arm}: got {command}, allowed full opening, closing and stop"
+                f"gripper of {self.arm}: got {command}, allowed only to open fully, "
+                "to close and to stop"
             )
         service = f"{self._root}/{name}"
         if not self._link.is_discovered(service):

@@ -52,7 +52,7 @@ MIN_STATE_TIMEOUT = 0.5
 
 
 class RosCell:
-    """Client of a running node with those methods of :class:`.Cell` that environments use.
+    """Client of a running node, with the methods of :class:`.Cell` that environments use.
 
     The configuration comes from the node's parameters. All other data use the topics, services and
     actions of ``doc/ros_interface.md``. The gates of the node check every target, and its
@@ -68,7 +68,7 @@ class RosCell:
         targets: Targets that are sent to the node.
 
     Raises:
-        TopicLost: If there is no such node, or a topic has timed out; the message has the name.
+        TopicLost: If there is no such node, or a topic has timed out; the message names it.
         ConfigurationError: If the configuration of the node is not a valid cell.
 
     Thread: one; a separate thread receives messages.
@@ -122,7 +122,7 @@ class RosCell:
 
     @property
     def time(self) -> float:
-        """Time from the first states to the newest ones [s]; the arm that is behind counts."""
+        """Time since the first states [s], by the newest state of the slowest arm."""
         return self.states.time
 
     def snapshot_at(self, time: float) -> RosCell:
@@ -132,7 +132,7 @@ class RosCell:
     def controllets_for(
         self, arms: Sequence[str], controllet_type: str, period: float
     ) -> dict[str, str]:
-        """Return the controllet of a type for each arm, and prepare to send targets to it.
+        """Return the controllet of a type on each arm, by arm, and prepare to send it targets.
 
         Args:
             arms: Names of the arms.
@@ -140,8 +140,8 @@ class RosCell:
             period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no such controllet, the controllet does not hold when
-                targets stop, or the arm has no controllet to move to its start.
+            ConfigurationError: If an arm has no such controllet, or none that moves it to its
+                start. Also if the controllet would not hold when targets stop.
             UnknownName: If the cell has no such arm.
         """
         laws = self._laws.choose(arms, controllet_type, period)
@@ -185,7 +185,7 @@ class RosCell:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If no pose was received of an object that is present from the start.
+            TopicLost: If an object that is present from the start has no pose yet.
         """
         return self.states.objects()
 
@@ -248,7 +248,7 @@ class RosCell:
         return chosen
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.events_since(count)
 
     def switch(
@@ -275,8 +275,7 @@ class RosCell:
             PlanRejected: If no such motion is found, or the arms are not at rest.
             MotionFailed: If a motion ended before its goal; all arms hold.
         """
-        # The casts are safe: this cell has all methods of a state reader and of attached objects
-        # that the planner calls.
+        # The casts are safe: this cell has all methods that the planner calls.
         plan = MoveFinder(self._names, cast("Any", self), cast("Any", self)).plan(dict(goals))
         points = {arm: plan.points[arm] for arm in plan.moving}
         if not points:
@@ -323,12 +322,6 @@ class RosCell:
 class RemoteStates:
     """Subscriptions to the states of a cell.
 
-    Args:
-        link: Link to the node.
-        root: Namespace of the cell with a leading slash, or empty.
-        config: Configuration of the cell.
-        descriptions: Descriptions of its arms, by name.
-
     Attributes:
         arms: States of the arms, by name.
         object_topics: Subscriptions to the poses of movable objects, by name.
@@ -355,7 +348,7 @@ class RemoteStates:
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self._status.events_since(count)
 
     @property
@@ -365,7 +358,7 @@ class RemoteStates:
 
     @property
     def time(self) -> float:
-        """Time from the first states to the newest ones [s]; the arm that is behind counts."""
+        """Time since the first states [s], by the newest state of the slowest arm."""
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def wait_for_states(self, timeout: float) -> None:
@@ -404,7 +397,7 @@ class RemoteStates:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If no pose was received of an object that is present from the start.
+            TopicLost: If an object that is present from the start has no pose yet.
         """
         return {
             name: _in_world(topic)
@@ -446,7 +439,7 @@ class RemoteWorld:
             link.offer(SetEntityState, self._name)
 
     def refusal(self) -> str:
-        """Return why no object of this cell can be moved, or an empty string."""
+        """Return why objects of this cell cannot be moved, or an empty string."""
         if self._real:
             return f"got {self._real}, allowed simulated arms"
         return "" if SetEntityState is not None else "simulation_interfaces is not installed"
@@ -455,7 +448,7 @@ class RemoteWorld:
         """Place an object at rest at a pose in the world, and wait until the node publishes it.
 
         Returns:
-            0, a request number for :meth:`is_placed`.
+            Request number for :meth:`is_placed`, always 0.
 
         Raises:
             SimulationRejected: If the pose is rejected; the message has the reason.

@@ -61,7 +61,7 @@ class ArmStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Line(LoopEvent):
-    """Line of the node's log as an event, printed unchanged."""
+    """Event that is a line of the node's log, printed unchanged."""
 
     def __str__(self) -> str:
         return self.text
@@ -69,10 +69,6 @@ class Line(LoopEvent):
 
 class NodeStatus:
     """Subscription to the diagnostics of one cell, with its recent events.
-
-    Args:
-        config: Configuration of the cell.
-        node: Node that subscribes.
 
     Attributes:
         active: Names of the active controllets.
@@ -108,7 +104,7 @@ class NodeStatus:
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
 
@@ -146,11 +142,10 @@ class NodeStatus:
                 self._take_notice(arm, values)
 
     def _take_notice(self, controllet: str, values: Mapping[str, str]) -> None:
-        """Store the newest notice of a controllet as an event, if it is new."""
         count = _count(values.get("notices", ""), 0)
         before = self._notices.get(controllet, count)
         self._notices[controllet] = count
-        if count > before:  # A lower count is no new notice: a restarted node counts from 0.
+        if count > before:  # A restarted node counts from 0: no new notice.
             self._remember(
                 LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
             )
@@ -176,7 +171,7 @@ class NodeStatus:
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
         if (
             before.received_at > 0.0 and now.refused > before.refused
-        ):  # A lower count is no rejection: a restarted node counts from 0.
+        ):  # A restarted node counts from 0: no new rejection.
             self.note(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:
@@ -193,12 +188,7 @@ MIN_LOG_LEVEL = 30
 
 
 class CellStateSubscriber:
-    """Subscriptions that are required to show a cell; messages are decoded on demand.
-
-    Args:
-        link: Link to the node, before its start.
-        root: Namespace of the cell with a leading slash, or empty.
-        config: Configuration of the cell.
+    """Subscriptions to all that a panel shows of a cell; messages are decoded on demand.
 
     Attributes:
         status: Diagnostics of the cell.
@@ -244,7 +234,7 @@ class CellStateSubscriber:
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return a record for :meth:`.SceneView.show`: newest positions of joints and objects."""
+        """Return newest joint and object positions as a record for :meth:`.SceneView.show`."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
@@ -297,12 +287,9 @@ class CellStateSubscriber:
         return self._poses[arm].received_at
 
     def _joint_indices(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
-        """Return the index of each arm, with the indices of its joints and fingers in a message.
+        """Return indices of the arms of a message, and of their joints and fingers in it.
 
-        Arms of which the message does not contain all joints are omitted.
-
-        Args:
-            names: Joint names of the message.
+        Arms without all their joints in the message are omitted.
         """
         result = []
         for index, arm in enumerate(self._arms):

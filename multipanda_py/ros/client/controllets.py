@@ -83,16 +83,16 @@ class RemoteControllets:
         self._refused = dict.fromkeys(arms, (0, 0))
 
     def choose(self, arms: Sequence[str], controllet_type: str, period: float) -> dict[str, str]:
-        """Select the controllet of a type on each arm to receive targets; return names by arm.
+        """Select the controllets that receive targets, and return their names by arm.
 
         Args:
             arms: Names of the arms.
-            controllet_type: Type of the controllet.
+            controllet_type: Type of the controllets.
             period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no such controllet, the controllet does not hold when
-                targets stop, or the arm has no controllet to move to its start.
+            ConfigurationError: If an arm has no such controllet, or none that moves it to its
+                start. Also if the controllet would not hold when targets stop.
             UnknownName: If the cell has no such arm.
         """
         faults, result = [], {}
@@ -143,7 +143,7 @@ class RemoteControllets:
         """Clear faults of arms, and wait until diagnostics report no fault.
 
         Args:
-            arms: Names of the arms. Each is requested, also if another one keeps its fault.
+            arms: Names of the arms. The node receives a request for each, even after a failed one.
 
         Raises:
             TopicLost: If the node does not answer.
@@ -236,7 +236,7 @@ class RemoteControllets:
                 raise TargetRejected(f"{name}: the node rejects targets: {status.refusal}")
 
     def _check_alone(self, name: str) -> None:
-        """Check that an arm's targets have not timed out, and that no other client sends any."""
+        """Check that an arm's targets have not timed out, and have no other publisher."""
         age, max_value = self._targets.target_age(name), self._timeouts[name]
         if age > max_value:
             raise LoopError(
@@ -256,14 +256,13 @@ RESULT_TIMEOUT = 10.0
 
 
 class RemoteMotion:
-    """Client that executes trajectories with a common start, and waits for their ends.
+    """Client that executes trajectories of several arms with a common start.
 
-    An action continues without its client. Therefore this program sends heartbeats while it moves
-    arms, so that they hold if it is killed or suspended. An interrupted program cancels its goals.
+    A trajectory action continues without its client. This client therefore sends heartbeats, so
+    that the arms hold if its program is killed or suspended. An interrupted program cancels its
+    goals.
 
     Args:
-        link: Link to the node.
-        root: Namespace of the cell.
         controllets: Name of the trajectory controllet, by arm.
     """
 
@@ -302,7 +301,10 @@ class RemoteMotion:
         """
         for arm in points:
             if not self._link.until(self._clients[arm].server_is_ready, timeout):
-                raise TopicLost(f"{arm}: the action follow_joint_trajectory was not found")
+                raise TopicLost(
+                    f"{arm}: the action follow_joint_trajectory was not found. Check "
+                    "that the node is active"
+                )
         start = now + START_DELAY
         moved, handles = [*points], dict[str, Any]()
         self._notify_moved(moved)
@@ -322,7 +324,8 @@ class RemoteMotion:
                 if result.error_code != FollowJointTrajectory.Result.SUCCESSFUL:
                     raise MotionFailed(f"{arm}: {result.error_string}")
         except BaseException:  # Goals must also end if the program is interrupted.
-            # A goal without a handle cannot be cancelled. It ends when the heartbeats stop.
+            # A goal that the node has not accepted yet cannot be cancelled. It ends when the
+            # heartbeats stop.
             for handle in handles.values():
                 handle.cancel_goal_async()
             raise

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of the digital-twin monitor: subscriber of arm states, publisher of ``/diagnostics``.
+"""Two processes of the digital-twin monitor that use ROS, because the monitor itself does not.
 
-Run by ``multipanda shadow --topics`` as ``python -m multipanda_py.ros.client.monitor_link states
-NAMESPACE ARM ...``. Every state is one line of JSON on standard output, until standard input ends.
-The cell may run on another machine.
+- ``python -m multipanda_py.ros.client.monitor_link states NAMESPACE ARM ...`` subscribes to arm
+  states, possibly of a node on another machine. It writes each as one line of JSON to standard
+  output. ``multipanda shadow --topics`` runs it.
+- ``... diagnostics CELL NAMESPACE`` reads lines of JSON with the states of the twins and their
+  deviations from the arms. It publishes both as topics. ``multipanda shadow --node --ros`` runs
+  it.
 
-Run by ``multipanda shadow --node --ros`` as ``... diagnostics CELL NAMESPACE``. It reads the
-states of the twins and their deviations from the arms as lines of JSON from standard input, and
-ends with it. This process is independent of the loop.
-
-The process that computes the twins uses no ROS.
+Both end when standard input ends.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ PERIOD = 1.0
 
 
 class ArmListener:
-    """Subscriptions to joints and wrench of an arm; writes both as one line if stamps agree.
+    """Subscriptions to joints and wrench of an arm, written to standard output as JSON.
+
+    Each line has both messages of one stamp.
 
     Args:
-        node: Node that subscribes.
         namespace: Namespace of the cell, with a slash at its end.
-        arm: Name of the arm.
     """
 
     def __init__(self, node: Any, namespace: str, arm: str) -> None:
@@ -98,9 +97,9 @@ def listen(namespace: str, *arms: str) -> None:
 
 
 def publish(cell: str, namespace: str) -> None:
-    """Publish the joint states of the twins, and as diagnostics their deviations from the arms.
+    """Publish joint states of the twins, and diagnostics with their deviations from the arms.
 
-    Both are read from standard input, as lines of JSON, until it ends.
+    The input is lines of JSON from standard input, until it ends.
     """
     node = rclpy.create_node(
         f"twin_monitor_{cell.replace('/', '_')}",
@@ -133,7 +132,7 @@ def joint_state(response: dict[str, Any]) -> JointState:
 
 
 def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
-    """Return one diagnostic status per arm, with level WARN while a value is outside its band."""
+    """Return one status per arm, with level WARN while a deviation exceeds its tolerance."""
     message = DiagnosticArray()
     _stamp(message, response["time"])
     for arm in response["arms"]:

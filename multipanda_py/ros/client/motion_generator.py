@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stream of target poses at 1 kHz from a circular-field motion generator, for tests.
+"""Test program that streams target poses at 1 kHz to the arms of a running node.
 
-Run as ``python -m multipanda_py.ros.client.motion_generator NAME=Y [NAME=Y ...] [--object
-CONTROLLET] [--each] [--record FILE]`` next to a node. The arguments are the names of arms, and the
-position of their unrotated bases along y of the world [m].
+Usage::
 
-A point between the grippers visits goals among moving obstacles
-(:mod:`multipanda_py.planning.trajectory.circular_field`). By default the first and the second arm
-follow it 15 cm to its left and right. With ``--object`` an object that they hold follows it. With
-``--each`` every arm follows it from its initial pose.
+    python -m multipanda_py.ros.client.motion_generator NAME=Y [NAME=Y ...]
+        [--object CONTROLLET] [--each] [--record FILE]
 
-The program writes ``ready`` once it publishes, and ends with standard input. Then it writes a line
-of JSON: the number of messages and the duration. FILE receives CLOCK_MONOTONIC [s] and x [m] of
-the first pose per message, an array (n, 2).
+NAME is an arm, Y the position of its unrotated base along y of the world [m]. A point between the
+grippers visits goals among moving obstacles
+(:mod:`multipanda_py.planning.trajectory.circular_field`). By default the first arm follows it
+15 cm to its left and the second arm 15 cm to its right. With ``--object`` the object that both
+hold follows it. With ``--each`` every arm follows it from its initial pose.
+
+The program writes ``ready`` when it publishes, and ends with standard input. It then writes the
+number of messages and the duration as JSON. For each message of the first stream, FILE has the
+time of CLOCK_MONOTONIC [s] and the position along x [m], (n, 2).
 """
 
 from __future__ import annotations
@@ -65,10 +67,7 @@ class PoseStream:
     """Publisher of a target pose that follows the moving point of this module.
 
     Args:
-        node: Node that publishes.
-        topic: Target topic.
-        start: Initial pose.
-        shift: Offset from the point that the pose takes gradually at the start, (3,) [m].
+        shift: Offset of the pose that grows from zero after the start, (3,) [m].
     """
 
     def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:
@@ -78,15 +77,12 @@ class PoseStream:
         self._start = np.array([p.x, p.y, p.z])
 
     def send(self, moved: Vector, fraction: float, stamp_ns: int) -> float:
-        """Publish the pose.
+        """Publish the pose and return its position along x [m].
 
         Args:
             moved: Displacement of the point, (3,) [m].
             fraction: Fraction of ``shift`` that is applied, 0 to 1.
             stamp_ns: Time stamp of the message [ns].
-
-        Returns:
-            Position along x [m].
         """
         message = self._message
         position = message.pose.position
@@ -117,14 +113,13 @@ def measured_poses(node: Node, arms: list[str]) -> dict[str, PoseStamped]:
 def make_streams(
     node: Node, bases: dict[str, float], controllet: str, each: bool
 ) -> list[PoseStream]:
-    """Return the streams of all arms, or the one of the object that they hold.
+    """Return one stream per arm, or a single one for an object that the arms hold.
 
     Args:
         node: Node that publishes.
         bases: Position of each arm's base along y in the world, by arm [m].
-        controllet: Name of the controllet that holds the object; empty for a stream per arm.
-        each: True if each arm follows from its initial pose, False to move two arms side by
-            side.
+        controllet: Name of the controllet that holds the object; empty without an object.
+        each: True to start each arm at its initial pose, False to move two arms side by side.
     """
     poses = measured_poses(node, list(bases))
     hands = {arm: pose.pose.position.y + bases[arm] for arm, pose in poses.items()}

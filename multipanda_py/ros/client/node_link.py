@@ -41,13 +41,11 @@ _numbers = itertools.count()
 
 
 class Call(Generic[Answer]):
-    """Request to a service, from its sending to its answer.
+    """Pending request to a service, which the caller polls for the answer.
 
     Args:
-        client: Client of the service.
-        request: Request message.
-        read: Function that converts the response to the result of :meth:`poll`, which is not None;
-            may raise an error.
+        read: Function that converts the response to the result of :meth:`poll`, never None; may
+            raise an error.
         timeout: Timeout of the answer [s].
         again: Period of repeated requests [s]; 0 for no repetition.
         max_repeats: Maximum number of repetitions.
@@ -78,7 +76,7 @@ class Call(Generic[Answer]):
     def add_done_callback(self, act: Callable[[], object]) -> None:
         """Execute a function in the link's thread when the first request is answered.
 
-        An answer to a repeated request does not execute it.
+        The answer to a repeated request does not count.
         """
         self._futures[0].add_done_callback(lambda _: act())
 
@@ -119,7 +117,7 @@ class Pending(Protocol):
 
 
 class RequestChain:
-    """Second request that depends on the answer to a first one.
+    """Two requests, of which the second depends on the answer to the first.
 
     Args:
         first: First request.
@@ -138,8 +136,8 @@ class RequestChain:
     def poll(self) -> object | None:
         """Return the second answer, or None while it is pending; raises the errors of both."""
         if self._second is None:
-            # The callback ``_take`` is called only if the first sending of the request is
-            # answered. The answer to a repetition is found here.
+            # The callback ``_take`` is not called for the answer to a repeated request, so check
+            # here.
             if self._first.poll() is not None:
                 self._take()
             return None
@@ -161,9 +159,6 @@ class LatestMessage:
     """Newest message of a topic, decoded on demand.
 
     Args:
-        node: Node that subscribes.
-        kind: Type of the messages.
-        topic: Name of the topic.
         stale: Maximum age of the newest message [s].
         read: Function that decodes a message for :meth:`message`; may raise TargetRejected.
         qos: QoS profile; by default best effort, which matches every publisher.
@@ -235,13 +230,10 @@ def name_of_own(name: str) -> str:
 
 
 class NodeLink:
-    """Participant of the middleware, with one node and the thread that serves it.
+    """DDS participant with one ROS node and the thread that serves it.
 
-    It has a separate rclpy context, independent of the default one of the program. Create
-    subscriptions, publishers and clients before :meth:`start`.
-
-    Args:
-        name: Name of the node.
+    Its rclpy context is independent of the program's default one. Create subscriptions, publishers
+    and clients before :meth:`start`.
 
     Attributes:
         node: Node to subscribe and publish with.
@@ -270,7 +262,7 @@ class NodeLink:
     def start(self) -> None:
         """Start the thread; further calls have no effect."""
         if self._thread.ident is None:
-            # A thread that still waits in the middleware would abort Python at its exit.
+            # Python would abort at its exit if the thread still waited in the middleware.
             atexit.register(self.close)
             self._thread.start()
 
@@ -290,7 +282,7 @@ class NodeLink:
         self._clients[service] = self.node.create_client(kind, service, qos_profile=RESPONSE_QOS)
 
     def not_found(self) -> list[str]:
-        """Return the services of :meth:`offer` that have not been found yet."""
+        """Return the services passed to :meth:`offer` that have not been found yet."""
         return [name for name, one in self._clients.items() if not one.service_is_ready()]
 
     def is_discovered(self, service: str) -> bool:
@@ -322,7 +314,7 @@ class NodeLink:
         Args:
             missing: Function that returns the missing names.
             timeout: Maximum waiting time [s].
-            description: Statement about the missing names, for the message.
+            description: Statement about the missing names, for the message: "not found".
             hint: End of the message.
 
         Raises:
@@ -355,12 +347,9 @@ class NodeLink:
             call.forget()
 
     def ask(self, service: str, request: Any, timeout: float) -> Any:
-        """Call a service and wait. The first request to a service may be sent twice.
+        """Call a service, wait for its response up to a timeout [s], and return it.
 
-        Args:
-            service: Name of the service.
-            request: Request message.
-            timeout: Maximum waiting time [s].
+        The first request to a service is repeated if its answer takes long.
 
         Raises:
             TopicLost: If the service is not found, or does not answer in time.
@@ -382,7 +371,9 @@ class NodeLink:
             TopicLost: If ROS was shut down, for example by signal handlers of the program.
         """
         if not self._context.ok():
-            raise TopicLost("ROS was shut down in this program, possibly by a signal")
+            raise TopicLost(
+                "ROS was shut down in this program, possibly by a signal. Restart the program"
+            )
 
     def close(self) -> None:
         """Stop the thread and destroy the node; further calls have no effect."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cell of a running node, as the panel uses it."""
+"""Client with which the panel shows and commands the cell of a running node."""
 
 from __future__ import annotations
 
@@ -63,11 +63,10 @@ MAX_LISTED_NAMES = 3
 
 
 class NodeCell(Closeable):
-    """Client for the panel that uses the public interfaces of a node.
+    """Client of a running node for the panel. Only the constructor waits.
 
-    Only the constructor waits. Stop requests have a separate participant and thread, as in the
-    node, so that they never queue behind other messages. If a switch is in progress, the stop is
-    sent again after it.
+    Stop requests have a separate DDS participant and thread, so that they never queue behind other
+    messages. If a switch is in progress, the stop is sent again after it.
 
     Args:
         namespace: Namespace of the cell.
@@ -139,8 +138,8 @@ class NodeCell(Closeable):
         """Wait until the services of the node are discovered.
 
         Raises:
-            ConfigurationError: If the node lacks services of the given configuration.
-            TopicLost: If there is no node, or it lacks services of its own configuration.
+            ConfigurationError: If services of the given configuration are missing.
+            TopicLost: If there is no node, or its own services are missing.
         """
 
         def missing() -> list[str]:
@@ -154,7 +153,8 @@ class NodeCell(Closeable):
             text += f" and {len(names) - MAX_LISTED_NAMES} more"
         if from_file and not self._stop.not_found():
             raise ConfigurationError(
-                f"{self._root}/{NODE}: has no {text}. Check that the file is that of its cell"
+                f"{self._root}/{NODE}: has no {text}. Check that the node runs the cell of this "
+                "file"
             )
         raise TopicLost(f"{text}: not found within {TIMEOUT:g} s{discovery_hint()}")
 
@@ -172,7 +172,7 @@ class NodeCell(Closeable):
         return self.states.status.arms[arm].activation_count
 
     def stall_reason(self) -> str:
-        """Return a message after ``WARNING_TIME`` without states and diagnostics, else ""."""
+        """Return a message if the node has sent nothing for ``WARNING_TIME``, else ""."""
         since = max(
             self.states.status.received_at, *(self.states.last_received(arm) for arm in self.arms)
         )
@@ -195,10 +195,12 @@ class NodeCell(Closeable):
         if time.monotonic() - self.states.status.received_at > max(
             NODE_TIMEOUT, 3.0 / self.config.cell.diagnostics_rate
         ):
-            raise LoopError(f"no message from the node for {NODE_TIMEOUT:g} s: it has ended")
+            raise LoopError(
+                f"no message from the node for {NODE_TIMEOUT:g} s. Check that it still runs"
+            )
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return a record for :meth:`.SceneView.show`: newest positions of joints and objects."""
+        """Return newest joint and object positions as a record for :meth:`.SceneView.show`."""
         return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -218,14 +220,11 @@ class NodeCell(Closeable):
         return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events without the first ``count``."""
+        """Return the number of events so far, and the events after the first ``count``."""
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
-        """Return the parameters of a controllet, up to ``MAX_CACHE_AGE`` old.
-
-        They are updated in the background.
-        """
+        """Return the parameters of a controllet, read at most ``MAX_CACHE_AGE`` ago."""
         if name not in self._values:
             return self._by_name[name].initial_values()
         now = time.monotonic()
@@ -236,10 +235,9 @@ class NodeCell(Closeable):
         return dict(self._values[name])
 
     def set_parameters(self, name: str, values: Mapping[str, object]) -> Pending:
-        """Change parameters of a controllet, if the node accepts them.
+        """Request a change of parameters of a controllet.
 
-        Of a vector only elements that differ from :meth:`parameters` are changed. The others keep
-        the present value of the node.
+        Elements of a vector that equal those of :meth:`parameters` keep the node's present value.
 
         Raises:
             ParameterRejected: If a value is not allowed.
@@ -272,12 +270,11 @@ class NodeCell(Closeable):
         return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
 
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
-        """Send a tool pose to the controllet of an arm.
+        """Send a tool pose to the controllet of an arm. Rejections by the node are reported later.
 
         Raises:
-            TargetRejected: If the target is beyond the gate, or no message of the node has arrived
-                for a while. In that case another controllet may be active by now. Rejections by
-                the node are reported later.
+            TargetRejected: If the target is beyond the gate, or the newest message of the node is
+                too old.
         """
         age = self.states.message_age(arm)
         if age > max(STATE_TIMEOUT, 5.0 / self.config.cell.joint_state_rate):
@@ -295,7 +292,7 @@ class NodeCell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> Call[SwitchResult]:
-        """Request a switch. ``by`` is ignored: events of the node name its service as origin."""
+        """Request a switch; ``by`` is ignored, because the node names its service as origin."""
 
         def read(response: Any) -> SwitchResult:
             # The response of some ROS distributions has no field ``message``.
@@ -316,16 +313,16 @@ class NodeCell(Closeable):
         return call
 
     def request_hold(self, *, by: str = "") -> Call[object]:
-        """Request a hold of all arms at once, and repeat the request while it is unanswered."""
+        """Request a hold of all arms, and repeat the request until it is answered."""
         call = self._stop_now()
         for switch in self._switches:
-            # The switch may reach the node after the stop and end the hold, so stop again then.
+            # A switch that reaches the node after the stop ends the hold, so stop again.
             if not switch.is_done:
                 switch.add_done_callback(self._stop_now)
         return call
 
     def request_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
-        """Request the recovery of the first arm in ``arms``, or of all arms if it is None."""
+        """Request the recovery of all arms, or of the first one in ``arms`` only."""
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
         return self.link.call(service, Trigger.Request(), _done, RECOVERY_RESPONSE_TIMEOUT)
@@ -341,7 +338,7 @@ class NodeCell(Closeable):
         self._stop.close()
 
     def _take_back(self, arm: str) -> None:
-        """Stop an arm whose new controllet may have received a target for the previous one."""
+        """Stop an arm whose new controllet may have received the previous controllet's target."""
         status = self.states.status.arms[arm]
         before, self._beginnings[arm] = self._beginnings[arm], status.activation_count
         law = self._by_name.get(status.owner)
@@ -368,7 +365,7 @@ class NodeCell(Closeable):
         )
 
     def _ask_active(self) -> None:
-        """Request the active controllets, because diagnostics report them up to a second later."""
+        """Request the active controllets, which diagnostics report up to a second later."""
 
         def read(response: Any) -> object:
             names = [one.name for one in response.controller if one.state == "active"]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of ``switch_controller`` that is controlled by lines of JSON.
+"""Test client of ``switch_controller``, which reads requests as lines of JSON.
 
 Run as ``python -m multipanda_py.ros.client.switch_client`` next to a node. A line such as
 ``{"activate": ["left/law"]}`` is answered by a line with ``ok``, ``message`` and ``seconds``, the
-time until the answer. With an empty list it calls ``error_recovery``. It writes ``ready`` when the
-node is found, and ends with standard input.
+time until the answer. With an empty list the client calls ``error_recovery`` instead. The program
+writes ``ready`` when the node is found, and ends with standard input.
 """
 
 from __future__ import annotations

@@ -53,17 +53,14 @@ _TARGET_QOS = QoSProfile(depth=1)
 
 
 class TargetPublisher:
-    """Publisher of tool poses for a panel, with the gate check of the node.
+    """Publisher of tool poses for a panel, with the same gate check as in the node.
 
-    A publisher gets no answer, so targets beyond the gate are rejected here. An arm has a
-    publisher only from its first target on, so that idle panels do not appear as competing
-    publishers. The stamp is the time at which the target was given. If a suspended program sends
-    it later, the node rejects it as too old.
+    A publisher gets no answer, so targets beyond the gate are rejected here. An arm gets a
+    publisher with its first target, so that idle panels do not appear as competing publishers. The
+    stamp is the time at which the target was given: the node rejects targets that a suspended
+    program sends later.
 
     Args:
-        link: Link to the node.
-        root: Namespace of the cell with a leading slash, or empty.
-        config: Configuration of the cell.
         frames: Frames in which targets may be given.
         is_stamped: Function that returns True if the node uses the time of this machine. Otherwise
             messages have no stamp.
@@ -97,17 +94,11 @@ class TargetPublisher:
         )
 
     def publish(self, state: ArmSnapshot, pose: Pose, frame: str) -> None:
-        """Send a target.
-
-        Args:
-            state: State of the arm.
-            pose: Pose of its tool.
-            frame: Frame of the pose.
+        """Send a target, the pose of the tool in a frame.
 
         Raises:
-            TargetRejected: If the target is beyond the gate, or another client moves the arm. Also
-                after a suspension of this program, because the node has stopped the arm and its
-                state may be old.
+            TargetRejected: If the target is beyond the gate, another client moves the arm, or this
+                program was suspended. The node stops the arms of a suspended program.
         """
         arm, now, stamp = state.name, time.monotonic(), time.time_ns()
         if now > self._alive + LEASE_DURATION or now < self._deaf_until:
@@ -136,15 +127,15 @@ class TargetPublisher:
     def has_just_published(self, arm: str) -> bool:
         """Return True if an arm's last target is at most ``ACTIVATION_DELAY`` old.
 
-        A controllet that the node reports only now may then have received this target.
+        If the controllet of the arm changes, the new one may have received this target.
         """
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
         """Send pending targets, and a heartbeat with the moved arms if it is due."""
         now = time.monotonic()
-        # After a longer time than the lease since the last call, this program was suspended. The
-        # node has stopped the arms that it moved, so targets wait until states are new.
+        # A program that calls this too late was suspended, and the node has stopped its arms.
+        # Targets are then rejected until new states have arrived.
         if now > self._alive + LEASE_DURATION and self._moved:
             self._deaf_until = now + RESUME_DELAY
         self._alive = now
@@ -165,8 +156,8 @@ class TargetPublisher:
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the name of another client that moves an arm, or an empty string.
 
-        If this panel moves the arm as well, the client counts only if its name sorts before that
-        of this panel. Of two clients that start at once, one can thus continue.
+        If this panel moves the arm too, only clients whose names sort before its own count. Thus,
+        one of two clients that start at once can continue.
         """
         name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now
@@ -215,16 +206,10 @@ _ALL_TARGETS_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFO
 
 
 class RemoteTargets:
-    """Publisher of targets with the time of the node, so that the node rejects late ones.
+    """Publisher of targets, stamped with the time of the node, which rejects late ones.
 
-    It also subscribes to the same topics. More messages than it has sent mean a competing client,
-    with which the arms would oscillate between two targets.
-
-    Args:
-        link: Link to the node.
-        root: Namespace of the cell.
-        names: Names of arms and controllets of the cell.
-        arms: States of the arms, by name.
+    It also counts all messages on its topics. If there are more than it has sent, another client
+    competes, and arms would oscillate between two targets.
 
     Attributes:
         sent: Number of sent messages, by arm.
@@ -242,11 +227,7 @@ class RemoteTargets:
         self._last: dict[str, float] = {}
 
     def offer(self, controllets: Mapping[str, str]) -> None:
-        """Create publishers for all channels of controllets.
-
-        Args:
-            controllets: Name of the controllet, by arm.
-        """
+        """Create publishers for all channels of controllets, which are given by arm."""
         for arm, law in controllets.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"
@@ -258,7 +239,7 @@ class RemoteTargets:
                     )
 
     def connect(self) -> None:
-        """Reset the counts of sent and received targets, and the ages of targets."""
+        """Restart counts and ages of the targets at zero."""
         self._last.clear()
         self._counts = Counter()
         self._initial_counts = {key: received.count for key, received in self._latest.items()}
@@ -324,7 +305,7 @@ class RemoteTargets:
     def _stamped(self, arm: str, name: str) -> Any:
         """Create and count a target message with the node's present time.
 
-        The message has no frame, so the node interprets a pose in the base of the arm.
+        The message has no frame: a pose is in the base of the arm.
 
         Raises:
             TargetRejected: If the controllet of the arm accepts no such target.

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node that receives the inputs of teleoperation from devices, or from leader arms of other cells.
+"""Process that passes teleoperation inputs from ROS topics to a program without ROS.
 
-Run by ``multipanda teleop`` as ``python -m multipanda_py.ros.client.teleoperation_link devices
-NAMESPACE ARM ...`` with ``--source ros``, and as ``... leaders ARM NAMESPACE ...`` with ``--source
-leader``. Messages go to standard output as lines of JSON. For leaders, lines of JSON on standard
-input are wrenches. The process ends with standard input. The process that moves the arms uses no
-ROS.
+``multipanda teleop`` runs it:
+
+- With ``--source ros`` as ``python -m multipanda_py.ros.client.teleoperation_link devices
+  NAMESPACE ARM ...``. It writes messages of devices to standard output.
+- With ``--source leader`` as ``... leaders ARM NAMESPACE ...``. It writes the poses of leader arms
+  of other cells to standard output, and publishes the wrenches from standard input to them.
+
+All lines are JSON. The process ends with standard input.
 """
 
 from __future__ import annotations
@@ -57,9 +60,9 @@ def twist_numbers(message: Twist | TwistStamped) -> list[float]:
 
 
 def wrench_message(numbers: list[float]) -> WrenchStamped:
-    """Return force, then torque, along the leader's base axes as a message without a stamp.
+    """Return a message without a stamp from force, then torque, along the leader's base axes.
 
-    The clocks of the two machines may differ, so the leader uses the arrival time instead.
+    The leader uses the arrival time instead, because the clocks of two machines may differ.
     """
     message = WrenchStamped()
     force, torque = message.wrench.force, message.wrench.torque
@@ -91,15 +94,7 @@ def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> Non
 
 
 class Crowds:
-    """Detector of pose and twist topics with several publishers, whose motions would mix.
-
-    A line is written for an arm when such a conflict starts or ends.
-
-    Args:
-        node: Node of this process.
-        root: Namespace of the topics.
-        arms: Names of the arms.
-    """
+    """Detector of pose and twist topics with several publishers, whose motions would mix."""
 
     def __init__(self, node: Node, root: str, arms: Sequence[str]) -> None:
         self._node, self._reported = node, dict.fromkeys(arms, "")
@@ -169,12 +164,10 @@ def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
 
 
 def connect_leaders(*pairs: str) -> None:
-    """Forward poses of leaders to standard output, and wrenches from standard input to leaders.
-
-    Ends with standard input.
+    """Pass poses of leaders to standard output, and wrenches from standard input to leaders.
 
     Args:
-        pairs: Names of followers, each before the namespace of its leader.
+        pairs: Names of followers, each followed by the namespace of its leader.
     """
     node = _create_node("leader_link")
     publishers: dict[str, Any] = {}

@@ -36,16 +36,16 @@ _BYTES = {"rgb8": 3, "bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 class TopicSensors:
     """Subscriptions to topics of type Image, CompressedImage or WrenchStamped.
 
-    The present publishers of a topic determine its type.
+    The type of a topic is that of its present publishers.
 
     Args:
-        topics: Topics by name of the observation, optionally with a maximum age [s]; by default
-            :data:`MAX_MESSAGE_AGE`.
+        topics: Topics by name of the observation, each alone or with the maximum age of a message
+            [s]; :data:`MAX_MESSAGE_AGE` by default.
         timeout: Timeout of the first message of each topic [s].
 
     Attributes:
         images: Height and width of the images, by name [pixels].
-        numbers: Number of values of the wrench topics, by name: 6, force and torque.
+        numbers: Number of values of each wrench topic, by name: always 6.
 
     Raises:
         TopicLost: If a topic has no publisher or no message.
@@ -81,10 +81,10 @@ class TopicSensors:
         kind = offers[0].topic_type
         if kind not in KINDS:
             raise ConfigurationError(
-                f"topics.{name}: {topic} is {kind}, allowed {', '.join(KINDS)}"
+                f"topics.{name}: {topic} has type {kind}, allowed {', '.join(KINDS)}"
             )
-        # An image has many packets, and best effort may lose one of them. Reliable transport is
-        # therefore used if it is offered.
+        # Best-effort transport often loses one of the many packets of an image, so prefer reliable
+        # transport if it is offered.
         reliable = all(one.qos_profile.reliability == ReliabilityPolicy.RELIABLE for one in offers)
         self._latest[name] = self._link.hear(
             KINDS[kind][0], topic, stale, qos=QoSProfile(depth=1) if reliable else TARGET_QOS

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Parameter names of CRISP's Cartesian controller for ``cartesian_impedance``.
+r"""Parameters of CRISP's Cartesian controller, translated to ``cartesian_impedance``.
 
-Clients of CRISP set single numbers (``task.k_pos_x``) instead of vectors. A damping :math:`d`
-becomes the damping ratio :math:`d / (2 \sqrt{k})` of a unit mass with stiffness :math:`k`. Zero
-and negative values mean critical damping, as in CRISP. The names are those of CRISP's parameter
-files. They are not listed as ROS parameters, because each duplicates a parameter of the
-controllet. doc/crisp.md has the table.
+CRISP clients set single numbers (``task.k_pos_x``) instead of vectors. With a stiffness :math:`k`,
+a damping :math:`d` becomes the damping ratio :math:`d / (2 \sqrt{k})`. Zero and negative values
+mean critical damping, as in CRISP. The names do not appear as ROS parameters, because each
+duplicates one of the controllet. doc/crisp.md has the table.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ _NO_CLIP = 10.0  # Error limit that has no effect [m, rad].
 
 
 class CrispNames:
-    """Translator of single CRISP parameters to parameters of a controllet, and back.
+    """Translator between CRISP parameters and parameters of a controllet.
 
     Args:
         own: Names of the controllet's parameters.
@@ -85,8 +84,8 @@ class CrispNames:
 
     def has(self, name: str, value: Any = 0.0) -> bool:
         """Return True if CRISP has a parameter of this name for values of this type."""
-        # CRISP and the controllet have some names in common. A value for all joints is one number
-        # in CRISP and a vector in the controllet, so the type tells which is meant.
+        # Some names exist both in CRISP, with one number for all joints, and in the controllet,
+        # with a vector. The type of the value decides.
         if name in self._own:
             return name in CONFIGURATION and type(value) in (int, float)
         return (
@@ -108,7 +107,7 @@ class CrispNames:
     def get(self, name: str, read: Read) -> Any:
         """Return the value of a CRISP parameter, converted from parameters of the controllet.
 
-        Without an equivalent parameter, it is the last accepted value or a default.
+        If the controllet has no equivalent, return the last accepted value or a default.
         """
         if name in STIFFNESS:
             return read("stiffness")[STIFFNESS[name]]
@@ -131,7 +130,7 @@ class CrispNames:
         return 1.0 if name.startswith(WEIGHT[0]) else name == "limit_error"
 
     def ours(self, name: str, value: Any, read: Read) -> dict[str, Any]:
-        """Return the equivalent parameters of the controllet; empty if there is no equivalent.
+        """Return the equivalent parameters of the controllet; empty if there is none.
 
         Raises:
             ParameterRejected: If the value is not supported; the message names an alternative.
@@ -175,11 +174,7 @@ class CrispNames:
         self._set_values[name] = value
 
     def forget(self, own: str) -> None:
-        """Delete the CRISP values stored for a parameter that a client has set directly.
-
-        Args:
-            own: Name of the parameter of the controllet.
-        """
+        """Delete the CRISP values of a parameter ``own`` that a client has set directly."""
         weights = [name for name in self._set_values if name.startswith(WEIGHT[0])]
         for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
             self._set_values.pop(name, None)
@@ -203,8 +198,7 @@ class CrispNames:
             clip = [float(self._set_values.get(axis, clip[i])) for axis, i in CLIP.items()]
         else:
             for axis, i in CLIP.items():
-                # The previous limits are stored, because a client may set ``limit_error`` again
-                # later.
+                # Store the limits for a client that sets ``limit_error`` again.
                 self._set_values.setdefault(axis, clip[i])
             clip = [_NO_CLIP] * len(clip)
         return {"error_clip": clip}
@@ -229,7 +223,7 @@ class CrispNames:
         return {"nullspace.stiffness": stiffness, "nullspace.damping_ratio": ratio}
 
     def _weighed(self, name: str) -> int | None:
-        """Return the index of the joint of a nullspace weight of CRISP; None for other names."""
+        """Return the joint index of a nullspace weight of CRISP; None for other names."""
         joint = name.removeprefix(WEIGHT[0]).removesuffix(WEIGHT[1])
         if len(joint) + len("".join(WEIGHT)) != len(name):
             return None

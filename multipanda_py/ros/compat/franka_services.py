@@ -41,9 +41,7 @@ class FrankaServices:
     """Services ``<arm>/service_server/...`` and action ``<arm>/action_server/error_recovery``.
 
     Args:
-        node: Node that offers them.
-        robots: Nodes whose parameters are the settings of a Franka, by arm.
-        recovery: Services that recover arms.
+        robots: Nodes with the settings of each Franka as parameters, by arm.
 
     Raises:
         ImportError: If franka_msgs is not installed.
@@ -112,7 +110,7 @@ class FrankaServices:
 
 
 def _with(work: Work, response: Any) -> Any:
-    """Execute the work of a service, and return ``success`` of its response."""
+    """Run the generator of a service, then return ``success`` of its response."""
     yield from work
     return bool(response.success)
 
@@ -124,8 +122,7 @@ def _load(request: Any) -> Values:
             f"load_inertia: got {list(request.load_inertia)}, allowed a symmetric matrix"
         )
     (xx, xy, xz), (_, yy, yz), (*_, zz) = inertia.tolist()
-    # Robots accept the zero inertia of a point mass. The dynamics model needs a positive one, so a
-    # small one replaces it.
+    # Robots accept the zero inertia of a point mass. The dynamics model needs a positive inertia.
     is_point = not inertia.any()
     return {
         "load_mass": float(request.mass),
@@ -152,7 +149,7 @@ def _stiffness_frame(request: Any) -> Values:
     is_rigid = np.allclose(rotation @ rotation.T, np.eye(3), atol=_ORTHONORMAL)
     if not is_rigid or np.linalg.det(rotation) < 0.0 or not np.allclose(pose[3], [0, 0, 0, 1]):
         raise SettingsRejected(
-            "transformation: not a rigid motion, allowed a column-major homogeneous matrix"
+            "transformation: not a rigid motion, allowed a homogeneous matrix, column by column"
         )
     rpy = rpy_from_rotation(rotation)
     return {"stiffness_position": pose[:3, 3].tolist(), "stiffness_rpy": list(map(float, rpy))}
@@ -176,7 +173,7 @@ def _thresholds(request: Any, end: str = "_nominal") -> Values:
 
 
 def _lowest_thresholds(request: Any) -> Values:
-    """Return one set of thresholds: the minima of those for accelerated and steady motion."""
+    """Return the lower of the thresholds for accelerated and for steady motion, by name."""
     steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
     return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
 
@@ -185,10 +182,8 @@ class FrankaHandActions:
     """Actions ``<arm>/franka_gripper/{homing,move,grasp}`` and service ``stop`` of one gripper.
 
     Args:
-        node: Node that offers them.
-        cell: Cell of the arm.
-        arm: Name of the arm with the gripper.
-        hand: Interfaces of this package for the same gripper, which also poll these goals.
+        hand: Interfaces of the same gripper with this package's names, which also poll these
+            goals.
 
     Raises:
         ImportError: If franka_msgs is not installed.
@@ -232,7 +227,7 @@ class FrankaHandActions:
 
 
 def franka_arms(cell: Cell) -> list[str]:
-    """Return the arms that are Frankas, for which the names of franka_ros2 are offered."""
+    """Return the names of the arms that are Frankas."""
     return [
         name
         for name, arm in cell.config.arms.items()
@@ -244,11 +239,8 @@ class FrankaNames:
     """Services and actions of franka_ros2; none, with a warning, if franka_msgs is not installed.
 
     Args:
-        node: Node that offers them.
-        cell: Cell of the arms.
-        robots: Nodes whose parameters are the settings of the robots, by arm.
-        recovery: Services that recover arms.
-        grippers: Gripper interfaces with the names of this package.
+        robots: Nodes with the settings of each robot as parameters, by arm.
+        grippers: Gripper interfaces of this package, which also serve the goals of these actions.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics with the names of franka_ros2: ``franka_robot_state_broadcaster`` and gripper.
 
-If franka_msgs is installed, ``robot_state`` with all quantities in one message is among them.
+``robot_state``, which has all quantities in one message, requires franka_msgs.
 """
 
 from __future__ import annotations
@@ -40,17 +40,12 @@ REAL_BACKEND = "franka"
 
 
 class FrankaTopics:
-    """Topics of every arm with the settings of a Franka. Thread: executor.
+    """Topics of franka_ros2 for several arms. Thread: executor.
 
     Signs are libfranka's: external wrenches and torques are positive if the robot exerts them on
     its environment, opposite to :attr:`.ArmState.tau_ext`. Desired values are the reference of the
-    controllet. Without a reference, such as the desired pose of a joint controllet, they are the
-    measured values, as in libfranka under torque control.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell of the arms.
-        arms: Names of the arms.
+    controllet. If it has none, such as a joint controllet without a desired pose, measured values
+    replace them, as in libfranka under torque control.
     """
 
     def __init__(self, node: Node, cell: Cell, arms: list[str]) -> None:
@@ -64,7 +59,7 @@ class FrankaTopics:
 
 
 class _FrankaArmTopics:
-    """Topics of one arm, along the axes of its base unless named otherwise."""
+    """Topics of one arm, along the axes of its base unless their names differ."""
 
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
         self._cell, self._arm = cell, arm
@@ -106,13 +101,7 @@ class _FrankaArmTopics:
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Publish the topics that have subscribers.
-
-        Args:
-            row: Cycle record of the cell.
-            record: Record of the arm, a part of ``row``.
-            stamp: Time of the state: seconds and nanoseconds.
-        """
+        """Publish the topics that have subscribers; ``stamp`` is in seconds and nanoseconds."""
         if self._hand is not None and self._hand.has_subscribers():
             fingers = record["finger_positions"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
@@ -168,7 +157,7 @@ class _FrankaArmTopics:
     def _stiffness_frame(self) -> tuple[Vector, Vector]:
         """Return position and orientation of the stiffness frame in the frame of the tool.
 
-        Without the settings of a Franka it is the frame of the tool.
+        For an arm without such a setting the two frames are equal.
         """
         settings = self._cell.robot_settings(self._arm)
         if not isinstance(settings, FrankaSettings):
@@ -178,7 +167,6 @@ class _FrankaArmTopics:
     def _fill_state(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Fill in the whole state: the messages of the separate topics, then all other fields."""
         if self._state is None or self._whole is None:
             return
         message, (base, tool) = self._state.message, self._frames
@@ -209,15 +197,13 @@ def _set_joints(
 
 
 class RobotStateMessage:
-    """Converter of one arm's record to the message, in libfranka's frames, signs and units.
+    """Converter of one arm's record to the message ``robot_state``, with libfranka's conventions.
 
     Wrenches and external torques are positive if the robot exerts them on its environment. A
     quantity that the cell does not receive from the robot is NaN. Contact flags compare the
     estimated external torques and wrench with the robot's lower thresholds.
 
     Args:
-        cell: Cell of the arm.
-        arm: Name of the arm.
         message: Message to fill; its arrays and frames are set here.
 
     Thread: executor.
@@ -248,12 +234,7 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in the fields of the message that have no topic of their own.
-
-        Args:
-            row: Record of the cycle.
-            record: Part of ``row`` for the arm.
-        """
+        """Fill in all fields whose quantities have no separate topic."""
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
             self._fill_settings(settings)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Size limits of requests and goals, checked before rclpy converts them to objects.
+"""Size limits of requests and goals, which are checked before rclpy converts them to objects.
 
-rclpy takes 1.5 s for a request of 100 000 parameters, and 0.9 s for a goal of 100 000 points. The
-interpreter is blocked meanwhile, so heartbeats stop and every arm holds. rclpy converts a message
-by a function that it looks up in the class of the message. The classes of this module have a
-function that counts first. A message that is too large arrives empty, with the attribute
+Without limits, a request of 100000 parameters blocks the interpreter for 1.5 s, and a goal with as
+many points for 0.9 s. Heartbeats then stop and every arm holds.
+
+rclpy takes the function that converts a message from the class of the message. The classes of this
+module have one that counts first. A message that is too large arrives empty, with the attribute
 ``too_large``.
 """
 
@@ -79,7 +80,7 @@ class MessageSize(NamedTuple):
     """Size of a message.
 
     Attributes:
-        parts: Number of sequence elements that are strings or messages.
+        parts: Number of strings and messages in all sequences.
         bytes: Size of all elements and strings [bytes].
     """
 
@@ -103,13 +104,7 @@ def layout_of(kind: type) -> MessageLayout:
 
 
 def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageSize:
-    """Return the size of a message; a part of it if that is already above the limit.
-
-    Args:
-        layout: Layout of its type.
-        address: Address of the structure.
-        limit: Size beyond which counting stops.
-    """
+    """Return the size of a message. Counting stops once the size exceeds the limit."""
     parts, size = 0, 0
     for result, count, total in _counts(layout, address, 1, limit):
         parts += count * result.is_object
@@ -122,14 +117,10 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
 def _counts(
     layout: MessageLayout, address: int, number: int, limit: MessageSize
 ) -> Iterator[tuple[_Inner, int, int]]:
-    """Yield all sequences in an array of structures, also nested ones.
+    """Yield all sequences in an array of structures, including nested ones.
 
-    Args:
-        layout: Layout of one structure.
-        address: Address of the array.
-        number: Number of structures in the array.
-        limit: Maximum size of the message. If a sequence has more than ``limit.parts`` elements,
-            the sequences in these elements are skipped, because the message is too large anyway.
+    Elements of a sequence with more than ``limit.parts`` elements are skipped, because the message
+    is too large anyway.
 
     Yields:
         Sequence of the layout, number of its elements in all structures, and their size [bytes].
@@ -150,7 +141,6 @@ def _counts(
 
 
 def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
-    """Return the C structure of a message, and its layout."""
     names = list(kind.get_fields_and_field_types())
     slots = list(zip(names, kind.SLOT_TYPES))
     types = [(name, _type(slot, kind, name)) for name, slot in slots]
@@ -165,7 +155,6 @@ def _structure(kind: Any) -> tuple[type[ctypes.Structure], MessageLayout]:
 
 
 def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
-    """Return the C type of a field of ``kind``, and its layout."""
     if isinstance(slot, BasicType):
         form = _BASIC[slot.typename]
         return form, MessageLayout(ctypes.sizeof(form))
@@ -185,7 +174,7 @@ def _type(slot: Any, kind: Any, name: str) -> tuple[Any, MessageLayout]:
         _, layout = _type(slot.value_type, kind, "")
         is_object = not isinstance(slot.value_type, BasicType)
         return _Sequence, MessageLayout(ctypes.sizeof(_Sequence), (_Inner(0, layout, is_object),))
-    raise KeyError(f"{kind.__name__}: {name}: {type(slot).__name__}")
+    raise KeyError(f"{kind.__name__}: {name}: {type(slot).__name__} is not supported")
 
 
 def _wide() -> MessageLayout:
@@ -195,8 +184,8 @@ def _wide() -> MessageLayout:
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
     """Return the class of a nested message.
 
-    The class of a field may be private, so it is taken from the default value of the field. List
-    elements have no field name.
+    The class of a field may be private, so it is that of the field's default value. Elements of a
+    list have no field name.
     """
     if name:
         return type(getattr(kind(), name))
@@ -230,22 +219,12 @@ def too_large(message: Any) -> str:
 
 
 def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
-    """Return a service type whose requests are counted before rclpy converts them.
-
-    Args:
-        kind: Type of the service.
-        limit: Maximum size of a request.
-    """
+    """Return a service type whose requests are counted before rclpy converts them."""
     return _with(kind, Request=bounded(kind.Request, limit))
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
-    """Return an action type whose goals are counted before rclpy converts them.
-
-    Args:
-        kind: Type of the action.
-        limit: Maximum size of a goal.
-    """
+    """Return an action type whose goals are counted before rclpy converts them."""
     send = bounded_service(kind.Impl.SendGoalService, limit)
     return _with(kind, Impl=_with(kind.Impl, SendGoalService=send))
 
@@ -260,9 +239,7 @@ def _with(kind: Any, **parts: Any) -> SimpleNamespace:
 def bounded(kind: Any, limit: MessageSize) -> Any:
     """Return a subclass of a message class whose messages are counted before their conversion.
 
-    Args:
-        kind: Class of the message; returned unchanged if it has neither sequences nor strings.
-        limit: Maximum size.
+    A class without sequences and strings is returned unchanged.
     """
     layout = layout_of(kind)
     if not layout.inner:
@@ -289,7 +266,7 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
 def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
     """Return an empty message with the reason in ``too_large``.
 
-    A goal request keeps its ID, its first field in memory, so that the goal can be aborted.
+    A goal request keeps its ID, so that the goal can be aborted.
     """
     message: Any = made()
     message.too_large = (

@@ -22,12 +22,10 @@ CLOCK_TIMEOUT = 1.0
 class NodeClock:
     """Clock of the node: system time, or ``/clock`` with ``use_sim_time``.
 
-    With ``use_sim_time``, the time of the middleware is zero before the first message on
-    ``/clock``. When ``/clock`` stops, this time stops too. Every stamp would then look recent
-    forever, so targets are rejected.
+    With ``use_sim_time``, the time is zero before the first message on ``/clock``, and stops when
+    ``/clock`` stops. Every stamp would then look recent forever, so targets are rejected.
 
     Args:
-        clock: Clock of the node.
         steady: Monotonic clock of the machine [s].
 
     Thread: executor.
@@ -58,7 +56,7 @@ class NodeClock:
     def worry(self) -> str:
         """Return why stamps of targets cannot be checked, or an empty string.
 
-        Call it once per second or more often, because it compares ``/clock`` with the last call.
+        Call it at least once per second, because it compares ``/clock`` with the previous call.
         """
         if not self.comes_from_topic:
             return ""
@@ -92,8 +90,8 @@ class NodeClock:
     def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
         """Reject a stamp that is too old or in the future.
 
-        If the sender's clock is ahead, a delay of the same amount stays undetected. A zero stamp
-        or a zero ``max_age`` disables the check.
+        A zero stamp or a zero ``max_age`` disables the check. If the sender's clock is ahead by
+        some time, a delay of that time stays undetected.
 
         Args:
             now_ns: Time of the node from :meth:`check` [ns].
@@ -121,9 +119,8 @@ class NodeClock:
     def stamp(self, monotonic_ns: int) -> tuple[int, int]:
         """Return the stamp of a measurement.
 
-        With ``use_sim_time`` it is the present time on ``/clock``. The age of the measurement is
-        not subtracted, because ``/clock`` advances in steps, and stamps would decrease between
-        two steps.
+        With ``use_sim_time`` it is the present time on ``/clock``, without subtracting the age of
+        the measurement: ``/clock`` advances in steps, so stamps would decrease between two steps.
 
         Args:
             monotonic_ns: Time of the measurement, CLOCK_MONOTONIC [ns].
@@ -133,8 +130,8 @@ class NodeClock:
         """
         if self.comes_from_topic:
             return divmod(max(0, self.nanoseconds), 1_000_000_000)
-        # An interruption between the readings would make the stamp too early, so they are
-        # repeated.
+        # Read the clocks again if the thread was interrupted between the two readings, which would
+        # make the stamp too early.
         for _ in range(_MAX_READINGS):
             before_ns = time.monotonic_ns()
             now_ns = self.nanoseconds

@@ -81,11 +81,7 @@ def write_wrench(message: Any, wrench: Sequence[float]) -> None:
 
 
 def pose_in_world(frame: str, pose: Any) -> Pose:
-    """Return the pose of a message.
-
-    Args:
-        frame: Frame of the message; only the world is allowed.
-        pose: Message ``geometry_msgs/Pose``.
+    """Return the pose of a message ``geometry_msgs/Pose`` in the frame of the world.
 
     Raises:
         SimulationRejected: If the message is in another frame.
@@ -114,10 +110,9 @@ def read_pose(raw: bytes) -> StampedPose:
 def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbers:
     """Decode a serialized message of a header and two vectors, without message objects.
 
-    Targets arrive at up to 1 kHz per arm, and message objects would cost more than their
-    evaluation. The CDR layout is: encapsulation (4 bytes), sec, nanosec, length and characters of
-    frame_id with a final zero, then doubles at a multiple of 8. rclpy decodes any other
-    encapsulation.
+    Message objects would be too slow for targets at 1 kHz per arm. The CDR layout is:
+    encapsulation (4 bytes), sec, nanosec, length and characters of frame_id with a final zero,
+    then doubles at a multiple of 8. rclpy decodes any other encapsulation.
 
     Args:
         kind: Message class, such as PoseStamped.
@@ -142,7 +137,6 @@ def read_numbers(kind: type, parts: tuple[str, str], raw: bytes) -> StampedNumbe
 
 
 def _numbers_of(message: Any, parts: tuple[str, str]) -> StampedNumbers:
-    """Return stamp, frame and numbers of a message that rclpy has decoded."""
     stamp = message.header.stamp
     body = next(
         value
@@ -171,7 +165,7 @@ def read_message(kind: type, raw: bytes) -> Any:
 
 
 def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
-    """Return how names differ from an arm's joint names, in any order; empty if they match."""
+    """Return a message if names, in any order, differ from an arm's joint names; else ""."""
     missing = [name for name in names if name not in values]
     unknown = [f"{name:.60}" for name in values if name not in names]
     if len(unknown) > len(names):
@@ -190,9 +184,9 @@ def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
 
 
 def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """Add the prefix of the arm to joint names that all lack it; return others unchanged.
+    """Return full joint names for names without the prefix of the arm, such as ``fr3_joint1``.
 
-    Clients of one arm call its joints ``fr3_joint1``, in the namespace of the arm.
+    Names are returned unchanged if some have the prefix, or if several arms match.
 
     Args:
         values: Names from a message.
@@ -206,13 +200,13 @@ def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
         for prefix in [name.removesuffix(f"_{values[0]}")]
         if prefix != name and {f"{prefix}_{one}" for one in values} <= set(names)
     ]
-    return result[0] if len(result) == 1 else values  # The names are ambiguous if two arms match.
+    return result[0] if len(result) == 1 else values  # Ambiguous if two arms match.
 
 
 def read_joints(
     message: JointState, names: Sequence[str]
 ) -> tuple[list[float] | None, list[float] | None]:
-    """Return positions [rad] and velocities [rad/s] in joint order; None if omitted.
+    """Return positions [rad] and velocities [rad/s] in joint order, each None if omitted.
 
     Args:
         message: Joints by name, in any order, with or without the name of the arm as prefix.
@@ -317,8 +311,7 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
     """Return message class and reader of a channel.
 
     Raises:
-        ConfigurationError: If the message type of a channel with a ``read`` function is not
-            installed.
+        ConfigurationError: If the message type is not installed.
     """
     if channel.read is None:
         return MESSAGE_READERS[channel.message]
@@ -327,8 +320,8 @@ def reader_of(channel: Channel) -> tuple[type, Reader]:
         kind: type = getattr(import_module(f"{package}.msg"), name)
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
-            f"channel {channel.name!r}: message: got {channel.message}, but this type is not "
-            f"installed: {error}"
+            f"channel {channel.name!r}: message: the type {channel.message} is not installed: "
+            f"{error}"
         ) from error
     how = _stamped if hasattr(kind(), "header") else _plain
     return kind, partial(how, kind, partial(_read_by, channel))
@@ -342,7 +335,7 @@ def _read_by(channel: Channel, message: Any) -> Any:
         raise
     except Exception as error:  # A plug-in may raise any error.
         raise TargetRejected(
-            f"{channel.name}: its read raised {type(error).__name__}: {error}"
+            f"{channel.name}: the channel's read function raised {type(error).__name__}: {error}"
         ) from error
 
 

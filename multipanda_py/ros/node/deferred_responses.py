@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deferred responses of services, which do not block the executor.
 
-A callback that waits would block the executor, including the stop service. A task that waits keeps
-the events executor of some releases busy. In this module, a request becomes a generator. It yields
-while it waits, and returns when the response is filled in. One timer advances all open requests.
+A callback that waits would block the executor, and with it the stop service. A coroutine that
+waits keeps the events executor of some ROS releases busy. Here, a request therefore becomes a
+generator, its *work*: it yields while it waits, and returns when the response is filled in. One
+timer advances all open requests.
 
 Thread: executor.
 """
@@ -60,11 +61,7 @@ class DeferredResponses:
         self._timer: Any = None
 
     def start(self, node: Node) -> None:
-        """Create the timer that advances open requests.
-
-        Args:
-            node: Node of the timer.
-        """
+        """Create a timer of the node that advances open requests."""
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(PERIOD, self._poll, clock=clock)
         self._timer.cancel()
@@ -72,12 +69,12 @@ class DeferredResponses:
     def serve(
         self, create: Callable[[Any], Any], name: str, work: Callable[[Any, Any], Work]
     ) -> Any:
-        """Create a service that answers when its work is done.
+        """Create a service that answers when the generator of its request returns.
 
         Args:
             create: Function that creates the service from its callback.
             name: Name of the service.
-            work: Function that creates the work from a request and its response.
+            work: Function that creates the generator from a request and its response.
         """
         started: dict[int, Work] = {}
 
@@ -94,7 +91,8 @@ class DeferredResponses:
             return response
 
         service = create(call)
-        # Executors send every response by ``send_response``. ``keep`` replaces it and sends later.
+        # Executors send a response by ``send_response``. Here ``keep`` replaces it and sends
+        # later.
         send = service.send_response
 
         def keep(response: Any, header: Any) -> None:
@@ -146,14 +144,14 @@ def until(
     timeout: float,
     give_up: Callable[[], str],
 ) -> Generator[None, None, _Result]:
-    """Yield until the loop has answered; return the answer.
+    """Yield until the loop answers a request, then return the answer.
 
     Args:
         cell: Cell of the loop.
         poll: Function that returns the answer, or None while it is pending.
         description: Name of the request, for the message.
         timeout: Timeout [s].
-        give_up: Function that withdraws the request and returns a message about its state.
+        give_up: Function that cancels the request and returns a message about its state.
 
     Raises:
         LoopTimeout: If no answer arrives in time, or the loop does not run.

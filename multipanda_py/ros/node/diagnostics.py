@@ -86,7 +86,7 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Store or clear the notice that a controllet does not follow its target, by arm."""
+        """Store or clear the notice that a controllet does not follow the target of an arm."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD_NOTICE):
@@ -95,11 +95,11 @@ class Diagnostics:
             held.pop(name, None)
 
     def _poll(self) -> None:
-        """Publish at once if the loop or the clock stops or continues, or a controllet starts."""
+        """Publish if the loop or ``/clock`` stops or continues, or a controllet starts."""
         if self._beginnings != (now := self._count_beginnings()):
             self._beginnings = now
-            # A new controllet starts at the measured state, so the reasons why earlier targets
-            # were not followed are obsolete.
+            # A new controllet starts at the measured state, so notices about earlier targets are
+            # obsolete.
             self._held.clear()
             self._tick()
         self._check_loop()
@@ -115,10 +115,7 @@ class Diagnostics:
         return [self._cell.activation_count(arm) for arm in self._cell.arms]
 
     def _check_gate(self) -> None:
-        """Warn if targets of a stream were clipped to the gate since the last call.
-
-        A repeated warning is logged every 10 s at most.
-        """
+        """Warn if targets of a stream were clipped to the gate since the last call."""
         for owner, count in self._cell.clipped.items():
             if count != self._clipped[owner]:
                 self._clipped[owner] = count
@@ -133,8 +130,7 @@ class Diagnostics:
         self._stuck = bool(reason)
         logger = self._node.get_logger()
         if reason:
-            # Two calls, because a rclpy logger has one severity for each place that it is called
-            # from.
+            # Two calls: rclpy allows only one severity for each place in the code.
             if self._cell.world.is_paused:
                 logger.info(f"{reason}; targets are rejected")
             else:
@@ -144,7 +140,7 @@ class Diagnostics:
         self._tick()
 
     def _consequence(self) -> str:
-        """Return what the node does while its time is unknown, for messages."""
+        """Return the effect of an unknown time on states and targets, for messages."""
         if self._clock.has_started:
             return "stamps do not change, and targets are rejected"
         return "states are not published, and targets are rejected"
@@ -218,8 +214,7 @@ class Diagnostics:
 
     def _arm(self, arm: str) -> DiagnosticStatus:
         state = self._cell.state(arm)
-        # The loop sends the event of a fault before the state with the fault, so the event with
-        # the reason has arrived by now.
+        # The event with the reason of a fault arrives before the state with the fault.
         if state.fault:
             self.log_events()
         level = DiagnosticStatus.ERROR if state.fault else DiagnosticStatus.OK
@@ -260,7 +255,7 @@ class Diagnostics:
         return bool(owner) and self._cell.spec(owner).is_hold
 
     def _several(self, owner: str) -> str:
-        """Return the targets of an arm that several nodes publish, with these nodes."""
+        """Return the topics of an arm that have several publishers, and these publishers."""
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"
@@ -269,7 +264,6 @@ class Diagnostics:
         )
 
     def _tare(self, arm: str) -> str:
-        """Return the tare offset of an arm's external torques as text."""
         offset = self._cell.tare_offset(arm)
         return " ".join(f"{value:.2f}" for value in offset) if offset.any() else "none"
 
@@ -310,7 +304,7 @@ def _listed(counts: Counter[str]) -> str:
 
 
 def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
-    """Return the diagnostic level for the timing of the loop, and the reason.
+    """Return the diagnostic level for the timing of the loop, and a message with the reason.
 
     Args:
         measured: Timing since the last message.

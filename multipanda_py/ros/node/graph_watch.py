@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of faults in the ROS graph that would otherwise stay unnoticed.
 
-Two cells, or a cell and a ros2_control robot, must not have the same names. Otherwise a call of
-``left/controller_manager/switch_controller`` would reach both of them, only one would answer, and
-every target would move two arms.
+Two cells, or a cell and a ros2_control robot, must not use the same names. A call of
+``left/controller_manager/switch_controller`` would reach both, and every target would move two
+arms.
 """
 
 from __future__ import annotations
@@ -42,13 +42,10 @@ REPEAT_PERIOD = 0.5
 class GraphWatch:
     """Warnings about competing publishers, wrong message types and QoS mismatches.
 
-    If several nodes publish one target, the newest message counts, because the middleware does not
-    identify its sender. Messages of another type never arrive, nor do those of endpoints with
-    incompatible QoS.
+    If several nodes publish one target, the arm follows the newest message of any of them.
+    Messages with another type or with incompatible QoS never arrive.
 
     Args:
-        node: Node that logs the warnings.
-        cell: Cell of the node.
         targets: Topics to check; receives the names of their publishers.
 
     Thread: executor.
@@ -82,7 +79,8 @@ class GraphWatch:
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
-        # The name of the other node arrives later than the event, so wait for it for some checks.
+        # The name of the other node is discovered later than the mismatch, so wait up to
+        # MAX_CHECKS.
         for mismatch, looks in waiting:
             is_named = bool(others(mismatch))
             if looks < MAX_CHECKS and not is_named:
@@ -93,7 +91,7 @@ class GraphWatch:
             self._warn(guard.unheard[mismatch.topic])
 
     def _check_publishers(self, topic: str) -> None:
-        """Warn if several nodes publish a target, or one with a wrong type, after each change."""
+        """Warn of several publishers of a target, or of wrong types, if the publishers changed."""
         if not self._node.count_publishers(topic) and not self._known_publishers.get(topic):
             return
         endpoints = self._node.get_publishers_info_by_topic(topic)
@@ -120,10 +118,10 @@ class GraphWatch:
                 )
 
     def _check_names(self) -> None:
-        """Warn of another node with a controller manager's name; end if it was there first.
+        """Warn if another node has the name of one of this cell's controller managers.
 
-        The start of this node checks the names, too, but may not have discovered all nodes.
-        Therefore a node found within ``DISCOVERY_TIMEOUT`` counts as the first one.
+        End this node if the other one probably existed first, that is, if it is found within
+        ``DISCOVERY_TIMEOUT``. The check at the start may not have discovered it.
         """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)
@@ -143,12 +141,7 @@ class GraphWatch:
 
 
 def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
-    """Count the nodes with names of this cell's controller managers.
-
-    Args:
-        node: Node in the namespace of the cell.
-        arms: Names of the arms.
-    """
+    """Count the nodes with names of this cell's controller managers."""
     root = node.get_namespace().rstrip("/")
     ours = {f"{root}/{MANAGER_NAME}", *(f"{root}/{arm}/{MANAGER_NAME}" for arm in arms)}
     names = (f"{space.rstrip('/')}/{name}" for name, space in node.get_node_names_and_namespaces())
@@ -158,12 +151,8 @@ def managers(node: Node, arms: Iterable[str]) -> Counter[str]:
 def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     """Check that no other process uses names of this cell.
 
-    A killed process may be listed for some more seconds, but does not answer. A restart within
-    that time waits until the middleware forgets it.
-
-    Args:
-        node: Node in the namespace of the cell, before the controller managers are created.
-        arms: Names of the arms.
+    The middleware lists a killed process for some more seconds. A restart within that time waits
+    until the process is no longer listed. Call this before the controller managers are created.
 
     Raises:
         CellBusy: If another process is alive; the message has the names.
@@ -172,15 +161,15 @@ def check_name_conflicts(node: Node, arms: Iterable[str]) -> None:
     if not listed:
         return
     node.get_logger().info(
-        f"{len(listed)} names of this cell are in use; checking for up to {MAX_LISTING_TIME:g} s "
-        "whether their process is alive"
+        f"{len(listed)} names of this cell are in use. Checking for up to {MAX_LISTING_TIME:g} s "
+        "if the process that uses them is alive"
     )
     if living := _living(node, arms, listed):
         raise CellBusy(conflicting_names(node, living))
 
 
 def conflicting_names(node: Node, names: Iterable[str]) -> str:
-    """Return the message that another process uses names of this cell."""
+    """Return the error message for names of this cell that another process uses."""
     return (
         f"{', '.join(names)}: exists already on ROS domain {node.context.get_domain_id()}, and "
         "requests would reach two robots. Run this cell in another namespace "
@@ -189,7 +178,7 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
 
 
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
-    """Wait for an answer of the listed nodes; return the names that belong to a live process.
+    """Wait for an answer of the listed nodes, and return the names of those still alive.
 
     A node that does not answer counts as alive if it is still listed after ``MAX_LISTING_TIME``.
     """

@@ -53,17 +53,15 @@ BARE_NODE_ARGUMENTS: Mapping[str, Any] = {
 class Guard:
     """Handler of errors in callbacks, with counters for diagnostics.
 
-    Args:
-        name: Name of the logger.
-
     Attributes:
         failure: Reason why the node has to end, or an empty string.
         caught: Number of exceptions by origin.
         last: Message of the newest exception.
-        refused: Number of rejected requests by service; parameters of all nodes together.
-        mismatches: New QoS mismatches of publishers and subscriptions, not yet evaluated.
+        refused: Number of rejected requests by service; those of all parameter services have one
+            entry.
+        mismatches: QoS mismatches that :class:`.GraphWatch` has not evaluated yet.
         unheard: Warnings about endpoints with incompatible QoS, by topic.
-        taken_twice: Names of this cell that another node has too.
+        taken_twice: Names of this cell that another node also uses.
         unresponsive: Reason of a failed self-check of the node, or an empty string.
 
     Thread: executor.
@@ -83,9 +81,9 @@ class Guard:
         self._large: set[str] = set()
 
     def note(self, path: str, error: Exception) -> None:
-        """Count an exception. Log it with its trace if it is the first of this origin.
+        """Count an exception, and log its trace if it is the first of this origin.
 
-        An error of :data:`FATAL_ERRORS` instead sets ``failure``, which ends the node.
+        An error of :data:`FATAL_ERRORS` sets ``failure`` instead, which ends the node.
         """
         text = shortened(f"{type(error).__name__}: {error}")
         if isinstance(error, FATAL_ERRORS):
@@ -101,7 +99,7 @@ class Guard:
             self._logger.error(f"{path} failed. The node continues; this is logged once:\n{trace}")
 
     def count(self, service: str, response: Any) -> None:
-        """Count a response of any service if it is negative."""
+        """Count a response if it is a rejection."""
         if isinstance(response, SetParameters.Response):
             self.refused[PARAMETERS_KEY] += sum(not one.successful for one in response.results)
         elif isinstance(response, SetParametersAtomically.Response):
@@ -128,10 +126,8 @@ class GuardedNode(ParameterNode):
     """Node whose callbacks may raise errors, and whose services may answer late.
 
     Args:
-        name: Name of the node.
-        guard: Guard of another node that is served with this one; None creates a new one.
-        answers: Deferred responses of another node; None creates new ones.
-        options: Options of :class:`rclpy.node.Node`.
+        guard: Guard that is shared with another node; None creates a new one.
+        answers: Deferred responses that are shared with another node; None creates new ones.
 
     Attributes:
         guard: Handler of errors in its callbacks.
@@ -155,15 +151,15 @@ class GuardedNode(ParameterNode):
             self.answers.start(self)
 
     def serve(self, kind: type, name: str, work: Callable[[Any, Any], Work]) -> None:
-        """Create a service that answers when its work is done; see :class:`DeferredResponses`."""
+        """Create a service that may answer later; see :meth:`.DeferredResponses.serve`."""
         create = partial(super().create_service, kind, name, qos_profile=REQUEST_QOS)
         self._bound(self.answers.serve(create, name, work), kind)
 
     def serve_waiting(self) -> None:
         """Serve the pending requests, right after this node was added to another executor.
 
-        An events executor is notified of each request once, when it arrives. Notifications of the
-        previous executor are lost, and without this call the clients would wait forever.
+        An events executor learns of each request only once, when it arrives. Requests that arrived
+        before would stay unanswered forever.
 
         Thread: executor.
         """
@@ -282,7 +278,7 @@ _NUMBER = re.compile(r"[-+]?\d[\d.]*(e[-+]?\d+)?")
 
 
 class ThrottledLog:
-    """Filter of repeated messages. Messages that differ in numbers only are the same.
+    """Filter of repeated messages. Messages that differ only in numbers count as repeated.
 
     Args:
         now: Clock of the machine [s].
@@ -297,7 +293,7 @@ class ThrottledLog:
         self.known: dict[str, tuple[float, int]] = {}
 
     def new_text(self, text: str) -> str:
-        """Return the text to log, with the number of suppressed repetitions; empty to log none."""
+        """Return the text to log with the number of suppressed repetitions; "" to log nothing."""
         key, now = _NUMBER.sub("#", text), self._now()
         if len(self.known) > MAX_TEXTS:
             self.known.clear()
@@ -321,15 +317,11 @@ def refuse_goal(result: Any, reason: str) -> Any:
 
 
 class PlainActionServer(ActionServer):
-    """Action server whose accepted goals occupy no task of the executor.
+    """Action server whose goals do not block the executor while they are in progress.
 
-    ``execute_callback`` starts a goal and returns; :meth:`finish` ends it. Only sending the result
-    is a task of the executor.
+    ``execute_callback`` starts a goal and returns; :meth:`finish` ends it.
 
     Args:
-        node: Node that offers the action.
-        kind: Type of the action.
-        name: Name of the action.
         limit: Maximum size of a goal.
         callbacks: Callbacks of :class:`rclpy.action.ActionServer`.
 
@@ -349,7 +341,7 @@ class PlainActionServer(ActionServer):
         self.unsent = 0
         accept, cancel = callbacks["goal_callback"], callbacks["cancel_callback"]
         callbacks["goal_callback"] = lambda goal: (
-            # A rejection has no text. A goal that is too large is therefore accepted, and
+            # A rejection cannot have a reason. A goal that is too large is therefore accepted, and
             # ``notify_execute`` aborts it with the reason.
             GoalResponse.ACCEPT
             if too_large(goal)
@@ -381,7 +373,7 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
-            self.unsent -= 1  # It counts as sent, because the executor sends it next.
+            self.unsent -= 1  # The executor sends it next.
             getattr(handle, how)()
             return result
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timeout of clients that guide arms: their arms hold when heartbeats stop."""
+"""Hold of the arms that a client moves, if its heartbeats stop."""
 
 from __future__ import annotations
 
@@ -25,17 +25,12 @@ HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class HeartbeatMonitor:
-    """Receiver of heartbeats on ``heartbeat``: the sender's name and the arms that it moves.
+    """Monitor that lets arms hold if the client that moves them is killed or loses its network.
 
-    An arm moves to its newest target and stays there, even if the sender has ended. For manual
-    control, a client may require that the arm holds at once if the client is killed or suspended,
-    or its machine or network fails. Such a client publishes a heartbeat several times per
-    :data:`LEASE_DURATION` while it moves arms, and a last one without arms. Names are separated by
-    spaces.
-
-    Args:
-        node: Node that subscribes.
-        cell: Cell of the arms.
+    Without heartbeats, an arm moves to its newest target even if its sender has ended. A client
+    that needs the hold publishes on ``heartbeat`` several times per :data:`LEASE_DURATION` while
+    it moves arms: its name and those of the arms, separated by spaces. A last heartbeat without
+    arms ends the monitoring.
 
     Thread: executor.
     """
@@ -66,18 +61,18 @@ class HeartbeatMonitor:
         try:
             self._stop(arm)
         except MultipandaError as error:
-            # The controllet of the arm accepts none of the stop targets, or the loop is stalled.
-            self._logger.warning(f"{arm} cannot be stopped: {error}; {reason}")
+            # The controllet accepts none of the targets of ``_stop``, or the loop is stalled.
+            self._logger.warning(f"{arm} cannot be stopped: {error}. Reason of the stop: {reason}")
         else:
             self._logger.warning(f"{arm} holds: {reason}")
 
     def _stop(self, arm: str) -> None:
         """Stop an arm by the first target that its controllet accepts.
 
-        The order is an empty trajectory, the measured pose, measured positions and zero speed.
+        Try an empty trajectory, the measured pose, the measured joint positions and zero velocity.
         """
-        # An empty trajectory comes first, because it stops a moving arm ahead of it. The measured
-        # pose would make the arm return to where it was at this time.
+        # An empty trajectory brakes a moving arm along its path. With the measured pose as target,
+        # the arm would return to where it is now.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow_trajectory(arm, [])
         here = self._cell.state(arm).q

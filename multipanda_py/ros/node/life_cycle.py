@@ -52,19 +52,18 @@ class LifeCycle:
     - Inactive: arms hold; controllets for them are rejected.
     - Active: arms accept controllets.
 
-    A separate node offers the services and outlives the cell. Their names are those of the main
-    node. Only one transition is in progress at a time. A request for the same transition waits for
-    its result. Any other request is rejected, except a shutdown.
+    A separate node, which outlives the cell, offers the services under the name of the main node.
+    While a transition is in progress, a request for the same one waits for its result. All other
+    requests except a shutdown are rejected.
 
     Args:
-        main: Main node of the cell, which determines the names.
         wants_cell: True to configure and activate a cell at once.
 
     Attributes:
-        node: Node that must be served with all others.
-        wants_cell: True if a cell is to run; the main thread polls it.
-        ends: True if the process is to end.
-        state: Primary state.
+        node: Node with the services, to be added to the executor.
+        wants_cell: True if a cell has to run; the main thread polls it.
+        ends: True if the process has to end.
+        state: Primary state of the life cycle, such as inactive.
 
     Thread: executor.
     """
@@ -105,7 +104,7 @@ class LifeCycle:
         return self._activates and self._cell is None
 
     def has(self, cell: Cell) -> Work:
-        """Store a started cell, and bring it to the requested state."""
+        """Store a started cell, and bring it to the requested state, active or inactive."""
         self._cell, self._laws, self._rested = cell, tuple(cell.active), set()
         if self._activates:
             self._arrive(ACTIVE)
@@ -144,7 +143,7 @@ class LifeCycle:
             )
             response.success = False
             return
-        # A client repeats a request that is not answered yet, so both wait for one result.
+        # A client may repeat a request before the answer. Both requests get the same result.
         if self._transition == transition.label:
             while self._transition == transition.label:
                 yield
@@ -181,12 +180,12 @@ class LifeCycle:
         elif self._cell is not None:
             move = self._deactivate if transition.goal == INACTIVE else self._activate
             yield from move(self._cell)
-            if self.state == transition.start:  # Otherwise a shutdown came first.
+            if self.state == transition.start:  # False after a shutdown.
                 self._arrive(transition.goal)
 
     def _deactivate(self, cell: Cell) -> Work:
-        # If an earlier attempt failed half-way, the controllets are stored already. They stay so,
-        # because some of them are inactive by now.
+        # Keep the controllets that an earlier, failed attempt has stored: some of them are
+        # inactive by now.
         if not self._rested:
             self._laws = tuple(cell.active)
         yield from self._rest(cell)
@@ -194,8 +193,8 @@ class LifeCycle:
     def _rest(self, cell: Cell) -> Work:
         """Make all arms hold, and reject controllets for them.
 
-        Arms that already reject controllets are included. If an earlier request timed out, their
-        controllets may still be active.
+        Arms that already reject controllets are included, because their controllets may still be
+        active after an earlier timeout.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
         pending = cell.request_inactive(*cell.arms, by=SUBJECT)

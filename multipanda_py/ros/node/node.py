@@ -90,10 +90,8 @@ class MultimodeController:
     """Running cell with all its ROS interfaces.
 
     Args:
-        node: Node that offers the interfaces; its namespace is that of the cell.
-        cell: Started cell.
-        nodes: List that receives the further nodes: one per controller manager, and one for the
-            parameters of each controllet and robot.
+        nodes: List to which all further nodes are added: one per controller manager, controllet
+            and robot.
         check: Self-check of the node, which sends the heartbeat to the loop.
 
     Attributes:
@@ -105,8 +103,8 @@ class MultimodeController:
     ) -> None:
         self._cell, self._guard, self._answers = cell, node.guard, node.answers
         self._check = check
-        # Discovery follows the order of creation. The publishers of states come after the
-        # services, so that a client that receives a state also finds the services.
+        # Create publishers of states after the services: clients discover endpoints in this order,
+        # and one that receives a state must also find the services.
         laws, robots = parameter_nodes(node, cell), robot_nodes(node, cell)
         nodes.extend(itertools.chain(laws.values(), robots.values()))
         nodes.extend(manager_node(node, cell, laws, arm) for arm in ("", *cell.arms))
@@ -144,9 +142,7 @@ class MultimodeController:
         return self._guard.failure
 
     def run(self, executor: Executor, signals: StopSignals, life: LifeCycle) -> None:
-        """Serve callbacks until :meth:`is_over`, or until the self-check finds no answers.
-
-        The loop receives the heartbeat of this process only while callbacks are served.
+        """Serve callbacks until :meth:`is_over`, or until the node does not answer its self-check.
 
         Thread: main.
         """
@@ -154,8 +150,8 @@ class MultimodeController:
             executor.add_node(node)
         with signals.serving():
             while not (self.is_over(signals, life) or self._check.is_lost):
-                # Callbacks have their own guard. This one handles messages that rclpy cannot
-                # decode.
+                # This guard handles messages that rclpy cannot decode; callbacks have their own
+                # guard.
                 self._guard.call("executor", executor.spin_once, SPIN_TIMEOUT)
         self._check.pause()
         if self._tasks is not None:
@@ -189,7 +185,7 @@ def main(args: Sequence[str] | None = None) -> int:
         0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal arrived during the start.
     """
     code = _main(args)
-    if has_abandoned():  # A normal exit would wait for blocked threads of the middleware.
+    if has_abandoned():  # A normal exit would wait for blocked middleware threads.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -231,7 +227,7 @@ def _main(args: Sequence[str] | None) -> int:
 
 
 def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) -> int:
-    """Run a cell, or wait without one, as the life cycle requests, until the process ends."""
+    """Run cells as the life cycle requests, until the process has to end; return its exit code."""
     life: LifeCycle | None = None
     cores = os.sched_getaffinity(0)
     try:
@@ -269,8 +265,8 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                 if life is not None:
                     serving.executor.remove_node(life.node)
                 serving.release()
-                # The process of the next loop inherits the allowed cores, so undo
-                # ``leave_loop_core``.
+                # Undo ``leave_loop_core``, because the process of the next loop inherits the
+                # allowed cores.
                 os.sched_setaffinity(0, cores)
             if signals.received or life.ends:
                 return 0
@@ -282,7 +278,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
 
 
 def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
-    """Serve the life cycle without a cell until a cell is requested or the process is to end."""
+    """Serve the life cycle without a cell, until a cell is requested or the process has to end."""
     node, executor = serving.node, serving.executor
     if life.state != UNCONFIGURED:
         life.drop_cell()
@@ -318,8 +314,7 @@ def _serve(
         ends.callback(check.close)
         controller = MultimodeController(node, cell, serving.nodes, check)
         stop = Stop(node, cell, args)
-        # This function covers only shared memory that exists already. That of the participants of
-        # stop and self-check exists now.
+        # Call this after the participants of stop and self-check have created their shared memory.
         keep_own_memory_private()
         ends.callback(end_within, CLOSE_TIMEOUT)
         ends.callback(stop.close)
@@ -329,7 +324,7 @@ def _serve(
         ends.callback(cameras.close)
         for warning in (*cell.warnings, *([refused] if refused else [])):
             logger.warning(warning)
-        # Later garbage collections skip all objects made so far. Otherwise they would block all
+        # Exclude all objects made so far from garbage collections, which would otherwise block all
         # threads for up to 0.1 s.
         gc.freeze()
         signals.check()
@@ -361,7 +356,7 @@ def _serve(
 def _renewed(
     serving: Serving, cell: Cell, life: LifeCycle, check: SelfCheck
 ) -> MultimodeController:
-    """Recreate the participant with all interfaces of a cell; its arms hold meanwhile."""
+    """Recreate the participant and all ROS interfaces of a cell, whose arms hold meanwhile."""
     with contextlib.suppress(MultipandaError):  # A blocked loop does not answer.
         cell.request_hold(by="the self-check of the node")
     started = time.monotonic()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services that set parameters, with checks of types and deferred answers.
 
-The services of rclpy raise an error for an unknown type, and block the executor until a parameter
-is applied.
+Unlike these, the services of rclpy raise an error for an unknown type, and block the executor
+until a parameter is applied.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _LAST_TYPE = ParameterType.PARAMETER_STRING_ARRAY
 
 
 class LateParameters:
-    """Parameters whose changes another component, such as a robot, must accept first.
+    """Parameters whose changes need the consent of another component, such as a robot.
 
-    A request is first checked by rclpy for unknown and read-only parameters, then by ``change``.
-    If both accept it, the parameters are set.
+    rclpy first rejects unknown and read-only parameters. Then ``change`` asks the component. If it
+    accepts, the parameters are set.
 
     Args:
         change: Function that makes the change from values by name.
@@ -57,9 +57,7 @@ class LateParameters:
         self._granted = False
 
     def check(self, requested: dict[str, Any]) -> None:
-        """Accept a request that the other component, such as a robot, has granted.
-
-        Before that, store the request for :meth:`set` and reject it.
+        """Reject a request until the other component has granted it, and store it for :meth:`set`.
 
         Raises:
             SettingsRejected: If the other component has not granted the request yet.
@@ -85,16 +83,12 @@ class LateParameters:
 
 
 class ParameterNode(Node):
-    """Node whose parameters may have further names, and whose changes may be rejected later.
-
-    Args:
-        name: Name of the node.
-        options: Options of :class:`rclpy.node.Node`.
+    """Node whose parameters may have CRISP names, or need the consent of another component.
 
     Attributes:
         late: Changes that another component must accept first, or None.
-        other_names: Further names of its parameters, or None.
-        same_values: Values that count as equal to that of a read-only parameter, by its name.
+        other_names: CRISP names of its parameters, or None.
+        same_values: Further values that a read-only parameter accepts without a change, by name.
         logs_rejections: True if rejected changes are logged, for clients that do not show the
             reason.
     """
@@ -108,13 +102,7 @@ class ParameterNode(Node):
 
 
 def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None, None, None]:
-    """Set parameters as requested, one after another or all together.
-
-    Args:
-        node: Node that has declared the parameters.
-        request: Request of ``set_parameters`` or ``set_parameters_atomically``.
-        response: Response of the same service.
-    """
+    """Execute ``set_parameters`` or ``set_parameters_atomically``, and fill in the response."""
     if isinstance(request, SetParameters.Request):
         refused, part = 0, TimeSlice()
         for message in request.parameters:
@@ -195,7 +183,7 @@ def _unknown(node: Node, name: str) -> str:
 def _wrong_type(node: Node, message: Any) -> str:
     """Return the message for a wrong type, or an empty string.
 
-    The message of rclpy would show its type numbers.
+    The message of rclpy would only show numbers of types.
     """
     got, declared = Parameter.Type(message.value.type), node.get_parameter(message.name).type_
     if declared in (got, WIDER_TYPES.get(got), Parameter.Type.NOT_SET):
@@ -223,7 +211,7 @@ def _kind(kind: Parameter.Type) -> str:
 
 
 def _stands(node: ParameterNode, requested: Parameter[Any]) -> bool:
-    """Return True if a read-only parameter has the requested value, so that dumped files load."""
+    """Return True if a request sets a read-only parameter to its value, as dumped files do."""
     if not node.describe_parameter(requested.name).read_only:
         return False
     if requested.value in node.same_values.get(requested.name, ()):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameter nodes of controllets and robots, and the parameters of load requests.
 
-The spawner and ``ros2 control load_controller`` write file names and node arguments into
-parameters of the controller manager before the load request. ros2_control reads them there, too.
+As in ros2_control, the spawner and ``ros2 control load_controller`` write file names and node
+arguments into parameters of the controller manager before the load request.
 
-A client may name any file that the node can read, and rejections are published on ``/rosout``.
-Therefore messages about load requests repeat no text of a file, neither keys nor values.
+A client may name any file that the node can read, and rejections are public on ``/rosout``.
+Messages about load requests therefore repeat no text of a file.
 """
 
 from __future__ import annotations
@@ -60,12 +60,7 @@ _ALLOWED = "allowed --params-file FILE and -p NAME:=VALUE; topics cannot be rema
 
 
 def parameter_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
-    """Return one node per controllet, in the namespace of its arm or of the cell.
-
-    Args:
-        main: Main node of the cell, which determines the namespace.
-        cell: Cell of the nodes.
-    """
+    """Return one node per controllet, in the namespace of its arm or of the cell."""
     laws = [instance for instance in cell.specs if not instance.is_hold]
     return {law.name: _parameter_node(main, cell, law) for law in laws}
 
@@ -78,21 +73,14 @@ def descriptor_of(spec: Spec) -> ParameterDescriptor:
     )
     low, high = spec.bounds[0]
     if spec.kind == "number" and math.isfinite(low) and math.isfinite(high):
-        # The bounds have to be floats: the message accepts an int, but converts it to a wrong
-        # number.
+        # The message accepts an int as bound, but converts it to a wrong number.
         bounds = FloatingPointRange(from_value=float(low), to_value=float(high))
         descriptor.floating_point_range = [bounds]
     return descriptor
 
 
 def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
-    """Return a node that has only parameters.
-
-    Args:
-        name: Name of the node.
-        main: Main node of the cell, which determines the namespace.
-        arm: Name of its arm, or an empty string.
-    """
+    """Return a node that has only parameters, in the namespace of the cell or of an arm."""
     namespace = main.get_namespace()
     node = GuardedNode(
         name,
@@ -108,7 +96,7 @@ def plain_node(name: str, main: GuardedNode, arm: str) -> GuardedNode:
 
 
 def _refuse_time(node: Node, main: str, parameters: list[Parameter]) -> SetParametersResult:
-    """Reject a change of the time source, which has no effect in a node without time stamps."""
+    """Reject a change of ``use_sim_time``, which has no effect in a node without time stamps."""
     for parameter in parameters:
         stands = node.get_parameter(SIM_TIME).value if node.has_parameter(SIM_TIME) else None
         if parameter.name == SIM_TIME and parameter.value != stands:
@@ -139,13 +127,13 @@ def _parameter_node(main: GuardedNode, cell: Cell, instance: InstanceSpec) -> Gu
 
 
 def hand_over(node: Node, names: Collection[str], apply: Callable[[dict[str, Any]], None]) -> None:
-    """Forward changed parameters to a function that may reject them with a reason.
+    """Pass each change of parameters to a function that applies or rejects it.
 
     Args:
         node: Node that has declared the parameters.
         names: Names of the parameters.
         apply: Function that receives values by name, and raises :class:`MultipandaError` to reject
-            all of them.
+            all.
     """
 
     def check(parameters: list[Parameter]) -> SetParametersResult:
@@ -194,10 +182,6 @@ def robot_nodes(main: GuardedNode, cell: Cell) -> dict[str, GuardedNode]:
 
     A change is answered when the robot has answered: some tenths of a second later on a real arm,
     and no later than :data:`.SETTINGS_TIMEOUT`. Other requests are served meanwhile.
-
-    Args:
-        main: Main node of the cell, which determines the namespace.
-        cell: Cell of the nodes.
     """
     arms = [arm for arm in cell.arms if declared(type(cell.robot_settings(arm)))]
     return {arm: _robot_node(main, cell, arm) for arm in arms}
@@ -241,7 +225,7 @@ def requested_parameters(
 ) -> dict[str, Any]:
     """Return the parameters of a controllet's node from files and arguments, by dotted name.
 
-    Parameters of other nodes in a section for all nodes are ignored.
+    Unknown names in a section for all nodes (``/**``) are ignored.
 
     Args:
         files: Paths on this machine; empty ones are ignored.
@@ -260,7 +244,7 @@ def requested_parameters(
         meant = [(key, values) for key, values in parts if matches_node(key, node, "")]
         if not meant:
             raise ConfigurationError(
-                f"{path}: got parameters of {len(parts)} other nodes, allowed {node}: or "
+                f"{path}: got sections of {len(parts)} other nodes, allowed {node}: or "
                 f"/**/{node.split('/')[-1]}:"
             )
         for key, values in meant:
@@ -295,7 +279,7 @@ def apply_requested(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return a reason for a rejection that repeats no text of a file.
+    """Return the reason of a rejection without text from a file.
 
     The result is empty if all names are known and all values are numbers.
     """
@@ -334,8 +318,7 @@ def _take(
 ) -> None:
     """Add the parameters of a section to ``matches``, by dotted name.
 
-    The caller has checked that the section is for this node. With ``for_all`` it is for all
-    nodes, and unknown names are skipped.
+    Unknown names are skipped if the section is for all nodes.
     """
     for name, value in _flat(values):
         is_ours = name != TYPE and name.split(".")[0] not in RCLPY_PARAMETERS

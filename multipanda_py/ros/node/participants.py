@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Main node, executor and further nodes of the participant that serves clients."""
+"""DDS participants of the node: the one that serves clients, and separate ones."""
 
 from __future__ import annotations
 
@@ -30,15 +30,12 @@ SWITCH_INTERVAL = 5e-4
 class SeparateParticipant:
     """Node that is served independently of the main thread and its participant.
 
-    All messages to one participant share a receiver with few buffers, and its callbacks run one
-    after another. In a shared participant, other messages could delay this node. If real-time
-    priorities are allowed, thread and middleware run at the lowest one. That is below the loop and
-    the drivers, and above all ordinary processes.
+    In a shared participant, other messages could delay this node: all share a receiver with few
+    buffers, and callbacks run one after another. If real-time priorities are allowed, thread and
+    middleware run at the lowest one, below the loop and the drivers.
 
     Args:
-        main: Main node of the cell, from which namespace, guard and domain are taken.
         suffix: Suffix of the node's name after that of ``main``.
-        realtime: Real-time settings of the cell.
         args: Command line, which may have security options of the middleware.
         fill: Function that creates the entities of the node before it is served.
 
@@ -46,7 +43,7 @@ class SeparateParticipant:
         node: The node.
         thread: Thread that serves the node.
 
-    Thread: served by its own; :meth:`close` belongs to main.
+    Thread: its own for callbacks, main for :meth:`close`.
     """
 
     def __init__(
@@ -105,7 +102,6 @@ class Serving:
     """Nodes of the cell and their executor, in rclpy's default context.
 
     Args:
-        name: Name of the main node.
         args: Command line; None for that of the process.
 
     Attributes:
@@ -125,11 +121,10 @@ class Serving:
     def renew(self) -> None:
         """Replace a participant that does not answer by a new one.
 
-        All entities of the old participant are destroyed, so that clients stop using them. The old
-        participant itself stays until the process ends. Deleting it waits for its threads, which
-        may be blocked forever, and holds the interpreter lock meanwhile. If the entities are not
-        destroyed within :data:`RENEWAL_TIMEOUT`, the process ends, and its loop brings the arms
-        to rest.
+        The entities of the old participant are destroyed, so that clients stop using them. If this
+        takes longer than :data:`RENEWAL_TIMEOUT`, the process ends, and its loop brings the arms
+        to rest. The old participant itself stays until the process ends, because deleting it might
+        block forever.
         """
         end_within(RENEWAL_TIMEOUT)
         context = get_default_context(shutting_down=True)
@@ -156,5 +151,5 @@ class Serving:
 
 
 def has_abandoned() -> bool:
-    """Return True if an abandoned participant may delay the end of the process."""
+    """Return True if a replaced participant may delay the end of the process."""
     return bool(_abandoned)

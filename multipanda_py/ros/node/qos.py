@@ -51,17 +51,14 @@ class QosMismatch(NamedTuple):
 
 
 def opposite(mismatch: QosMismatch) -> list[Any]:
-    """Return all endpoints that the local one may match.
-
-    These are the subscriptions to the topic of a publisher, or the publishers to a subscription.
-    """
+    """Return the subscriptions to a local publisher's topic, or publishers for a subscription."""
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))
 
 
 def others(mismatch: QosMismatch) -> list[Any]:
-    """Return the remote endpoints with a known node name that are incompatible."""
+    """Return the incompatible remote endpoints whose node name is known."""
     _, _, here, publishes = mismatch
     others = []
     for there in filter(is_known, opposite(mismatch)):

@@ -39,11 +39,6 @@ class ResidualNode:
     Use remapping to change the names. Unknown joints pass unchanged. Incomplete messages are
     dropped, and each reason is logged once.
 
-    Args:
-        node: Node that subscribes and publishes.
-        trained: Residual network for real-time use.
-        prefix: Prefix of the joint names.
-
     Thread: the executor's.
     """
 

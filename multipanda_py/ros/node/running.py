@@ -36,12 +36,12 @@ CALLBACK_TIMEOUT = 5.0
 class StopSignals:
     """Handler of SIGINT, SIGTERM and SIGHUP for a clean shutdown.
 
-    A signal only sets ``received``, so that it interrupts no callback, middleware call or
-    clean-up. The main thread checks it between two steps of the start. Only blocks within
-    :meth:`interruptible`, where the start waits for other processes, are left at once.
+    A signal sets ``received``, which the main thread checks, and does not interrupt callbacks,
+    middleware calls or clean-up. Only blocks within :meth:`interruptible`, where the start waits
+    for other processes, are left at once.
 
-    A callback that never returns prevents this check. Therefore a second thread also receives
-    signals, and ends the process if :meth:`serving` is not left in time.
+    A second thread ends the process if :meth:`serving` is not left in time after a signal, for
+    example because a callback never returns.
 
     Attributes:
         received: Name of the first signal, or an empty string.
@@ -101,11 +101,7 @@ class StopSignals:
 
 
 def make_executor(context: Context | None = None) -> Executor:
-    """Return the executor with the lowest CPU load: an events executor, else one with wait sets.
-
-    Args:
-        context: Context of its nodes; None for rclpy's default one.
-    """
+    """Return an events executor, which has the lowest CPU load, or one with wait sets."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
@@ -115,19 +111,13 @@ def make_executor(context: Context | None = None) -> Executor:
 
 
 def end_within(timeout: float = 30.0) -> None:
-    """End this process after a timeout, unless :func:`ended` is called before.
+    """Print all stacks and end this process after a timeout [s], unless :func:`ended` is called.
 
-    At the timeout, the stacks of all threads are printed.
-
-    The middleware shares locks with other processes. If a process was killed while it held one,
-    destroying any entity may block forever. This watchdog needs neither the interpreter nor this
-    thread. The loop of an ended node brings its arms to rest. A further call restarts the timeout.
-
-    Args:
-        timeout: Timeout [s].
+    A further call restarts the timeout. It is needed because destroying a ROS entity may block
+    forever, if a killed process held a lock of the middleware. The watchdog works even if the
+    interpreter is blocked. The loop of an ended node brings its arms to rest.
     """
-    # A file descriptor works even if standard error was closed at the start and ``sys.stderr`` is
-    # None.
+    # Not ``sys.stderr``, which is None if standard error was closed at the start.
     faulthandler.dump_traceback_later(timeout, exit=True, file=2)
 
 
@@ -139,9 +129,7 @@ def ended() -> None:
 def release(executor: Executor, nodes: list[GuardedNode]) -> None:
     """Destroy nodes and executor in a safe order, and collect their memory.
 
-    The final collection of Python frees objects in any order, possibly an executor before the
-    threads that call it. The process would then end by a segmentation fault after its work is
-    done.
+    At its exit, Python frees objects in any order, which may cause a segmentation fault.
 
     Args:
         executor: Executor of the nodes, which no longer runs.
@@ -155,7 +143,7 @@ def release(executor: Executor, nodes: list[GuardedNode]) -> None:
 
 
 def every(node: Node, period: float, callback: Callable[[], None]) -> None:
-    """Create a timer on the monotonic clock, independent of /clock; period in [s]."""
+    """Create a timer on the monotonic clock, independent of ``/clock``, with a period [s]."""
     node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 

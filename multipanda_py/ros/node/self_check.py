@@ -34,16 +34,15 @@ this process was suspended, and the rest does not count."""
 
 
 class Responsiveness:
-    """Age of the executor's newest callback, and of the newest answer to the self-check.
+    """Ages of the executor's newest callback and of the newest answer to the self-check.
 
-    The age of the answer does not grow while no callback runs. It starts to grow after the first
-    answer of the first participant: if discovery is disabled, no answer can arrive.
+    The age of the answer grows only while callbacks run, and only after the first answer: if
+    discovery is disabled, no answer can arrive.
 
     Attributes:
         standing: Age of the newest callback [s].
-        deaf: Age of the newest answer, without the time in which no callback ran [s].
-        unheard: Time for which the first participant has waited for its first answer, without the
-            time in which no callback ran [s].
+        deaf: Age of the newest answer [s].
+        unheard: Time for which the first participant has waited for its first answer [s].
 
     Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
     """
@@ -77,7 +76,7 @@ class Responsiveness:
 
     @property
     def is_lost(self) -> bool:
-        """True if answers are missing for so long that the participant must be recreated."""
+        """True if answers have been missing so long that the participant must be recreated."""
         return self.deaf > (RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT)
 
     def served(self) -> None:
@@ -95,16 +94,12 @@ class Responsiveness:
         self.deaf = TIMEOUT + MAX_STEP
 
     def answered(self) -> None:
-        """Reset the age of the newest answer, because an answer has arrived."""
+        """Set the age of the newest answer to zero."""
         self._has_answered = self._expects = True
         self.deaf = 0.0
 
     def update(self, now: float) -> None:
-        """Update both ages.
-
-        Args:
-            now: Current time, CLOCK_MONOTONIC [s].
-        """
+        """Update both ages at the time ``now`` of CLOCK_MONOTONIC [s]."""
         step, self._looked = min(now - self._looked, MAX_STEP), now
         if self._callbacks != self._callback_count or not self._is_serving:
             self._callback_count = self._callbacks
@@ -134,19 +129,14 @@ PACKAGE_FOLDER = str(Path(__file__).resolve().parents[2])
 class SelfCheck:
     """Check twice a second that the node answers requests.
 
-    A separate participant and thread send the requests. They take the path of every client: shared
-    memory or network, receiver thread and executor of the participant, and back. While the node is
-    unresponsive, the loop receives no heartbeat, so all arms hold. This thread publishes ERROR on
-    ``/diagnostics``, because a blocked callback stops all other publishers of the node.
+    A separate participant and thread send the requests, which take the same path as those of any
+    client. While the node does not answer, the loop receives no heartbeat, so all arms hold, and
+    this thread publishes ERROR on ``/diagnostics``.
 
     Args:
-        main: Main node of the cell.
-        cell: Cell of the node.
         args: Command line, which may have security options of the middleware.
 
-    Thread: its own; :meth:`serve`, :meth:`send_heartbeat`, :meth:`pause`, :meth:`renew` and
-        :meth:`close`
-    belong to main, which creates it.
+    Thread: main for public methods, its own for the check.
     """
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
@@ -168,7 +158,7 @@ class SelfCheck:
         return self._state.is_lost
 
     def serve(self, main: GuardedNode) -> None:
-        """Create the service that answers the requests on the main node."""
+        """Create the service of the main node that answers the requests."""
         main.create_service(Trigger, self._service, _answer)
 
     def beat(self) -> None:
@@ -263,7 +253,7 @@ class SelfCheck:
         return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
 
     def _publish(self, reason: str) -> None:
-        """Publish the reason as status of the loop, and of the arms too if no callback runs."""
+        """Publish the reason as status of the loop, and also of the arms if no callback runs."""
         cell = self._cell.config.cell.name
         names = {"loop": cell}
         if self._state.is_standing:

@@ -62,8 +62,8 @@ BOOLEAN_PARAMETERS = {
 def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Convert dotted parameters to the nested form of the cell file.
 
-    Only parameters of a cell are used. Their order is kept, because arms are numbered as in the
-    file.
+    Parameters that do not belong to a cell are dropped. The order is kept, because it numbers the
+    arms.
 
     Args:
         overrides: Values by dotted name. None stands for an empty list, which rcl cannot
@@ -89,14 +89,10 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
-    """Return the sections of parameter files for other nodes of the cell: name, values.
+    """Return name and values of each section of the parameter files that is for another node.
 
-    Files with duplicate keys are rejected, as by ``multipanda check``. ROS 2 silently takes the
-    last value of such a key and may merge parts of the first. An arm could then have another
-    position than the file seems to define.
-
-    Args:
-        args: Arguments of the process.
+    Files with duplicate keys are rejected, because ROS 2 silently uses the last value of such a
+    key.
 
     Raises:
         ConfigurationError: If a file is not valid.
@@ -120,10 +116,10 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
 
 
 def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
-    """Yield the values of ``-p NODE:NAME:=VALUE`` for other nodes than that of the cell.
+    """Yield the values of ``-p NODE:NAME:=VALUE`` for all nodes but the main node.
 
-    ROS 2 applies them to every node of that name in any namespace, so to the controllets of both
-    arms.
+    As in ROS 2, they apply to every node of that name in any namespace, such as the controllets of
+    both arms.
     """
     renamed = {
         word.partition(":=")[2]
@@ -169,7 +165,7 @@ def cell_config(
     folders: Sequence[Path] = (),
     others: Sequence[tuple[str, Parameters]] = (),
 ) -> CellConfig:
-    """Return the cell configuration from the parameters of a node and of further nodes.
+    """Return the cell configuration from the parameters of the main node and of other nodes.
 
     The parameters become read-only parameters of the node, so that tools show the running
     configuration. Parameters that can change belong to the nodes of the controllets.
@@ -182,7 +178,7 @@ def cell_config(
     Raises:
         ConfigurationError: If the cell is invalid. The error lists all faults.
     """
-    # rclpy could declare the overrides, but fails at an empty list such as `features: []`.
+    # Do not let rclpy declare the overrides, because it fails at an empty list (`features: []`).
     overrides = {name: item.value for name, item in node._parameter_overrides.items()}
     data = relative_to([*folders, Path()], nested(overrides))
     if not data:
@@ -195,11 +191,13 @@ def cell_config(
             _declare(node, name, value, data)
         elif group not in NODE_PARAMETERS:
             node.get_logger().warning(
-                f"parameter {name} does not belong to a cell and has no effect"
+                f"parameter {name} has no effect, because it does not belong to a cell"
             )
     data, strangers = with_sections(data, others, node.get_namespace())
     for name in strangers:
-        node.get_logger().warning(f"parameters of {name} have no effect: no node here has them")
+        node.get_logger().warning(
+            f"parameters of {name} have no effect: the cell has no such node"
+        )
     config = CellConfig.from_dict(data)
     if config.cell.placement == "inline":
         raise ConfigurationError(
@@ -211,11 +209,7 @@ def cell_config(
 def _declare(node: Node, name: str, value: Any, data: Any) -> None:
     """Declare a read-only parameter of the cell.
 
-    Args:
-        node: Node that declares the parameter.
-        name: Dotted name.
-        value: Value that the node was given. If it is a string, the one in ``data`` replaces it.
-        data: Cell in nested form, with absolute paths of files.
+    A string is replaced by that in ``data``, where paths of files are absolute.
     """
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
@@ -247,7 +241,7 @@ def max_target_age(node: Node) -> float:
 
 
 def flag(node: Node, name: str) -> bool:
-    """Declare and return one of :data:`BOOLEAN_PARAMETERS`.
+    """Declare one of :data:`BOOLEAN_PARAMETERS` and return its value.
 
     Raises:
         ConfigurationError: If the parameter is not a boolean.
@@ -269,7 +263,7 @@ def _plain(value: Any) -> Any:
 def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
     """Return the configuration of the cell that a node runs.
 
-    Files that it names must exist on this machine, too.
+    Files that the configuration names must exist on this machine, too.
 
     Args:
         link: Link to the node, without offered services.
@@ -303,14 +297,7 @@ def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
 def parameters_of(
     link: NodeLink, node: str, names: list[str], timeout: float
 ) -> Call[dict[str, Any]]:
-    """Request parameters of a node; the answer has them by name.
-
-    Args:
-        link: Connection to the node.
-        node: Full name of the node.
-        names: Names of the parameters.
-        timeout: Timeout of the answer [s].
-    """
+    """Request parameters of a node, with a timeout [s]. The answer has the values by name."""
 
     def read(response: Any) -> dict[str, Any]:
         return {name: parameter_value_to_python(one) for name, one in zip(names, response.values)}

@@ -100,20 +100,17 @@ POLL_PERIOD = 2e-4
 
 
 class Stop:
-    """Service ``stop`` with a separate participant and thread.
+    """Service ``stop``, which holds all arms, with a separate DDS participant and thread.
 
-    Under a flood of targets, the shared participant loses requests and repeats them seconds later,
-    or they wait in its executor. This participant receives stop requests only.
+    In the shared participant, a flood of targets would delay requests by seconds.
 
     Args:
-        main: Main node of the cell, which determines the name of the service.
-        cell: Cell to stop.
         args: Command line, which may have security options of the middleware.
 
     Attributes:
         participant: Node of the service, with its participant and thread.
 
-    Thread: served by its own; :meth:`close` belongs to main.
+    Thread: its own for callbacks, main for :meth:`close`.
     """
 
     def __init__(self, main: GuardedNode, cell: Cell, args: Sequence[str] | None = None) -> None:
@@ -139,7 +136,7 @@ class Stop:
             while (result := pending.poll()) is None:
                 if time.monotonic() - requested_at < TIMEOUT:
                     time.sleep(POLL_PERIOD)
-                else:  # The loop is stalled, so serve the requests of other clients meanwhile.
+                else:  # The loop is stalled: serve other clients meanwhile.
                     yield
             stopped = ", ".join(result.deactivated) or "no controllet was active"
             response.success = True
@@ -151,11 +148,7 @@ class Stop:
 
 
 def describe_owner(cell: Cell) -> str:
-    """Describe which arms hold after a stop. An arm whose robot has stopped cannot hold.
-
-    Args:
-        cell: Cell after a stop. Its faults are those of the newest cycle.
-    """
+    """Describe which arms hold after a stop, and which do not because their robot has a fault."""
     faults = {arm: fault for arm in cell.arms if (fault := cell.state(arm).fault)}
     out = [arm for arm, fault in faults.items() if Event[fault.upper()].takes_torque]
     if not out:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller-manager nodes: controllets as controllers, arms as hardware components."""
+"""Controller-manager nodes, with controllets as controllers and arms as hardware components."""
 
 from __future__ import annotations
 
@@ -89,9 +89,8 @@ def manager_node(
 ) -> GuardedNode:
     """Return the node with the services and parameters of a controller manager.
 
-    ``update_rate`` is the rate of the loop [Hz]. ``NAME.type`` is the type of a controllet, so
-    that clients find what can be loaded. ``NAME.params_file`` and ``NAME.node_options_args`` are
-    its load arguments.
+    Parameters: ``update_rate`` is the rate of the loop [Hz]. ``NAME.type`` is the type of a
+    controllet, ``NAME.params_file`` and ``NAME.node_options_args`` are its load arguments.
 
     Args:
         main: Main node of the cell, which determines the namespace.
@@ -127,22 +126,22 @@ def _fixed(node: GuardedNode, name: str, value: Any, text: str) -> None:
 
 
 def reported_type(law: str) -> str:
-    """Return the type that lists show for a type of controllet; by default the same name."""
+    """Return the ros2_control type under which a type of controllet is listed."""
     return REPORTED_TYPES.get(law, law)
 
 
 def builtin_reason(name: str) -> str:
-    """Return why a built-in controller cannot be deactivated; '' for controllets."""
+    """Return why a built-in controller cannot be deactivated; "" if it is a controllet."""
     return BUILTIN_REASONS.get(name.rpartition("/")[2], "")
 
 
 def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
-    """Return the list entries of controllers that are always active.
+    """Return the list entries of the built-in controllers, which are always active.
 
     Args:
         cell: Cell of the controllers.
         arms: Arms whose grippers are listed.
-        is_cell: True to list grippers by full names, as in the namespace of the cell.
+        is_cell: True to list grippers with the name of their arm as prefix.
     """
     rate, laws = round(cell.config.cell.rate), [info.name for info in cell.controllets()]
     entries = [
@@ -161,7 +160,7 @@ def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[
                     state="active",
                     type=GRIPPER_TYPE,
                     update_rate=rate,
-                    # The other finger mimics this one.
+                    # The second finger mimics the first one.
                     required_command_interfaces=[f"{fingers[0]}/position"],
                 )
             )
@@ -171,16 +170,13 @@ def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[
 class ControllerManager:
     """Services ``controller_manager/...`` of the whole cell, or of one arm.
 
-    In the namespace of the cell, controllets have their full names
-    (``left/cartesian_impedance_controller``). In the namespace of an arm, only the controllets of
-    that arm alone are listed, by their short names. Its clients need not know other arms.
-    FORCE_AUTO may still end a controllet that uses this arm and another one.
+    In the namespace of the cell, controllets have full names
+    (``left/cartesian_impedance_controller``). In the namespace of an arm, only controllets that
+    use no other arm are listed, by their short names. FORCE_AUTO may still deactivate a controllet
+    that uses this arm and another one.
 
     Args:
-        node: Controller-manager node that offers the services.
-        main: Main node of the cell, which resolves names and logs.
-        cell: Cell of the controllets.
-        laws: Nodes of the controllets, by full name; hold has none.
+        laws: Nodes of the controllets, by full name; the controllet hold has none.
         arm: Name of the arm, or an empty string for the whole cell.
         prefix: Prefix of the service names.
 
@@ -268,7 +264,9 @@ class ControllerManager:
         return response
 
     def _reload(self, request: Any, response: Any) -> Any:
-        self._logger.warning("cannot reload controllets: they are loaded when the cell starts")
+        self._logger.warning(
+            "cannot reload controllets: they are loaded when the cell starts. Restart the node"
+        )
         response.ok = False
         return response
 
@@ -284,7 +282,7 @@ class ControllerManager:
             if overrides:
                 self._logger.info(f"{full}: loaded with {shortened(', '.join(overrides))}")
         except MultipandaError as error:
-            # The rejected load parameters would make the next load fail, too.
+            # Otherwise the next load would fail with the same load parameters.
             clear_requested(self._node, request.name)
             self._logger.warning(f"cannot load {request.name:.200}: {shortened(str(error))}")
 
@@ -304,21 +302,16 @@ class ControllerManager:
         return response
 
     def _change(self, name: str, allowed: tuple[str, ...], state: str, response: Any) -> Any:
-        """Set the lifecycle state of a controllet. Only the log has the reason of a failure."""
         try:
             self._cell.set_lifecycle(self._checked(name, allowed), state)
             response.ok = True
         except MultipandaError as error:
-            self._logger.warning(f"cannot set a controllet {state}: {error}")
+            self._logger.warning(f"cannot set the controllet to {state}: {error}")
             response.ok = False
         return response
 
     def _checked(self, name: str, allowed: tuple[str, ...]) -> str:
-        """Return the full name of a controllet.
-
-        Args:
-            name: Name of the controllet as it is listed here.
-            allowed: Lifecycle states that the controllet may have.
+        """Return the full name of a controllet that has one of the allowed lifecycle states.
 
         Raises:
             UnknownName: If no such controllet is listed.
@@ -364,10 +357,7 @@ class HardwareServices:
     while their cell runs.
 
     Args:
-        node: Controller-manager node that offers the services.
-        main: Main node of the cell, which resolves names and logs.
-        cell: Cell of the arms.
-        arms: Names of the arms that are components here.
+        arms: Names of the arms that are listed as components.
         prefix: Prefix of the service names.
 
     Thread: executor.
@@ -454,7 +444,7 @@ class HardwareServices:
         return State(id=number, label=_LABELS[number])
 
     def _taken(self, arm: str) -> Iterator[HardwareInterface]:
-        """Yield the joints' command interfaces; those that the owner commands are claimed."""
+        """Yield the command interfaces of an arm; those that its controllet uses are claimed."""
         state = self._cell.state(arm)
         is_available = not (state.fault or self._cell.is_inactive(arm))
         for joint in self._cell.descriptions[arm].joint_names:

@@ -22,7 +22,7 @@ from multipanda_py.ros.topics.targets import Targets
 
 
 class GripperAction(NamedTuple):
-    """Conversion between an action type and a gripper.
+    """Functions that connect an action type to a gripper.
 
     Attributes:
         kind: Type of the action.
@@ -50,15 +50,12 @@ class _Goal(NamedTuple):
 
 
 class GripperGoals:
-    """Open goals of one gripper.
-
-    The newest command counts, whichever action or service sent it.
+    """Unfinished goals of one gripper. A newer command of any action or service replaces them.
 
     Args:
         node: Node that offers the actions and logs aborted goals.
         gripper: Gripper that executes the goals.
-        keep: Function that receives the reason of an aborted goal, because not every result type
-            has a text.
+        keep: Function that receives the reason of an aborted goal.
 
     Thread: executor.
     """
@@ -89,7 +86,7 @@ class GripperGoals:
         )
 
     def poll(self) -> None:
-        """Answer finished goals, and publish feedback of the others."""
+        """Answer finished goals, and publish feedback of unfinished ones."""
         goals, self._open = self._open, []
         for goal in goals:
             result = goal.motion.result
@@ -107,7 +104,7 @@ class GripperGoals:
         else:
             how = "abort"
             self._keep(f"{goal.name}: {result.text}")
-            # Clients send goals at the rate of a stream, so an equal reason is logged once.
+            # Log an equal reason once, because clients may send goals as a stream.
             if news := self._reported.new_text(result.text):
                 self._node.get_logger().warning(f"{goal.name}: {news}")
         goal.server.finish(goal.handle, how, goal.action.result(goal.motion, result))
@@ -136,12 +133,9 @@ class GripperServers:
     """Interfaces ``<arm>/gripper/...`` of every arm with a gripper. Thread: executor.
 
     Args:
-        node: Node that offers the interfaces.
-        cell: Cell of the arms.
-        targets: Store for the reasons why goals were rejected or aborted. Diagnostics show them,
-            because neither a rejection nor the result of the action has a text.
-        whole_width: Additional names of the action, below that of the arm, with franka_ros2's
-            convention: goals are half the width, feedback and result the whole width.
+        targets: Store of the reasons why goals were rejected or aborted, for diagnostics.
+        whole_width: Additional names of the action below the arm, with franka_ros2's convention:
+            goals are half the width, feedback and result the whole width.
 
     Attributes:
         hands: Interfaces of the gripper, by arm.
@@ -163,20 +157,16 @@ class GripperServers:
 class Hand:
     """Interfaces ``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one gripper.
 
-    ``gripper_cmd`` is another name of the action. A goal's ``position`` is that of one finger
-    joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result are half the
-    width too. Actions named in ``whole_width`` return the whole width instead.
+    ``gripper_cmd`` is another name of ``gripper_action``. Position in goal, feedback and result is
+    that of one finger joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result
+    of actions in ``whole_width`` are the whole width.
 
     If ``max_effort`` is above zero and the goal width is below the present one, the gripper grasps
-    with that force, within libfranka's default tolerance. Otherwise it moves. A goal that cannot
-    be executed is rejected. Diagnostics show the reason, and the log shows it once for a stream of
-    goals.
+    with that force, within libfranka's default tolerance. Otherwise it moves. Diagnostics and log
+    show the reason of a rejected goal.
 
     Args:
-        node: Node that offers them.
-        cell: Cell of the arm.
-        arm: Name of the arm.
-        targets: Target topics, which count rejected goals.
+        targets: Store of the reasons of rejected goals, for diagnostics.
         whole_width: Names of actions that return the whole width.
 
     Attributes:
@@ -255,7 +245,7 @@ class Hand:
             )
             response.success, response.message = result.succeeded or closed, text
         reply = f"{self._arm}/gripper/{name}: {response.message}"
-        # Two calls, because a rclpy logger has one severity for each place that it is called from.
+        # Two calls: rclpy allows only one severity for each place in the code.
         if response.success:
             self._logger.info(reply)
         else:

@@ -53,7 +53,6 @@ class SimulationServices:
     aside.
 
     Args:
-        node: Node that offers the services.
         cell: Cell whose arms are all simulated.
 
     Thread: executor.
@@ -100,10 +99,7 @@ class SimulationServices:
         yield from self._wait(goal, response.result)
 
     def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until the loop has run ``goal`` cycles.
-
-        Give up after ``STEP_TIMEOUT`` without a cycle.
-        """
+        """Wait until the loop has run ``goal`` cycles, at most ``STEP_TIMEOUT`` for each."""
         before, since = self._world.cycles, time.monotonic()
         while (now := self._world.cycles) < goal:
             if now != before:
@@ -151,13 +147,7 @@ class SimulationServices:
 
 
 def refuse(result: Any, code: int, error: Exception) -> None:
-    """Fill in the result of a failed request.
-
-    Args:
-        result: Message ``simulation_interfaces/Result``.
-        code: Result code.
-        error: Error with the reason.
-    """
+    """Fill in a message ``simulation_interfaces/Result`` of a failed request."""
     result.result, result.error_message = code, str(error)
 
 
@@ -172,14 +162,14 @@ def until_entered(cell: Cell, request: SceneChangeRequest) -> Work:
         cell,
         lambda: cell.scene_change_done(request) or None,
         f"the request for {request.object_name}",
-        # A paused loop runs no cycles, but answers within this timeout as well.
+        # A paused loop answers within this timeout, too.
         SCENE_CHANGE_TIMEOUT,
         lambda: cell.cancel_scene_change(request),
     )
 
 
 class _Refused(Exception):
-    """Rejected request, with the code of the answer."""
+    """Rejected request, with the result code of the response."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -193,7 +183,6 @@ class SpawnServices:
     ones can be spawned.
 
     Args:
-        node: Node that offers the services.
         cell: Cell whose arms are all simulated.
 
     Thread: executor.
@@ -240,7 +229,8 @@ class SpawnServices:
 
     def _choose(self, request: Any) -> str:
         """Return the name of the object that a request selects."""
-        # In version 2.0 of the interfaces, ``uri`` and ``resource_string`` moved to this message.
+        # Since version 2.0 of the interfaces, ``entity_resource`` has ``uri`` and
+        # ``resource_string``.
         resource = getattr(request, "entity_resource", request)
         if resource.resource_string:
             raise _Refused(

@@ -24,12 +24,8 @@ _LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}
 class TaskState:
     """Latched topic ``task_runner/state``.
 
-    ``message`` is the newest event. ``values`` are ``state``, ``subtask``, ``progress`` (0 to 1)
-    and ``reason``, which is empty unless the task has failed or was stopped.
-
-    Args:
-        node: Node that publishes.
-        cell: Name of the cell.
+    Its ``message`` is the newest event. Its ``values`` are ``state``, ``subtask``, ``progress`` (0
+    to 1) and ``reason``, which is empty unless the task has failed or was stopped.
 
     Thread: executor.
     """
@@ -63,15 +59,14 @@ class TaskState:
 class TaskAction:
     """Action ``task_runner/execute``, which starts a task, reports its progress and can cancel it.
 
-    The type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is a task as in the
-    parameter ``file``, and ``payload`` is empty. Feedback has the subtask, the progress and the
-    newest event. The result is SUCCESS or FAILURE, with the reason.
+    The type is ``btcpp_ros2_interfaces/action/ExecuteTree``. ``target_tree`` is the name or path
+    of a task, and ``payload`` is empty. Feedback has the subtask, the progress and the newest
+    event. The result is SUCCESS or FAILURE, with the reason.
 
     The action ends as canceled if its client cancels it, and as aborted if another client stops
-    the task. A goal while another task is in progress is aborted, without effect on that task.
+    the task. A goal is aborted if another task is in progress, which then continues.
 
     Args:
-        node: Node that offers the action.
         begin: Function that starts a task by name, see :meth:`.TaskServices.start_task`.
         end: Function that ends the task, see :meth:`.TaskServices.end`.
 
@@ -100,8 +95,8 @@ class TaskAction:
             ExecuteTree,
             node.resolve_service_name("~/execute"),
             execute_callback=self._take,
-            # A rejection has no text, so every goal is accepted. If it cannot be executed, its
-            # result has the reason.
+            # Accept every goal, because a rejection cannot have a reason. The result of a goal
+            # that cannot be executed has it.
             goal_callback=lambda _: GoalResponse.ACCEPT,
             cancel_callback=self._cancel,
         )
@@ -111,7 +106,7 @@ class TaskAction:
         self._timer.cancel()  # The timer runs only while a task starts or ends.
 
     def hear(self, runner: TaskRunner, event: TaskEvent | None) -> None:
-        """Send feedback to the client, and the result at the end of the task."""
+        """Send an event of the task as feedback, or the result if the task has ended."""
         if self._goal is None or self._goal[1] is not runner:
             return
         handle, _ = self._goal
@@ -128,7 +123,7 @@ class TaskAction:
 
     @property
     def is_answering(self) -> bool:
-        """True while an answer has not been sent by the executor."""
+        """True if the executor has not sent all answers yet."""
         return self._server.unsent > 0
 
     def _take(self, handle: Any) -> None:
@@ -145,7 +140,7 @@ class TaskAction:
             self._timer.reset()
 
     def _cancel(self, handle: Any) -> CancelResponse:
-        """End the task of a goal; reject the request if the goal is not in execution."""
+        """End the task of a goal, or reject the request if the goal is not in execution."""
         active_ids = [goal[0].goal_id for goal in (self._starting, self._goal) if goal is not None]
         if handle.goal_id not in active_ids:
             return CancelResponse.REJECT
@@ -163,7 +158,7 @@ class TaskAction:
     def _has_ended(self, work: Generator[None, None, str]) -> bool:
         try:
             next(work)
-        except (StopIteration, TaskFailed):  # TaskFailed means that no task runs any more.
+        except (StopIteration, TaskFailed):  # TaskFailed: no task runs.
             return True
         return False
 

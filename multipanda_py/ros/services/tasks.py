@@ -72,7 +72,6 @@ def task_of(name: str) -> TaskFile:
 
 
 def _shipped() -> dict[str, Path]:
-    """Return the task files of the package by name."""
     try:
         share_folder = Path(get_package_share_directory("multipanda_py"))
     except PackageNotFoundError:
@@ -100,13 +99,8 @@ class TaskServices:
     services, and the topic ``state`` reports the progress. The action ``execute`` selects and
     starts a task in one request, if its interface package is installed.
 
-    One task runs at a time. Meanwhile other targets and trajectories for its controllet are
-    rejected, and ``file`` cannot be changed. After an early end all arms hold.
-
-    Args:
-        main: Main node of the cell, which logs.
-        cell: Cell with a controllet for tasks.
-        targets: Target topics of the same arms.
+    One task runs at a time. Meanwhile, targets and trajectories of other clients for its
+    controllet are rejected, and ``file`` cannot be changed. If a task ends early, all arms hold.
 
     Attributes:
         node: Node with the parameter, services and topic.
@@ -149,7 +143,7 @@ class TaskServices:
 
     def close(self, reason: str = "the node ends") -> None:
         """Abort a running or starting task; all arms hold."""
-        # An error means that the loop has ended. The arms then hold, and the node logs the reason.
+        # An error means that the loop has ended, which lets the arms hold.
         with contextlib.suppress(MultipandaError):
             if self._is_starting:
                 self._called_off = reason
@@ -161,7 +155,7 @@ class TaskServices:
 
     @property
     def is_answering(self) -> bool:
-        """True while an answer to a client has not been sent by the executor."""
+        """True if the executor has not sent all answers to clients yet."""
         return self._action is not None and self._action.is_answering
 
     def _change(self, values: dict[str, Any]) -> None:
@@ -181,19 +175,18 @@ class TaskServices:
             raise TaskFailed(f"{runner.task.name} is {runner.state}; stop it first")
 
     def start_task(self, name: str) -> Beginning:
-        """Activate the controllet of a task on its arms, and start the task.
+        """Check a task, activate its controllet on its arms, and start it.
 
         Args:
             name: Name or path as for :func:`.task_of`.
 
         Returns:
-            Generator that yields during the switch, and returns the running task.
+            Generator that yields during check and switch, and returns the running task.
 
         Raises:
-            MultipandaError: If there is no such task, or it cannot start; the cell is unchanged
-                then.
+            MultipandaError: If there is no such task, or it cannot start or is cancelled.
         """
-        # A start that was cancelled must end before the next one.
+        # Wait until a cancelled start has ended.
         while self._is_starting and self._called_off:
             yield
         self._refuse_second()
@@ -210,7 +203,7 @@ class TaskServices:
                 while not self._called_off and pending.poll() is None:
                     yield
             self.runner = runner
-            if self._called_off:  # The controllet may be active already, but the arms must hold.
+            if self._called_off:  # The controllet may be active already.
                 runner.call_off(self._called_off)
                 raise TaskFailed(runner.reason)
             runner.start()
@@ -221,10 +214,7 @@ class TaskServices:
         return runner
 
     def _checked(self, runner: TaskRunner) -> Generator[None, None, None]:
-        """Plan all subtasks in a thread before any motion; see :func:`.check_task`.
-
-        Yields:
-            None, while they are planned.
+        """Plan all subtasks in a thread before any motion, and yield meanwhile.
 
         Raises:
             TaskFailed: If a subtask cannot be executed; the message names it.
@@ -234,7 +224,7 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
-            # The error ends the check soon. Otherwise the process could not end before the check.
+            # The error ends the check, for which the end of the process would otherwise wait.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
@@ -250,9 +240,6 @@ class TaskServices:
 
     def end(self, reason: str = "as requested") -> Ending:
         """Stop the running task, or cancel its start and let the arms hold.
-
-        Args:
-            reason: Reason, for the message.
 
         Returns:
             Generator that yields until the task has ended, and returns a message.
@@ -333,9 +320,9 @@ class TaskServices:
     def _go_on(self, runner: TaskRunner) -> None:
         try:
             runner.step()
-        except LoopError:  # The caller ends the node, so the task needs no end.
+        except LoopError:  # It ends the node, so the task needs no end.
             raise
-        except Exception as error:  # The next step would raise it again, so abort the task.
+        except Exception as error:  # The next step would raise it, too.
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
             self._after()
@@ -346,7 +333,7 @@ class TaskServices:
         if runner is None:
             return
         text = f"{runner.task.name}: {event}"
-        # Two calls, because a rclpy logger has one severity for each place that it is called from.
+        # Two calls: rclpy allows only one severity for each place in the code.
         if event.kind in ("failed", "aborted"):
             self._logger.warning(text)
         else:
@@ -359,7 +346,7 @@ class TaskServices:
             notify(runner, event)
 
     def _hold_off(self, runner: TaskRunner) -> None:
-        """Reject targets of other clients for the controllet during the task."""
+        """Reject other clients' targets for the controllet until the task ends."""
         spec = self._cell.spec(runner.task.controllet)
         for channel in spec.channel_table.values():
             for name in (spec.name,) if channel.shared else spec.config.arms:

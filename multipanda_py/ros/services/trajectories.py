@@ -54,19 +54,13 @@ _MAX_STAMPS = 64  # Maximum number of stored stamps of goals.
 class Trajectories:
     """Actions ``<controllet>/follow_joint_trajectory`` of controllets that accept trajectories.
 
-    A goal names all joints of the controllet's arms, or those of some arms; the others rest. Its
-    time counts from the stamp of its header. Until then the arm rests. Goals with the same future
-    stamp start in the same cycle.
+    A goal names the joints of all or some of the controllet's arms; arms without joints in the
+    goal rest. The trajectory starts at the stamp of the header. Goals with the same future stamp
+    start in the same cycle.
 
-    A goal that cannot be followed is accepted and aborted at once, because only a result has a
-    text for the reason. A newer goal ends an older one. While a trajectory is followed, its arms
-    accept no other joint targets, because clients may stream them all the time.
-
-    Args:
-        node: Node that offers the actions.
-        cell: Cell of the controllets.
-        clock: Time of the node.
-        targets: Store of the reasons of rejected goals.
+    A newer goal ends an older one. A goal that cannot be followed is accepted and aborted at once,
+    because only a result can have a reason. While a trajectory is followed, its arms reject other
+    joint targets, which clients may stream all the time.
 
     Thread: executor.
     """
@@ -89,21 +83,15 @@ class Trajectories:
 class _FollowedGoal:
     """Goal of ``FollowJointTrajectory`` that the controllet executes.
 
-    Args:
+    Attributes:
         handle: Handle of the action.
         points: Path from the initial positions of the arms, (p, 1 + 3 n): time, positions,
             velocities, accelerations.
         before: Number of motions that the controllet had started before.
-        ahead: Time from the acceptance to the requested start [s].
-
-    Attributes:
-        handle: Handle of the action.
-        points: Path from the initial positions of the arms, (p, 1 + 3 n).
-        before: Number of motions that the controllet had started before.
         number: Number of this motion, or 0 until the loop has started it.
         canceled_at: Number of motions started before the stop was requested; -1 without a stop.
-        accepted_at: Time of acceptance [s].
-        deadline: Latest time of the start [s].
+        accepted_at: Time of acceptance, CLOCK_MONOTONIC [s].
+        deadline: Latest time of the start, CLOCK_MONOTONIC [s].
     """
 
     def __init__(self, handle: Any, points: Matrix, before: int, ahead: float) -> None:
@@ -117,15 +105,15 @@ class _FollowedGoal:
 class _Starts:
     """Start times of goals with a stamp, by the time of the cell.
 
-    Converting a stamp twice gives times that differ by microseconds, so that two arms might start
-    in different cycles. Therefore all goals with one stamp use the result of the first.
+    All goals with one stamp use the conversion for the first of them. A second conversion could
+    differ by microseconds, and two arms would start in different cycles.
     """
 
     def __init__(self) -> None:
         self._start_times: dict[int, float] = {}
 
     def at(self, stamp_ns: int, start: float) -> float:
-        """Return the start time of goals with a stamp; ``start`` for the first of them [s]."""
+        """Return the start time of all goals with a stamp [s]: the first ``start`` given."""
         if stamp_ns not in self._start_times and len(self._start_times) >= _MAX_STAMPS:
             self._start_times.pop(next(iter(self._start_times)))
         return self._start_times.setdefault(stamp_ns, start)
@@ -194,10 +182,10 @@ class _Follower:
             self._targets.held_off.inhibit(arm, JOINT.name, reason)
 
     def _read(self, request: Any) -> TrajectoryGoal:
-        """Return a goal for all arms. Arms that it does not name rest at their positions.
+        """Return a goal for all arms. Arms whose joints the request omits rest.
 
         Raises:
-            GoalRefused: If the goal cannot be followed, or an arm without joints in it moves.
+            GoalRefused: If the goal cannot be followed, or an arm whose joints it omits moves.
         """
         named = named_arms(request.trajectory.joint_names, self._joints)
         names = [name for index in named for name in self._joints[index]]
@@ -252,7 +240,6 @@ class _Follower:
         )
 
     def _measured(self) -> tuple[Vector, Vector]:
-        """Return the positions and velocities of all joints."""
         states = [self._cell.state(arm) for arm in self._arms]
         return np.concatenate([s.q for s in states]), np.concatenate([s.dq for s in states])
 
@@ -302,7 +289,7 @@ class _Follower:
         elif motions != goal.number:
             self._finish("abort", Result.INVALID_GOAL, "replaced by another target for the arm")
         elif state is MotionState.RUNNING:
-            if not self._cell.stall_reason():  # Feedback of a stalled loop would be outdated.
+            if not self._cell.stall_reason():  # A stalled loop has no new feedback.
                 self._feed_back(goal, report.value(TIME))
         else:
             self._judge(state, report)
@@ -347,7 +334,7 @@ class _Follower:
             self._end(goal.handle, how, code, text)
 
     def _refuse(self, handle: Any, code: int, text: str) -> None:
-        """Abort a goal that was not started. The rejection is counted already."""
+        """Abort a goal that was not started."""
         for arm in self._arms:
             self._targets.remember(arm, text)
         self._end(handle, "abort", code, text)
@@ -389,8 +376,8 @@ class _Follower:
 def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
     """Return the points of a path that starts at time 0, (p, 1 + 3 n), for feedback.
 
-    If the first point is later, the measured positions precede it. A single point is repeated 1 s
-    later, because a path needs two points.
+    The measured positions are added before a later first point. A single point is repeated 1 s
+    later.
 
     Args:
         goal: Goal with the points.

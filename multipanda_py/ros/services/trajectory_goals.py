@@ -32,7 +32,7 @@ class GoalRefused(TargetRejected):
     """Rejected goal.
 
     Attributes:
-        code: Error code of the action.
+        code: Error code for the result of the action.
     """
 
     def __init__(self, code: int, reason: str) -> None:
@@ -62,18 +62,13 @@ class TrajectoryGoal(NamedTuple):
 
 
 def named_arms(joint_names: Sequence[str], arms: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indices of the arms to which joints belong, or of all arms if none fits.
-
-    Args:
-        joint_names: Names of joints.
-        arms: Names of the joints of every arm.
-    """
+    """Return the indices of the arms that have one of the joints; all arms if none has."""
     result = [index for index, names in enumerate(arms) if not set(names).isdisjoint(joint_names)]
     return result or list(range(len(arms)))
 
 
 def with_resting(goal: TrajectoryGoal, named: Sequence[int], q: Vector) -> TrajectoryGoal:
-    """Return a goal for all joints. Joints that it does not name rest at their positions.
+    """Return a goal for all joints, in which those without values rest at their positions.
 
     Args:
         goal: Goal for m joints.
@@ -97,9 +92,8 @@ def read_goal(
 ) -> TrajectoryGoal:
     """Return the checked goal of the action.
 
-    Joints may have any order. Missing velocities and accelerations are computed by
-    :func:`.complete`. Times count from the stamp of the header, and points before the current time
-    are dropped. Excess points are thinned.
+    Joints are sorted, and missing velocities and accelerations computed by :func:`.complete`.
+    Times count from the stamp of the header. Points in the past and excess points are dropped.
 
     Args:
         goal: Goal of the action.
@@ -115,7 +109,7 @@ def read_goal(
     order = _order(list(trajectory.joint_names), names)
     points = trajectory.points
     if not points:
-        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: missing")
+        raise GoalRefused(Result.INVALID_GOAL, "trajectory.points: got none, allowed one or more")
     times = np.array([_seconds(point.time_from_start) for point in points])
     if times[0] < 0 or (np.diff(times) <= 0).any():
         raise GoalRefused(
@@ -126,7 +120,7 @@ def read_goal(
         for field in ("positions", "velocities", "accelerations")
     )
     if q is None:
-        raise GoalRefused(Result.INVALID_GOAL, "positions: missing")
+        raise GoalRefused(Result.INVALID_GOAL, "positions: missing. Set them in every point")
     rows = complete(times, q, dq, ddq)
     stamp_ns = _nanoseconds(trajectory.header.stamp)
     ahead = 0.0
@@ -142,7 +136,7 @@ def read_goal(
         if rows[-1, 0] <= 0:
             raise GoalRefused(
                 Result.OLD_HEADER_TIMESTAMP,
-                f"header.stamp: the trajectory ended {-rows[-1, 0]:.3f} s ago",
+                f"header.stamp: the trajectory ended {-rows[-1, 0]:.3f} s ago. Send it earlier",
             )
         rows = rows[rows[:, 0] >= 0]
     selected, missed = thin(rows, TRAJECTORY_POINTS)
@@ -204,8 +198,8 @@ def _gather(
                 f"{field}: point {number} has {len(values)} numbers, allowed {len(order)}"
                 + ("" if field == "positions" else " in every point, or 0 in all points"),
             )
-    # The lists of a message are arrays of C doubles. Joining their bytes takes a tenth of the time
-    # of a conversion by lists.
+    # The lists of a message are arrays of C doubles. Joining their bytes is ten times faster than
+    # a conversion of lists.
     table = np.frombuffer(b"".join(lists)).reshape(len(lists), -1)[:, order]
     if not np.isfinite(table).all():
         number, joint = np.argwhere(~np.isfinite(table))[0].tolist()

@@ -19,11 +19,9 @@ from multipanda_py.state import Vector
 
 
 class ActuatorTopics:
-    """Topics of every arm with compliant actuators, for all its joints and for each joint.
+    """Topics of the arms with compliant actuators, for all joints together and for each joint.
 
     Args:
-        node: Node that publishes.
-        cell: Cell of the arms.
         plain_names: True if joint names in messages omit the name of the arm.
 
     Thread: executor.
@@ -47,14 +45,7 @@ class ActuatorTopics:
 
 
 class _SprungArmTopics:
-    """Topics of one arm and of its joints.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell of the arm.
-        arm: Name of the arm.
-        plain_names: True if joint names in messages omit the name of the arm.
-    """
+    """Topics of one arm with compliant actuators, and of its joints."""
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         description = cell.descriptions[arm]
@@ -79,13 +70,10 @@ class _SprungArmTopics:
 
 
 class _StateTopics:
-    """Topics with the states of links and of both motors, for some joints.
+    """Topics with the states of joints (links) and of both motors, for some joints of an arm.
 
     Args:
-        node: Node that publishes.
-        where: Prefix of the topics.
         links: Name of the topic with the states of the links.
-        names: Names of the joints.
         at: Indices of the joints in the arm, (k,).
     """
 
@@ -123,13 +111,7 @@ class _StateTopics:
 
 
 class _JointNumbers:
-    """Topics with plain numbers of one joint: link state, and spring torques on the motors.
-
-    Args:
-        node: Node that publishes.
-        where: Prefix of the topics.
-        place: Index of the joint in the arm.
-    """
+    """Topics with plain numbers of one joint: link state, and spring torques on both motors."""
 
     def __init__(self, node: Node, where: str, place: int) -> None:
         self._index = place

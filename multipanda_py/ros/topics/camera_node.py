@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node that publishes images of the simulated scene, in a separate process.
+"""Process that publishes images of the simulated scene.
 
-Run by the cell's node as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``. The
-configuration comes as JSON on the first line of standard input, cycle records from the shared
-memory of ``FD``, which is only read. The process ends with standard input.
+The cell's node starts it as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``, and
+sends the configuration as JSON on the first line of standard input. Cycle records come from the
+shared memory of the file descriptor ``FD``. The process ends with standard input.
 
-It renders only subscribed topics. It runs at low priority (nice) and not on the core of the loop.
-On a busy machine images are late, but the loop is not.
+It renders only subscribed topics, at low priority (nice) and not on the core of the loop. On a
+busy machine images are late, but the loop is not.
 """
 
 from __future__ import annotations
@@ -57,12 +57,6 @@ _OPTICAL = np.diag([1.0, -1.0, -1.0])
 class CameraTopics:
     """Topics of one camera: ``image_raw``, ``image_raw/compressed`` and ``camera_info``.
 
-    Args:
-        node: Node that publishes.
-        name: Name of the camera, also in the scene.
-        settings: Settings of the camera.
-        view: View of the scene.
-
     Attributes:
         name: Name of the camera.
         width: Width of the images [pixels].
@@ -93,7 +87,7 @@ class CameraTopics:
     def is_due(self, now: float) -> bool:
         """Return True if an image is due at ``now``, CLOCK_MONOTONIC [s], and has subscribers.
 
-        A due image also sets the time of the next one.
+        If it is due, set the time of the next image.
         """
         if now < self.next_time:
             return False
@@ -106,12 +100,12 @@ class CameraTopics:
         )
 
     def send(self, image: rendering.Image, stamp: Stamp, cycle: int) -> None:
-        """Publish an image once per cycle.
+        """Publish an image, unless one of the same cycle was published.
 
         Args:
             image: Image, (height, width, 3).
             stamp: Time stamp of the state that it shows.
-            cycle: Number of the cycle. Further calls with the same cycle publish nothing.
+            cycle: Number of the cycle.
         """
         if cycle == self._cycle:
             return
@@ -176,7 +170,7 @@ MAX_END_CHECK_PERIOD = 0.2
 
 def main() -> int:
     """Publish images until the cell's node ends."""
-    # Mesa renders if there is no GPU, and must not take all cores.
+    # Without a GPU, Mesa renders on the CPU and must not use all cores.
     os.environ.setdefault("LP_NUM_THREADS", "1")
     options = read_data()
     config = CellConfig.from_dict(options["cell"])

@@ -66,13 +66,9 @@ class _Moving:
 class Transforms:
     """Publisher of the transforms of all links, and of the objects in the world.
 
-    The transforms from the base of an arm to its ``ee_frame`` multiply to the
+    The product of the transforms from the base of an arm to its ``ee_frame`` is the
     ``<arm>/current_pose`` with the same stamp. Fixed transforms are published once, latched for
     late subscribers.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell of the arms and objects.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -108,7 +104,7 @@ class Transforms:
 def _fixed(
     cell: Cell, arms: Iterable[ArmDescription], movable: Iterable[str]
 ) -> Iterator[TransformStamped]:
-    """Yield the fixed transforms: mounts of arms, grippers and tools, and objects without mass."""
+    """Yield the fixed transforms of arms, grippers, tools and objects without mass."""
     for arm in arms:
         for link in fixed_links(arm):
             transform = _transform(link.origin.position, link.origin.rotation)
@@ -134,14 +130,7 @@ def _stamped(parent: str, child: str, transform: Transform | None = None) -> Tra
 
 
 class _ArmTopics:
-    """Topics of one arm: joint states, and pose, twist and wrench along the axes of its base.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell of the arm.
-        arm: Name of the arm.
-        plain_names: True to publish joint names without the name of the arm.
-    """
+    """Topics of one arm: joint states, and pose, twist and wrench along the axes of its base."""
 
     def __init__(self, node: Node, cell: Cell, arm: str, plain_names: bool) -> None:
         base = cell.frames.base_of(arm)
@@ -154,12 +143,7 @@ class _ArmTopics:
         self.wrench = StateTopic(node, WrenchStamped, f"{arm}/external_wrench", base)
 
     def send(self, record: NDArray[np.void], stamp: tuple[int, int]) -> None:
-        """Publish the topics that have subscribers.
-
-        Args:
-            record: Record of the arm, a part of the cycle record.
-            stamp: Time of the state: seconds and nanoseconds.
-        """
+        """Publish the topics that have subscribers; ``stamp`` is in seconds and nanoseconds."""
         read = record.__getitem__
         if self.joints.has_subscribers():
             message = self.joints.message
@@ -186,16 +170,13 @@ class _ArmTopics:
 
 
 class StatePublishers:
-    """All state topics of the cell, driven by one timer and one copy of the newest cycle.
+    """All state topics of the cell, driven by one timer.
 
-    Each state is published once, with its measurement time (:class:`.FreshStates`). Merged topics
-    omit arms without a new state.
+    Each state is published once, with its measurement time. Topics of several arms omit arms
+    without a new state.
 
     Args:
-        node: Node that publishes.
-        cell: Cell with the arms.
-        clock: Time of the node.
-        plain_names: True to publish joint names without the name of the arm.
+        plain_names: True to publish joint names without the name of the arm as prefix.
         franka_names: True to publish the topics of franka_ros2, too.
 
     Thread: executor.
@@ -266,12 +247,6 @@ class StatePublishers:
         """Concatenate one field of the records of several arms.
 
         The values of an arm's fingers follow those of its joints. Without ``fingers`` they are 0.
-
-        Args:
-            records: Records of all arms.
-            arms: Indices of the arms.
-            field: Field of the joints.
-            fingers: Field of the fingers, or an empty string.
         """
         values = array("d")
         for index in arms:
@@ -290,18 +265,14 @@ def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
 class Introspection:
     """Publisher of named values, and of their names when these change.
 
-    ``<arm>/tau/<joint>`` is the commanded torque [Nm]. It is the sum of ``<arm>/law/...`` (the
-    controllet), ``<arm>/<feature>/...``, ``<arm>/blend/...`` and ``<arm>/bounds/...``; see
-    :meth:`.RecordFollower.terms`. ``<arm>/tau_ext/...`` is the external torque.
+    ``<arm>/tau/<joint>`` is the commanded torque [Nm], the sum of its terms
+    (:meth:`.RecordFollower.terms`): ``<arm>/law/...`` of the controllet, ``<arm>/<feature>/...``,
+    ``<arm>/blend/...`` and ``<arm>/bounds/...``. ``<arm>/tau_ext/...`` is the external torque.
     ``<controllet>/<report>`` are reports of active controllets. ``loop/...`` are lateness and
     computation time of the cycle.
 
-    The list of names has a version, which every message of values contains. The loop computes the
-    terms only while there is a subscriber.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell of the values.
+    Every message of values contains the version of the list of names. The loop computes the terms
+    only while there is a subscriber.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:
@@ -363,11 +334,7 @@ class Introspection:
 
 
 class SceneCameras:
-    """Cameras of a cell file, rendered by a separate process if there are any.
-
-    Args:
-        node: Node of the cell.
-        cell: Started cell.
+    """Process that renders the cameras of a cell file, if there are any.
 
     Attributes:
         process: Process that renders; None without cameras.
@@ -397,12 +364,12 @@ class SceneCameras:
                 process.stdin.flush()
 
     def check(self) -> None:
-        """Warn once if the process that renders ended with an error; the cell continues."""
+        """Warn once if the process has ended with an error; the cell continues."""
         if self.process is None or self.process.poll() is None:
             return
         if self.process.returncode:
             self._logger.warning(
-                "images of the scene have stopped: their process ended with "
+                "images of the scene have stopped: the process that renders ended with code "
                 f"{self.process.returncode}"
             )
         self.process = None

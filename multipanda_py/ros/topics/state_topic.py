@@ -22,11 +22,6 @@ from multipanda_py.ros.node.running import every
 class PlainTopic:
     """Publisher that reuses one message object; fill it before each :meth:`send`.
 
-    Args:
-        node: Node that publishes.
-        kind: Type of the message.
-        name: Name of the topic.
-
     Thread: executor.
     """
 
@@ -35,7 +30,7 @@ class PlainTopic:
         self._publisher: Publisher = node.create_publisher(kind, name, STATE_QOS)
 
     def has_subscribers(self) -> bool:
-        """Return True if the topic has subscribers; otherwise the message need not be filled."""
+        """Return True if the topic has subscribers, for which the message must be filled."""
         return bool(self._publisher.get_subscription_count())
 
     def send(self) -> None:
@@ -44,12 +39,6 @@ class PlainTopic:
 
 class StateTopic:
     """Publisher that reuses one message object with a header; fill it before each :meth:`send`.
-
-    Args:
-        node: Node that publishes.
-        kind: Type of the message.
-        name: Name of the topic.
-        frame: Frame of the header.
 
     Thread: executor.
     """
@@ -85,7 +74,7 @@ class Fresh:
 
     @property
     def stamp(self) -> Stamp:
-        """Measurement time of the earliest state."""
+        """Earliest of the measurement times."""
         return min(self.stamps)
 
 
@@ -97,10 +86,9 @@ def world_time(row: NDArray[np.void]) -> Stamp:
 class FreshStates:
     """Reader of the newest cycle that returns every state once.
 
-    A stamp is the time of the node at the start of the cycle that read the state. If the node
-    publishes ``/clock`` itself, it is the time of the simulated world. With ``use_sim_time`` and
-    no message on ``/clock`` no state is returned. An arm whose robot sends no states has no new
-    ones, while the loop continues for the other arms. Thread: executor.
+    The stamp of a state is the node's time at the start of the cycle that read it, or the time of
+    the simulated world if the node publishes ``/clock``. With ``use_sim_time``, no state is
+    returned before the first message on ``/clock``. Thread: executor.
     """
 
     def __init__(self, cell: Cell, clock: NodeClock) -> None:
@@ -109,35 +97,28 @@ class FreshStates:
         self._sent = [0] * len(cell.arms)
 
     def poll(self) -> Fresh | None:
-        """Return the states that are new since the last call.
-
-        The result is None if there are none, or if the clock of the node has not started.
-        """
+        """Return the states that are new since the last call; None without new ones."""
         row = self._cell.latest_record()
         sensed = row["arms"]["state_cycle_ns"].tolist()
-        # All times are zero if no robot wakes the loop. Each cycle then has a new state of every
-        # arm.
+        # If no robot wakes the loop, all times are zero, and each cycle has new states of all
+        # arms.
         if not any(sensed):
             sensed = [int(row["wake_ns"])] * len(self._sent)
         new = [index for index, ns in enumerate(sensed) if ns != self._sent[index]]
         if not new:  # The loop or every robot has stopped.
             return None
         self._sent = sensed
-        if not self._clock.has_started:  # The stamps would be zero. Diagnostics report the reason.
+        if not self._clock.has_started:  # Stamps would be zero; see diagnostics.
             return None
-        if self._is_clock:  # World time is that of /clock, but without its steps.
+        if self._is_clock:  # The time of /clock, without its steps.
             return Fresh(row, new, [world_time(row)] * len(new))
-        # States with one measurement time share one clock reading, so that their stamps are equal.
+        # Read the clock once per measurement time, so that equal times get equal stamps.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}
         return Fresh(row, new, [stamp_of[sensed[index]] for index in new])
 
 
 class Pace:
-    """Rate limit of messages.
-
-    Args:
-        rate: Maximum rate of messages [Hz].
-    """
+    """Limiter of messages to a maximum rate [Hz]."""
 
     def __init__(self, rate: float) -> None:
         self._period, self._next_time = round(1e9 / rate), 0
@@ -158,8 +139,8 @@ class SimClock:
     Thread: executor.
 
     Raises:
-        ConfigurationError: If the node does not use ``/clock`` itself, because its stamps would
-            not match the time that it publishes.
+        ConfigurationError: If ``use_sim_time`` is false: stamps of the node would not match
+            ``/clock``.
     """
 
     def __init__(self, node: Node, cell: Cell, clock: NodeClock) -> None:

@@ -38,15 +38,11 @@ STREAM_TIMEOUT = 0.5
 
 
 class TargetInhibit:
-    """Target streams that are rejected for a while.
+    """Temporary rejection of target streams, for example while a trajectory is followed.
 
-    Many clients repeat their last target forever, also while a trajectory is followed, and for
-    some messages after its end. Accepted, such a target would move the arm back to where it came
-    from. Therefore a stream that repeats the last rejected target stays rejected, until it sends
-    another value or pauses.
-
-    Args:
-        now: Clock of the machine [s].
+    Many clients repeat their last target forever. After the trajectory, such a target would move
+    the arm back. A stream that repeats its last rejected target therefore stays rejected, until it
+    sends another value or pauses.
 
     Thread: executor.
     """
@@ -90,7 +86,7 @@ class TargetInhibit:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return True if two nested sequences of numbers are equal; parts may be None."""
+    """Return True if two nested sequences of numbers, in which parts may be None, are equal."""
     if one is None or other is None:
         return one is other
     if isinstance(one, tuple):
@@ -106,7 +102,7 @@ MAX_REASON_LENGTH = 1000
 
 @dataclass
 class ChannelRecord:
-    """Messages of one channel of one arm or controllet.
+    """Counters of the messages of one channel of an arm or controllet.
 
     Attributes:
         received: Number of messages.
@@ -122,24 +118,22 @@ class ChannelRecord:
 
 
 class Targets:
-    """Target topics of the arms and of the coupled controllets.
+    """Target topics of the arms, and of controllets that use several arms together.
 
     An arm has ``target_pose``, ``target_joint`` and so on, if one of its controllets accepts such
-    a target. A coupled controllet has the topics of its shared channels: :attr:`.Channel.topic`.
+    a target. A controllet of several arms has topics for targets of all its arms together, such as
+    the pose of an object.
 
     Args:
-        node: Node that subscribes.
-        cell: Cell of the arms.
-        clock: Time of the node.
         max_age: Maximum age of a stamped target [s].
 
     Attributes:
         received: Number of messages, by arm or controllet.
         last_reason: Reason of the last rejected target, by arm or controllet, and of the last
             gripper goal.
-        channels: Record of every channel, by arm or controllet and by name.
+        channels: Counters of every channel, by arm or controllet and by name of the channel.
         held_off: Streams that are rejected at present.
-        topics: Arm or controllet, name and message type of every topic, by its full name.
+        topics: Arm or controllet, short name and message type of every topic, by full name.
         senders: Names of the nodes that publish a target, by arm or controllet and by channel.
 
     Thread: executor.
@@ -179,7 +173,7 @@ class Targets:
     def _listen(
         self, name: str, channel: str, topic: str, message: str, kind: type, read: Reader
     ) -> None:
-        """Subscribe to raw bytes, because rclpy drops unreadable messages without notice."""
+        """Subscribe to a topic as raw bytes, because rclpy silently drops unreadable messages."""
         record = self.channels.setdefault(name, {}).setdefault(channel, ChannelRecord())
         limit = MAX_TARGET_SIZE if kind in PLAIN_KINDS else MAX_MESSAGE_SIZE
         callback = partial(self._receive, name, channel, record, read, limit)
@@ -203,7 +197,7 @@ class Targets:
             if self.held_off and (reason := self.held_off.refusal(name, channel, value)):
                 raise TargetRejected(reason)
         except TargetRejected as error:
-            # The cell counts only rejections by ``set_channel``, so this one is counted here.
+            # Count this rejection here, because the cell counts only those of ``set_channel``.
             self._cell.rejected[f"{name} target"] += 1
             self._refuse(name, record, str(error))
             return
@@ -217,11 +211,7 @@ class Targets:
     def remember(self, name: str, reason: str) -> str:
         """Store the reason of a rejected target for diagnostics, and return it with the name.
 
-        Names in the reason come from the sender and may be long, so the text is shortened.
-
-        Args:
-            name: Name of the arm or controllet.
-            reason: Reason of the rejection.
+        A long text is shortened.
         """
         text = reason if reason.startswith(name) or f"of {name}" in reason else f"{name}: {reason}"
         if len(text) > MAX_REASON_LENGTH:
@@ -231,10 +221,7 @@ class Targets:
         return text
 
     def _refuse(self, name: str, record: ChannelRecord, reason: str) -> None:
-        """Count a rejected target and store its reason.
-
-        A stream repeats the rejection forever, so repetitions are not logged but counted.
-        """
+        """Count a rejected target, store its reason, and log it unless it is a repetition."""
         text, now = self.remember(name, reason), time.monotonic()
         record.refused += 1
         record.reason, record.is_refused = text, True
@@ -256,15 +243,9 @@ CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
 class TargetStatus:
     """Topics ``<arm>/target_status`` and ``<controllet>/target_status``.
 
-    A publisher gets no answer on its topic, so these topics answer it. The level is OK while the
-    newest target of every channel in use is accepted, else WARN with the reason as message. The
-    values are the state and the counts of each channel in use. Late subscribers receive the newest
-    message at once.
-
-    Args:
-        node: Node that publishes.
-        cell: Cell that receives the targets and counts the clipped ones.
-        targets: Subscriptions to the targets.
+    They tell publishers of targets if these are accepted. The level is OK while the newest target
+    of every channel in use is accepted, else WARN with the reason as message. The values are state
+    and counts of each channel in use. The topics are latched for late subscribers.
 
     Thread: executor.
     """
@@ -300,7 +281,7 @@ class _Status:
         self._publisher.publish(self._message)
 
     def update(self) -> None:
-        """Publish after new targets: changed states at once, counts every ``COUNT_PERIOD``."""
+        """Publish after new targets: changed states at once, counts once per ``COUNT_PERIOD``."""
         now, states = time.monotonic(), {}
         for name, record in self._channels.items():
             if record.received != self._received[name]:

@@ -138,7 +138,7 @@ def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
         (["-o", "nowhere/refined"], "must be a new folder in an existing folder"),
         (["--motion", "middle=m.csv"], "allowed ARM=CSV with one of left, right"),
         (["--motion", "left=missing.csv"], "missing.csv: cannot be read"),
-        (["--twin", "config/four_arms_sim.yaml"], "arms: left exists only in the plant"),
+        (["--twin", "config/four_arms_sim.yaml"], "twin: lacks the plant's arms left"),
         (["--twin", "config/missing.yaml"], "missing.yaml: cannot be read"),
         (["--seconds", "0.1"], "allowed 0.5 to 600 s"),
     ],

@@ -169,9 +169,9 @@ def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
         (lambda: validate(cell(), cell(), [1], repeats=0), "repeats: got 0"),
         (lambda: validate(cell(), cell(), [1], seconds=float("nan")), "allowed 0.5 to 600 s"),
         (lambda: validate(cell(), cell(model="ur5e"), [1]), "with 7 joints"),
-        (lambda: validate(cell(), cell(**REAL), [1]), "the twin has real arms among arm, which"),
-        (lambda: make_task(3, "impedance"), "law: got 'impedance', allowed ufic, plain_pi"),
-        (lambda: validate(Log({}), cell(), [1, 2]), "tasks: got 2 for the log of one task"),
+        (lambda: validate(cell(), cell(**REAL), [1]), "twin: real arms among arm would move"),
+        (lambda: make_task(3, "impedance"), "controllet: got 'impedance', allowed ufic, plain_pi"),
+        (lambda: validate(Log({}), cell(), [1, 2]), "tasks: got 2 for a log of one task"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_words(call, words):

@@ -320,7 +320,7 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
         ("[1, 2]", "allowed a JSON object"), ("NaN", "allowed a JSON object"),
         ("[" * 100_000, "not JSON"), (None, "features: allowed a map"),
         ({"features": [1]}, "features: allowed a map"),
-        ({"fps": "x"}, "fps: got 'x', allowed a whole number from 1"),
+        ({"fps": "x"}, "fps: got 'x', allowed whole numbers of 1 or more"),
         ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
     ],
 )  # fmt: skip

@@ -63,9 +63,9 @@ def test_twice_the_speed_takes_half_the_time(cell):
 @pytest.mark.parametrize(
     ("change", "speed", "reason"),
     [
-        ([], 0.5, "postures: got"),
-        ([np.zeros(3)], 0.5, r"(?s)^postures: .*\b2\b.*\b7\b"),
-        ([np.full(7, np.nan)], 0.5, r"(?s)^postures: .*\b2\b.*\b7\b"),
+        ([], 0.5, "configurations: got"),
+        ([np.zeros(3)], 0.5, r"(?s)^configurations: .*\b2\b.*\b7\b"),
+        ([np.full(7, np.nan)], 0.5, r"(?s)^configurations: .*\b2\b.*\b7\b"),
         ([np.zeros(7)], 0.5, r"^configuration 1: joint 4: .*0\.0000 rad"),
         (None, 0.5, "all configurations are equal"),
         (None, 1.2, "speed: got 1.2"),

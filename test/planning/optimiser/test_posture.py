@@ -183,7 +183,7 @@ def test_amounts_are_in_one_unit_each():
         ({"tries": 0}, PlanRejected, "tries: got 0"),
         ({"near": [0.0]}, PlanRejected, "near: got"),
         ({"near": [np.nan] * 7}, PlanRejected, "near: got"),
-        ({"goals": [RelativePose("left/tool", "world")]}, PlanRejected, "constrains a rate"),
+        ({"goals": [RelativePose("left/tool", "world")]}, PlanRejected, "constrains a velocity"),
         ({"goals": [Position("other/tool", [0, 0, 0])]}, UnknownName, "other/tool"),
         ({"goals": [Near("left", [0.0])]}, PlanRejected, "configuration of left"),
     ],

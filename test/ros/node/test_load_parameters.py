@@ -72,10 +72,10 @@ def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_pa
     [
         (FILE.replace("0.6", "60.0"), "damping_ratio"),
         (FILE.replace("damping_ratio", "damping_ration"), "near: damping_ratio"),
-        (FILE.replace("/left", "/right"), "got parameters of 1 other nodes"),
+        (FILE.replace("/left", "/right"), "got sections of 1 other nodes"),
         (FILE.replace("0.6]", "0.6, 0.6]"), "damping_ratio"),
         (FILE.replace(str(GIVEN), "{}"), None),
-        (FILE.replace(":", ""), "got parameters of 0 other nodes"),
+        (FILE.replace(":", ""), "got sections of 0 other nodes"),
         ("{", "not valid YAML"),
         (None, "cannot be read"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loader of LeRobot policies, which runs in a Python environment with LeRobot only.
+"""Loader of LeRobot policies. It runs in a Python environment with LeRobot but not this package.
 
 Written for LeRobot 0.4.4 (``PreTrainedPolicy.predict_action_chunk``, processors saved with the
 model).
@@ -57,7 +57,7 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
 
 def check(config: Any, sizes: dict[str, list[int]]) -> None:
-    """Check that a policy has the observations and actions of the environment.
+    """Check that a policy has observations and actions of the same shapes as the environment.
 
     Args:
         config: Configuration of the policy.

@@ -5,9 +5,8 @@
 
 ``FUNCTION(*arguments)`` returns the policy, which maps an observation (arrays by key) to actions,
 (n, k). Messages on both pipes consist of their length (4 bytes, big-endian) and an ``.npz`` file
-without pickles, which is independent of the versions of Python and numpy. Answers contain
-``actions`` or ``error`` with a message. One answer is sent before the first request, after the
-policy has been created.
+without pickles. Answers contain ``actions``, or ``error`` with a message. One more answer is sent
+once the policy has been created.
 """
 
 from __future__ import annotations
@@ -68,18 +67,18 @@ def _exactly(pipe: BinaryIO, count: int) -> bytes:
 def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
     try:
         actions = np.asarray(ask(), np.float64)
-    except Exception as error:  # Any error is sent to the client, which lets the arms hold.
+    except Exception as error:  # The client receives every error, and lets the arms hold.
         return {ERROR_KEY: f"{type(error).__name__}: {error}"}
     return {ACTIONS_KEY: actions}
 
 
 def main() -> None:
     """Create the policy and answer requests until the pipe is closed."""
-    # Ctrl-C reaches this process, too. It continues until the client has let the arms hold and
-    # ends it.
+    # Ctrl-C also reaches this process. It ignores the signal, because the client ends it after
+    # the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # Text that libraries print goes to standard error and not between the answers.
+    os.dup2(2, 1)  # Printed text of libraries goes to standard error, not between the answers.
 
     made: list[Callable[[dict[str, Any]], Any]] = []
 
