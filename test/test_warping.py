@@ -12,13 +12,13 @@ sys.path.append(str(BENCHMARKS))
 warping = import_module("parts.warping")
 
 
-def least(one, other, i, j):
+def minimum(one, other, i, j):
     """Return the least cost of all pairings up to a pair, by trying them."""
     here = np.linalg.norm(one[i] - other[j])
     if i == j == 0:
         return here
     before = [(i - 1, j), (i - 1, j - 1), (i, j - 1)]
-    return here + min(least(one, other, a, b) for a, b in before if a >= 0 and b >= 0)
+    return here + min(minimum(one, other, a, b) for a, b in before if a >= 0 and b >= 0)
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (5, 5), (4, 7), (7, 4)])
@@ -30,7 +30,7 @@ def test_the_pairing_is_the_cheapest(n, m):
     assert pairs[-1].tolist() == [n - 1, m - 1]
     assert set(map(tuple, np.diff(pairs, axis=0))) <= {(0, 1), (1, 0), (1, 1)}
     cost = np.linalg.norm(one[pairs[:, 0]] - other[pairs[:, 1]], axis=1).sum()
-    assert cost == pytest.approx(least(one, other, n - 1, m - 1))
+    assert cost == pytest.approx(minimum(one, other, n - 1, m - 1))
 
 
 def test_a_way_that_is_gone_at_another_pace_is_the_same_way():

@@ -23,8 +23,8 @@ def test_a_moment_is_the_cycle_of_its_instant():
         assert np.array_equal(moment.state("arm").q, then)
         _, rows = cell.records()
         for ago in (0.0, 0.0316, 0.15):
-            wanted = rows["time"][np.abs(rows["time"] - (cell.time - ago)).argmin()]
-            assert cell.snapshot_at(cell.time - ago).time == wanted
+            expected = rows["time"][np.abs(rows["time"] - (cell.time - ago)).argmin()]
+            assert cell.snapshot_at(cell.time - ago).time == expected
         assert cell.snapshot_at(cell.time + 5.0).time == cell.time, "what is to come is not known"
         assert cell.snapshot_at(-5.0).time == rows["time"][0]
         assert cell.snapshot_at(cell.time).pose("arm").position == pytest.approx(

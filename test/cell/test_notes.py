@@ -129,9 +129,9 @@ def test_an_arm_in_the_floor_was_jammed_with_3e17_newtons_in_silence(in_floor, c
     (sentence,) = checked(in_floor, capfd)
     assert re.match(r"arm .*\bfloor: .*\barm_in_floor_l1\b.* 6\d mm", sentence)
     assert main(["run", str(in_floor), "--placement", "inline", "--duration", "0.01"]) == 0
-    said = capfd.readouterr()
-    assert f"warning: {sentence}" in said.err
-    assert f"event: notice: {sentence}" in said.out
+    reported = capfd.readouterr()
+    assert f"warning: {sentence}" in reported.err
+    assert f"event: notice: {sentence}" in reported.out
     with Cell.from_yaml(in_floor, placement="inline") as cell:
         assert cell.warnings == [sentence]
         cell.step(5)

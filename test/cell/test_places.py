@@ -34,10 +34,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("said", WRONG)
-def test_goals_that_are_none_were_raw_errors_of_python(places, said):
-    for goals in WRONG[said]:
-        with pytest.raises(PlanRejected, match=said):
+@pytest.mark.parametrize("reported", WRONG)
+def test_goals_that_are_none_were_raw_errors_of_python(places, reported):
+    for goals in WRONG[reported]:
+        with pytest.raises(PlanRejected, match=reported):
             places.waypoints((), goals, "")
 
 

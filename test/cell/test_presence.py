@@ -302,8 +302,8 @@ def test_a_picture_does_not_show_what_is_absent(make_cell):
 
 
 def test_absent_things_like_another_are_found(make_cell):
-    things = {"red": {**BRICK, "rgba": [1.0, 0.0, 0.0, 1.0]}, "one": BRICK, "two": STACKED}
-    cell = cell_with(make_cell, things)
+    scene_objects = {"red": {**BRICK, "rgba": [1.0, 0.0, 0.0, 1.0]}, "one": BRICK, "two": STACKED}
+    cell = cell_with(make_cell, scene_objects)
     cell.spawn("one")
     assert cell.spawnable_like("one") == "two"
     assert cell.spawnable_like("red") == "red"
@@ -312,8 +312,8 @@ def test_absent_things_like_another_are_found(make_cell):
 
 
 def test_the_check_of_a_cell_file_knows_about_absence():
-    def config(**thing):
-        return CellConfig.from_dict({"arms": {"arm": {}}, "objects": {"brick": thing}})
+    def config(**scene_object):
+        return CellConfig.from_dict({"arms": {"arm": {}}, "objects": {"brick": scene_object}})
 
     assert "1 object (1 absent)" in summary_of(config(**IN_ARM))
     assert not check_initial_contacts(config(**IN_ARM))

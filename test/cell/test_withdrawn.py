@@ -41,8 +41,8 @@ def test_a_switch_that_was_given_up_happened_later(make_cell):
 
 def test_a_recovery_that_was_given_up_happened_later(make_cell):
     cell = faulted(make_cell)
-    asked = cell.request_recovery(["left"])
-    assert "will not happen" in asked.cancel()
+    requested = cell.request_recovery(["left"])
+    assert "will not happen" in requested.cancel()
     cell.step(5)
     assert cell.state("left").fault
     cell.recover(["left"])
@@ -52,8 +52,8 @@ def test_a_recovery_that_was_given_up_happened_later(make_cell):
 
 def test_settings_that_were_given_up_came_into_force_later(make_cell):
     cell = make_cell()
-    asked = cell.request_robot_settings("left", load_mass=0.5)
-    assert "will not happen" in cell.cancel_settings(asked)
+    requested = cell.request_robot_settings("left", load_mass=0.5)
+    assert "will not happen" in cell.cancel_settings(requested)
     cell.step(5)
     assert cell.robot_settings("left").load_mass == 0.0
     cell.set_robot_settings("left", load_mass=0.5)
@@ -63,30 +63,33 @@ def test_settings_that_were_given_up_came_into_force_later(make_cell):
 def test_a_tare_that_was_given_up_happened_later(make_cell):
     cell = make_cell()
     cell.step(5)
-    asked = cell.request_tare("left")
-    assert "will not happen" in cell.cancel_tare(asked)
+    requested = cell.request_tare("left")
+    assert "will not happen" in cell.cancel_tare(requested)
     cell.step(1000)
     assert not cell.tare_offset("left").any()
-    assert cell.tare_result(asked) is None
+    assert cell.tare_result(requested) is None
 
 
 def test_what_has_begun_is_said_to_be_pending(make_cell):
     cell = make_cell()
     cell.step(5)
-    asked = cell.request_tare("left")
+    requested = cell.request_tare("left")
     cell.step(1)
-    assert "pending" in cell.cancel_tare(asked)
+    assert "pending" in cell.cancel_tare(requested)
     cell.step(1000)
-    assert np.isfinite(cell.tare_result(asked)).all()
+    assert np.isfinite(cell.tare_result(requested)).all()
 
 
 def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell):
     brick = {"shape": "box", "size": [0.03] * 3, "position": [0.5, 0.3, 0.03], "mass": 0.2}
-    things = {"here": brick, "away": {**brick, "position": [0.5, -0.3, 0.03], "present": False}}
-    cell = make_cell(objects=things)
+    scene_objects = {
+        "here": brick,
+        "away": {**brick, "position": [0.5, -0.3, 0.03], "present": False},
+    }
+    cell = make_cell(objects=scene_objects)
     cell.step(5)
-    for asked in (cell.request_delete("here"), cell.request_spawn("away")):
-        assert "will not happen" in cell.cancel_scene_change(asked)
+    for requested in (cell.request_delete("here"), cell.request_spawn("away")):
+        assert "will not happen" in cell.cancel_scene_change(requested)
     cell.step(5)
     assert (tuple(cell.objects()), cell.spawnable) == (("here",), ("away",))
     assert cell.cancelled == {"remove": 1, "spawn": 1}

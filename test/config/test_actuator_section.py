@@ -35,7 +35,7 @@ def arm_with(actuators, **arm):
 
 
 @pytest.mark.parametrize(
-    ("changed", "arm", "says"),
+    ("changed", "arm", "message"),
     [
         ({"type": "rubber"}, {}, "a.type: .*'rubber'.*awas2"),
         ({"type": None}, {}, "a.type:.*None"),
@@ -80,9 +80,9 @@ def arm_with(actuators, **arm):
         ({}, {"backend": "mock"}, r": .*\bbackend mock\b"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(changed, arm, says):
+def test_what_cannot_be_is_refused_in_words(changed, arm, message):
     groups = {"a": {**GROUP, **changed}, "b": {"type": "sea", "joints": ["joint7"]}}
-    with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{says}"):
+    with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{message}"):
         arm_with(groups, **arm)
 
 

@@ -69,16 +69,16 @@ def test_leader_gains_nothing_over_time():
         account = PassivityObserver()
         account.set_stiffness(STIFF, 20.0)
         frequency, phase = rng.uniform(1, 60, (2, 6)), rng.uniform(0, 6, (2, 6))
-        got, most = 0.0, 0.0
+        got, maximum = 0.0, 0.0
         for cycle in range(4000):
             time = cycle * PERIOD
             wrench, twist = np.sin(frequency * time + phase) * [[5.0], [0.3]]
             force, torque = np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])
-            most = max(most, force**2 / STIFF / 2 + torque**2 / 40.0)
+            maximum = max(maximum, force**2 / STIFF / 2 + torque**2 / 40.0)
             share = account.update(force, torque, wrench, twist, 0.0, PERIOD)
             got += share * float(wrench @ twist) * PERIOD
         # SOFTEST of what is stored may be given back at once, on top of what is lent
-        assert got < (1.0 + PassivityObserver.MAX_CREDIT) * most
+        assert got < (1.0 + PassivityObserver.MAX_CREDIT) * maximum
 
 
 def test_a_leader_that_had_yielded_far_pressed_against_half_of_the_force_for_a_metre():

@@ -52,11 +52,11 @@ def test_the_contract_test_can_fail(monkeypatch):
     law = registry.find("controllets", "joint_impedance")
     original = law.on_activate
 
-    def seed_elsewhere(self, states, target):
+    def seed_away(self, states, target):
         original(self, states, target)
         target.q[0][0] += 0.01
 
-    monkeypatch.setattr(law, "on_activate", seed_elsewhere)
+    monkeypatch.setattr(law, "on_activate", seed_away)
     with pytest.raises(ContractViolation, match="activation at rest"):
         check_contract("joint_impedance")
 

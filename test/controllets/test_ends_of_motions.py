@@ -81,8 +81,8 @@ def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said
     for number in range(75):
         cell.set_target("left", q=q + DOWN + 1e-4 * number)
         cell.step(20)
-    said = notices(cell)
-    assert len(said) <= 1, said
+    reported = notices(cell)
+    assert len(reported) <= 1, reported
 
 
 def test_a_posture_that_was_not_reached_in_time_ended_in_silence(make_cell):

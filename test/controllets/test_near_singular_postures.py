@@ -137,13 +137,15 @@ def test_an_elbow_ran_away_from_a_posture_spring_of_another_robot(make_cell, q, 
 def test_default_posture_springs_bear_what_a_model_may_lack(model):
     """Half a radian of deflection exerts the maximum, which no joint takes for large."""
     robot = StateMaker(1, model).context.arms[0].robot
-    most, stiffness = np.array([robot.value("lacking_torque"), robot.value("posture_stiffness")])
+    largest, stiffness = np.array(
+        [robot.value("lacking_torque"), robot.value("posture_stiffness")]
+    )
     torque = robot.limits.torque
-    assert (most > 1.5 * SHARE * torque).all()
-    assert (most <= 0.42 * torque).all()
-    assert (stiffness * 0.5 >= most - 1e-9).all()
+    assert (largest > 1.5 * SHARE * torque).all()
+    assert (largest <= 0.42 * torque).all()
+    assert (stiffness * 0.5 >= largest - 1e-9).all()
     if model in ("fr3", "fer"):
-        assert (most.tolist(), stiffness.tolist()) == ([5.0] * 7, [10.0] * 7)
+        assert (largest.tolist(), stiffness.tolist()) == ([5.0] * 7, [10.0] * 7)
 
 
 SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_impedance", 0.4),
@@ -183,10 +185,10 @@ def postures(model, rng, count):
     lower, upper = np.maximum(limits.lower, -np.pi) + 0.1, np.minimum(limits.upper, np.pi) - 0.1
     for place in range(count):
         many = rng.uniform(lower, upper, (rng.integers(5, 60) if place % 2 else 1, len(lower)))
-        least = [
+        smallest = [
             np.linalg.svd(maker.states_at([q])[0].jacobian, compute_uv=False)[-1] for q in many
         ]
-        yield many[np.argmin(least)], rng.choice([-1, 1], len(lower))
+        yield many[np.argmin(smallest)], rng.choice([-1, 1], len(lower))
 
 
 LAWS_ON_ARMS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3", "iiwa14", "fr3")]

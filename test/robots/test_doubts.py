@@ -43,8 +43,8 @@ def test_nothing_is_odd_about_the_shipped_arms(name):
 )
 def test_an_odd_figure_is_told_at_import_and_before_a_start(tmp_path, capsys, old, new, sentence):
     path = changed(tmp_path, old, new)
-    doubts = read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path).warnings
-    assert any(re.search(re.escape(str(path)) + ".*" + sentence, text) for text in doubts), doubts
+    found = read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path).warnings
+    assert any(re.search(re.escape(str(path)) + ".*" + sentence, text) for text in found), found
     cell = tmp_path / "cell.yaml"
     cell.write_text(
         "/**:\n  ros__parameters:\n    arms:\n      a:\n        model: "

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cell_names import LEFT_JOINTS
 from diagnostic_msgs.msg import DiagnosticStatus
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from rclpy.time import Time
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -61,7 +61,7 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
 
 def test_a_time_that_is_neither_ended_the_node_by_a_traceback(start):
     node = start("use_sim_time:=maybe")
-    assert node.process.wait(20.0 * PATIENCE) == 1
+    assert node.process.wait(20.0 * TIMEOUT_SCALE) == 1
     assert "[FATAL]" in node.log
     assert "'use_sim_time' to 'maybe'" in node.log
     assert "Traceback" not in node.log

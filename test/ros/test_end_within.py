@@ -53,8 +53,8 @@ def run(then: str) -> tuple[int, str]:
 
 
 def test_a_node_hung_for_good_while_it_gave_back_what_the_middleware_had():
-    code, said = run("")
-    assert (code, 'File "<string>"' in said) == (1, True), said
+    code, reported = run("")
+    assert (code, 'File "<string>"' in reported) == (1, True), reported
 
 
 def test_a_node_started_without_a_standard_error_was_not_closed_in_order():

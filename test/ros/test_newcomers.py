@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, let_pass
+from processes import TIMEOUT_SCALE, let_pass
 
 from multipanda_py.realtime.system.dds import PROFILE_VARIABLE
 
@@ -58,5 +58,5 @@ def test_clients_that_were_killed_cost_all_later_ones_most_of_the_topics(start, 
         for one in killed:
             one.kill()
             one.communicate()
-    out, _ = come(10.0 * PATIENCE, 40).communicate(timeout=40.0 * PATIENCE)
+    out, _ = come(10.0 * TIMEOUT_SCALE, 40).communicate(timeout=40.0 * TIMEOUT_SCALE)
     assert int(out.split()[-1]) >= 40

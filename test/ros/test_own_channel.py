@@ -61,8 +61,8 @@ def test_a_message_of_its_own_choice_reaches_the_law(node, client):
 def test_what_the_gate_refuses_is_counted(node, client, data, reason):
     before = int(client.diagnosis(f"{node.name}/left")[1]["rejected targets"])
 
-    def seen():
+    def observed():
         status = client.diagnosis(f"{node.name}/left")[1]
         return int(status["rejected targets"]) > before and reason in status["last rejection"]
 
-    client.stream("/own/left/target_tug", Float64MultiArray(data=data), seen, reason)
+    client.stream("/own/left/target_tug", Float64MultiArray(data=data), observed, reason)

@@ -29,24 +29,24 @@ network = import_module("parts.network")
 
 @pytest.fixture
 def listen():
-    heard = []
+    received = []
 
     def begin(*arguments):
-        heard.append(RosInput(*arguments))
-        return heard[-1]
+        received.append(RosInput(*arguments))
+        return received[-1]
 
     yield begin
-    for one in heard:
+    for one in received:
         one.close()
 
 
 @pytest.mark.long
 def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     config = CellConfig.from_yaml(DUAL_SIM)
-    heard, shadow, wrenches = listen("", config, ("left", "right")), CellMonitor(config), []
+    received, shadow, wrenches = listen("", config, ("left", "right")), CellMonitor(config), []
 
     def follow():
-        logs = heard.pop()
+        logs = received.pop()
         if logs:
             shadow.follow(logs)
             wrenches.append(logs["left"].columns["wrench_ext_in_base"])
@@ -63,9 +63,9 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
 
 def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
     monkeypatch.setattr(heard_over_ros, "FIRST_STATE_TIMEOUT", 0.2)
-    heard = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
+    received = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
     with pytest.raises(MonitorRejected, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
-        wait_until(lambda: heard.pop(), 20.0, lambda: "a refusal")
+        wait_until(lambda: received.pop(), 20.0, lambda: "a refusal")
 
 
 @pytest.mark.long

@@ -15,22 +15,22 @@ DT = 1e-3
 
 def speeds(steps, cycles):
     """Return the speed per cycle for steps {cycle: size}."""
-    goal, seen = TargetVelocityEstimator(DT), np.zeros(cycles)
+    goal, observed = TargetVelocityEstimator(DT), np.zeros(cycles)
     for k in range(cycles):
         if k in steps:
             goal.step(steps[k])
         goal.advance()
-        seen[k] = goal.speed
+        observed[k] = goal.speed
     assert not goal.remembers or cycles - max(steps) < 1500
-    return seen
+    return observed
 
 
 @pytest.mark.parametrize("every", [1, 10, 33, 100])
 def test_equal_steps_have_their_mean_speed(every):
-    seen = speeds(dict.fromkeys(range(0, 2000, every), 0.2 * DT * every), 2000)
-    assert seen[1000:].mean() == pytest.approx(0.2, rel=0.02)
-    assert seen[1000:].min() > 0.6 * 0.2
-    assert seen[250] > 0.5 * 0.2
+    observed = speeds(dict.fromkeys(range(0, 2000, every), 0.2 * DT * every), 2000)
+    assert observed[1000:].mean() == pytest.approx(0.2, rel=0.02)
+    assert observed[1000:].min() > 0.6 * 0.2
+    assert observed[250] > 0.5 * 0.2
 
 
 def test_one_step_of_any_size_is_no_motion():
@@ -52,6 +52,6 @@ def test_a_jump_of_a_goal_that_trembles_is_no_motion():
 
 
 def test_a_stream_that_ends_is_forgotten():
-    seen = speeds(dict.fromkeys(range(1000), 0.0002), 4000)
-    assert seen[1400] < 0.01 * seen[999]
-    assert seen[-1] == 0.0
+    observed = speeds(dict.fromkeys(range(1000), 0.0002), 4000)
+    assert observed[1400] < 0.01 * observed[999]
+    assert observed[-1] == 0.0

@@ -22,37 +22,37 @@ def reference(speed):
     return tracker
 
 
-def told(distances, goal_rate=None, moves=0.3):
+def reported(distances, goal_rate=None, moves=0.3):
     """Return the twist that is told after steps of a goal, one per 10 ms, turning 1 rad/s."""
     motion = ReferenceMotion()
-    motion_told = ReferenceFeedForward(motion)
-    motion_told.start(DT)
+    reported_motion = ReferenceFeedForward(motion)
+    reported_motion.start(DT)
     for distance in distances:
-        motion_told.step(distance, 0.01)
+        reported_motion.step(distance, 0.01)
         for _ in range(10):
-            motion_told.advance()
-    motion_told.write(reference(moves), reference(1.0), goal_rate)
+            reported_motion.advance()
+    reported_motion.write(reference(moves), reference(1.0), goal_rate)
     return motion.twist
 
 
 def test_nothing_is_told_of_the_way_to_a_goal_that_jumped():
-    assert told([0.025])[0] == 0.0
-    assert told([0.0] * 40 + [0.025])[0] == 0.0
+    assert reported([0.025])[0] == 0.0
+    assert reported([0.0] * 40 + [0.025])[0] == 0.0
 
 
 def test_all_is_told_of_the_way_behind_a_stream():
-    assert told([0.003] * 40)[0] == pytest.approx(0.3)
+    assert reported([0.003] * 40)[0] == pytest.approx(0.3)
 
 
 def test_a_slow_stream_tells_of_no_fast_motion():
-    assert told([0.0002] * 40)[0] == pytest.approx(3.0 * 0.02, rel=0.1)
+    assert reported([0.0002] * 40)[0] == pytest.approx(3.0 * 0.02, rel=0.1)
 
 
 def test_position_and_orientation_are_told_of_apart():
-    twist = told([0.0] * 39 + [0.025])
+    twist = reported([0.0] * 39 + [0.025])
     assert twist[0] == 0.0
     assert twist[3] == pytest.approx(1.0)
 
 
 def test_a_twist_that_came_with_the_goal_is_believed():
-    assert told([0.025], np.array([0.3, 0, 0, 0, 0, 0]))[0] == pytest.approx(0.3)
+    assert reported([0.025], np.array([0.3, 0, 0, 0, 0, 0]))[0] == pytest.approx(0.3)

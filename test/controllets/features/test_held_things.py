@@ -19,10 +19,10 @@ TABLE = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.45, 0.3, 0.15]
 GATE = {"position": 2.0}
 
 
-def nearest(cell, thing, others):
+def nearest(cell, scene_object, others):
     """Return the smallest distance of a thing from bodies whose name begins as asked [m]."""
     sim = cell.simulation
-    model, rod = sim.model, sim.model.geom(f"{thing}_geom").id
+    model, rod = sim.model, sim.model.geom(f"{scene_object}_geom").id
     return min(
         mujoco.mj_geomDistance(model, sim.data, rod, geom, 1.0, None)
         for geom in range(model.ngeom)
@@ -47,19 +47,19 @@ def test_a_grasped_rod_was_driven_into_the_table(make_cell):
     """The hand stopped 15 mm in front of it, and the rod's lower end was 10 cm below the hand."""
     cell = grasped_rod(make_cell)
     assert cell.attached_objects() == {"left": "rod"}
-    start, least = cell.pose("left"), np.inf
+    start, minimum = cell.pose("left"), np.inf
     cell.set_target("left", Pose(start.position - [0.0, 0.0, 0.3], start.rotation))
     for _ in range(40):
         cell.step(20)
-        least = min(least, nearest(cell, "rod", "table"))
-    assert 0.005 < least < 0.03
+        minimum = min(minimum, nearest(cell, "rod", "table"))
+    assert 0.005 < minimum < 0.03
     assert cell.pose("left").position[2] < start.position[2] - 0.08  # it went there
     assert cell.state("left").fault == ""
     cell.gripper("left").move(0.08)
     cell.step(3)
     assert cell.attached_objects() == {}
-    said = [event.text for event in cell.events()]
-    assert "rod" in said[-1]
+    reported = [event.text for event in cell.events()]
+    assert "rod" in reported[-1]
 
 
 def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
@@ -69,12 +69,12 @@ def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
     cell = make_cell(BASES, {"law": law}, ["right/law"], objects={"rod": rod}, gate=GATE)
     cell.simulation.model.opt.gravity[:] = 0.0
     cell.attach("left", "rod")
-    start, least = cell.pose("right"), np.inf
+    start, minimum = cell.pose("right"), np.inf
     cell.set_target("right", Pose(start.position + [0.0, 0.4, 0.0], start.rotation))
     for _ in range(40):
         cell.step(20)
-        least = min(least, nearest(cell, "rod", "right_"))
-    assert 0.005 < least < 0.06
+        minimum = min(minimum, nearest(cell, "rod", "right_"))
+    assert 0.005 < minimum < 0.06
     assert cell.pose("right").position[1] > start.position[1] + 0.05
 
 
@@ -127,8 +127,8 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
     for held in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):
         for arm in cell.attached_objects():
             cell.detach(arm)
-        for arm, thing in held.items():
-            cell.attach(arm, thing)
+        for arm, scene_object in held.items():
+            cell.attach(arm, scene_object)
         cell.step(3)
         assert cell.state("left").fault == "", cell.events()
         found = {

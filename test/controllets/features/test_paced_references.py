@@ -44,7 +44,7 @@ def push(make_cell, law, way, stiffness=None, objects=WALL):
     cell = make_cell(arms, laws, active, objects=objects, gate=GATE)
     clearance, start = Clearance(cell), cell.pose("left")
     cell.step(20)
-    first, seen = reference(cell), []
+    first, observed = reference(cell), []
     if coupled:
         cell.set_object_target("law", Pose(first + way, np.eye(3)))
     elif law == "joint_impedance":
@@ -54,10 +54,10 @@ def push(make_cell, law, way, stiffness=None, objects=WALL):
     for cycle in range(50):
         cell.step(20)
         clearance.feel()
-        seen.append(reference(cell))
+        observed.append(reference(cell))
         if cycle % 16 == 15:
             clearance.look()
-    return cell, clearance, first, np.array(seen)
+    return cell, clearance, first, np.array(observed)
 
 
 LAWS = ["cartesian_impedance", "operational_space", "joint_impedance", "coupled_impedance"]
@@ -68,13 +68,13 @@ def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
     stiffness = [4000.0] * 3 + [200.0] * 3 if law.startswith("coupled") else None
     objects = BOX if law == "joint_impedance" else WALL
     way = np.array([0.3, 0.0, 0.0])
-    cell, clearance, first, seen = push(make_cell, law, way, stiffness, objects)
-    assert clearance.least > 0.005
-    assert np.abs(seen[-1] - first).max() > 0.02  # it went there
-    assert np.abs(seen[-10:] - seen[-1]).max() < 2e-3  # and stands
+    cell, clearance, first, observed = push(make_cell, law, way, stiffness, objects)
+    assert clearance.minimum > 0.005
+    assert np.abs(observed[-1] - first).max() > 0.02  # it went there
+    assert np.abs(observed[-10:] - observed[-1]).max() < 2e-3  # and stands
     assert clearance.force == 0.0
-    asked = 1.5 if law == "joint_impedance" else 0.3
-    assert np.abs(seen[-1] - first).max() < 0.9 * asked
+    requested = 1.5 if law == "joint_impedance" else 0.3
+    assert np.abs(observed[-1] - first).max() < 0.9 * requested
     tau = np.abs(cell.records()[1]["arms"]["tau"][-200:, 0])
     assert tau.max() < 12.0  # nothing is wound up
     assert cell.state("left").fault == ""
@@ -90,7 +90,7 @@ def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
     make_cell, law, stiffness
 ):
     """Only what the arm itself came near to was looked at: the spring was wound up, 3 cm deep."""
-    cell, clearance, first, seen = push(make_cell, law, np.array([0.3, 0.0, 0.0]), stiffness)
+    cell, clearance, first, observed = push(make_cell, law, np.array([0.3, 0.0, 0.0]), stiffness)
     sim, start = cell.simulation, cell.config.arms["left"].q_start
     left = [int(sim.model.joint(f"left_fr3_joint{n}").qposadr[0]) for n in range(1, 8)]
     sim.data.qpos[left] = start
@@ -100,18 +100,18 @@ def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
         for a, b in clearance.pairs
         if sim.model.body(sim.model.geom_bodyid[b]).name == "wall"
     )
-    moved = seen[-1] - first
+    moved = observed[-1] - first
     assert 0.1 < moved[0] < gap - 0.005  # a hand that moves with it would be clear of the wall
-    assert np.abs(seen[-5:] - seen[-1]).max() < 2e-3
+    assert np.abs(observed[-5:] - observed[-1]).max() < 2e-3
 
 
 def test_the_reference_stops_before_the_other_arm_and_leaves_at_once(make_cell):
     way = np.array([0.0, -0.6, 0.0])
-    cell, clearance, first, seen = push(make_cell, "cartesian_impedance", way, None, {})
-    assert 0.05 < first[1] - seen[-1][1] < 0.59
-    cell.wait(lambda: cell.pose("left").distance_from(seen[-1], np.eye(3))[0] < 0.02, 1.0)
+    cell, clearance, first, observed = push(make_cell, "cartesian_impedance", way, None, {})
+    assert 0.05 < first[1] - observed[-1][1] < 0.59
+    cell.wait(lambda: cell.pose("left").distance_from(observed[-1], np.eye(3))[0] < 0.02, 1.0)
     clearance.look()
-    assert clearance.least > 0.005
+    assert clearance.minimum > 0.005
     here = cell.pose("left")
     cell.set_target("left", Pose(here.position + [0.0, 0.15, 0.0], here.rotation))
     cell.step(600)

@@ -100,9 +100,9 @@ def test_a_check_that_returns_another_width_or_raises_is_refused_at_the_gate(mon
     with simple_cell({"arm": {}}, OWN, ["arm/tugged"]) as cell:
         channel = cell.spec("arm/tugged").channel_table["tug"]
         for check, reason in (
-            (lambda value, asked: np.zeros(2), r"\(2,\).*\b3\b"),
-            (lambda value, asked: np.full(3, np.nan), "allowed 3 finite numbers"),
-            (lambda value, asked: 1 / 0, "ZeroDivisionError"),
+            (lambda value, requested: np.zeros(2), r"\(2,\).*\b3\b"),
+            (lambda value, requested: np.full(3, np.nan), "allowed 3 finite numbers"),
+            (lambda value, requested: 1 / 0, "ZeroDivisionError"),
         ):
             monkeypatch.setitem(channel.__dict__, "check", check)
             with pytest.raises(TargetRejected, match=f"^arm: tug: .*{reason}"):

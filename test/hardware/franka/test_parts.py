@@ -118,7 +118,7 @@ def test_errors_are_named_by_attribute():
     )
 
 
-def _robot_says(arm):
+def _robot_reports(arm):
     """Compute what a robot without rotors would say."""
     model = build_pinocchio(arm)
     model.armature = np.zeros(7)
@@ -137,7 +137,7 @@ def _robot_says(arm):
 
 def test_the_model_check_takes_the_rotors_out_and_names_the_joint():
     arm = ArmDescription("left")
-    found = _robot_says(arm)
+    found = _robot_reports(arm)
     assert difference_message(ModelCheck(arm).compare(FrankaSettings(), found)) == ""
     assert ARMATURE.min() > FrankaSettings().tolerance_mass  # with rotors it would complain
     found["gravity"][3] += 0.7
@@ -158,7 +158,7 @@ def test_the_model_check_takes_the_rotors_out_and_names_the_joint():
 def test_a_base_that_hangs_is_noticed():
     """Gravity is compared in the base's frame, as it stands in the cell file."""
     hanging = ArmDescription("left", rotation_base_in_world=np.diag([1.0, -1.0, -1.0]))
-    found = _robot_says(ArmDescription("left"))
+    found = _robot_reports(ArmDescription("left"))
     assert "gravity at joint" in difference_message(
         ModelCheck(hanging).compare(FrankaSettings(), found)
     )

@@ -34,29 +34,32 @@ ARM = ArmDescription("arm", "ur5e", compensates_gravity=False)
 def test_the_driver_carries_what_the_loop_carries_and_damps_by_the_limits():
     """Its model comes as text; the loop's is another object."""
     settings = Ros2ControlSettings(load_mass=1.5, load_com=[0.01, 0.02, 0.1])
-    told = driver_settings(settings, ARM, [0])
-    told = TopicDriverSettings.from_json(told.to_json())
-    assert len(told.to_json()) < 8192  # a pipe takes it at once
+    reported = driver_settings(settings, ARM, [0])
+    reported = TopicDriverSettings.from_json(reported.to_json())
+    assert len(reported.to_json()) < 8192  # a pipe takes it at once
     row = np.zeros(1, record_dtype(1, 0, 1, 6))
     state = ArmState("arm", ARM.limits, row["arms"][0, :1].reshape(()))
     gravity = ArmGravity(ARM, state, 1e-3)
     gravity.set_load(settings.load)
-    resting = RestingTorque(unpacked(told), told.damping, carries=told.carries)
+    resting = RestingTorque(unpacked(reported), reported.damping, carries=reported.carries)
     for q in np.random.default_rng(0).uniform(-3.0, 3.0, (10, 6)):
         state.q[:] = q
         gravity.update()
         np.testing.assert_allclose(resting.of(q, np.zeros(6)), state.tau_gravity, atol=1e-9)
         fast = np.subtract(resting.of(q, ARM.limits.velocity), state.tau_gravity)
         np.testing.assert_allclose(fast, -0.3 * ARM.limits.torque, atol=1e-9)
-    lighter = changed_settings(told, Ros2ControlSettings(), ARM)
+    lighter = changed_settings(reported, Ros2ControlSettings(), ARM)
     assert json.loads(lighter.to_json())["load_mass"] == 0.0
-    assert RestingTorque(unpacked(told), told.damping, carries=False).of(q, [0.0] * 6) == [0.0] * 6
+    assert (
+        RestingTorque(unpacked(reported), reported.damping, carries=False).of(q, [0.0] * 6)
+        == [0.0] * 6
+    )
 
 
 def test_large_joints_were_bounded_by_the_torque_rate_of_wrists():
     """The loop counts on 1800 Nm/s of a UR5e's large joints, and the driver gave them 1000."""
-    told = driver_settings(Ros2ControlSettings(rate=500.0), ARM, [0])
-    limiter = TorqueLimiter(told.torque_limits, told.torque_steps)
+    reported = driver_settings(Ros2ControlSettings(rate=500.0), ARM, [0])
+    limiter = TorqueLimiter(reported.torque_limits, reported.torque_steps)
     for sign in (1.0, -1.0):
         limiter.start()
         sent = limiter.answer((sign * 28.0 * np.ones(6)).tolist(), [0.0] * 6)
@@ -65,8 +68,8 @@ def test_large_joints_were_bounded_by_the_torque_rate_of_wrists():
 
 
 def test_without_the_loop_a_moving_arm_comes_to_rest_and_stays():
-    told = driver_settings(Ros2ControlSettings(), ARM, [0])
-    resting = RestingTorque(unpacked(told), told.damping, carries=True)
+    reported = driver_settings(Ros2ControlSettings(), ARM, [0])
+    resting = RestingTorque(unpacked(reported), reported.damping, carries=True)
     model = build_scene([ARM], timestep=2e-3).compile()
     data = mujoco.MjData(model)
     for q in ([0.4, -1.2, 1.4, -1.3, -1.4, 0.3], [0.0, -0.4, 0.5, 0.0, 0.0, 0.0]):

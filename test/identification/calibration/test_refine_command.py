@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
         "--task", "4", "--seconds", "1.2", "--rounds", "1", "-o", f"{folder}/refined",
         "--motion", f"left={folder}/motion.csv",
     ]  # fmt: skip
-    runs, said = [], []
+    runs, reported = [], []
 
     def recorded(box, seed, run=TaskCell.run):
         arms = tuple(arm.model_dump_json() for arm in box.config.arms.values())
@@ -67,7 +67,7 @@ def folder(tmp_path_factory):
         return run(box, seed)
 
     def cut_off(text):
-        said.append(text)
+        reported.append(text)
         if text.startswith("round 1: left: filtering"):
             raise KeyboardInterrupt
 
@@ -77,10 +77,10 @@ def folder(tmp_path_factory):
         patch.setattr(COMMAND, "complain", cut_off)
         assert main(["refine", *arguments]) == INTERRUPTED
         assert not (folder / "refined").exists()
-        patch.setattr(COMMAND, "complain", said.append)
+        patch.setattr(COMMAND, "complain", reported.append)
         assert main(["refine", *arguments, "--repeats", "2"]) == 1
         assert main(["refine", *arguments]) == 0
-    (folder / "said.json").write_text(json.dumps({"said": said, "runs": runs}, default=str))
+    (folder / "said.json").write_text(json.dumps({"said": reported, "runs": runs}, default=str))
     return folder / "refined"
 
 
@@ -97,15 +97,15 @@ def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, cap
 
 @pytest.mark.long
 def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
-    said = json.loads((folder / "report.json").read_text())
-    before, after = said["rounds"]
+    reported = json.loads((folder / "report.json").read_text())
+    before, after = reported["rounds"]
     assert after["score"] < 0.6 * before["score"]
-    free, circle = said["gains"]
+    free, circle = reported["gains"]
     measured = circle["rmse"]["measured minus true force [N]"]
     assert measured["identified"] < 0.5 * measured["data sheet"]
-    felt = free["rmse"]["false contact torque [Nm]"]
+    estimated = free["rmse"]["false contact torque [Nm]"]
     # At rest joints stick: what friction carries there is unknown to either model.
-    assert felt["identified"] < 1.2 * felt["data sheet"]
+    assert estimated["identified"] < 1.2 * estimated["data sheet"]
     held_out = after["held_out_rmse"]["left"]
     assert (np.array(held_out["consistent"]) < held_out["datasheet"]).all()
 

@@ -50,13 +50,13 @@ def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path)
     picture = tmp_path / "both.png"
     line = ["shadow", str(folder / "pulled.mcap"), "--band", str(band), "-o", str(picture)]
     assert main(line) == 1
-    said = capsys.readouterr().out
-    first = said.splitlines()[0].split()
+    reported = capsys.readouterr().out
+    first = reported.splitlines()[0].split()
     begin = logs.read(folder / "pulled.mcap").arms["right"].time[0]
     assert 0.0 < float(first[0]) - begin - 150 * 0.016 < 0.5
-    assert "right: external of joint" in said
-    assert "left:" not in said
-    assert "times outside the band" in said
+    assert "right: external of joint" in reported
+    assert "left:" not in reported
+    assert "times outside the band" in reported
     for arm in ("left", "right"):
         assert (tmp_path / f"both_{arm}.png").stat().st_size > 20_000
 
@@ -94,13 +94,13 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
     assert main(["shadow", str(table), *twin, "--arm", "middle"]) == 1
     assert "'middle'" in capsys.readouterr().err
     assert main(["shadow", str(table), *twin, "--arm", "left"]) == 0
-    said = capsys.readouterr().out
-    assert "wrench" not in said
-    assert "correction" in said
+    reported = capsys.readouterr().out
+    assert "wrench" not in reported
+    assert "correction" in reported
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("", "name logs, --node for a cell that runs on this machine, or --topics"),
         ("one.mcap --node", "only one of them"),
@@ -124,14 +124,14 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
-    recorded, line, says, capsys, tmp_path, monkeypatch
+    recorded, line, message, capsys, tmp_path, monkeypatch
 ):
     folder, _ = recorded
     monkeypatch.chdir(tmp_path)
     words = [str(folder / w) if w in ("one.mcap", "nothing.mcap") else w for w in line.split()]
     assert main(["shadow", *words]) == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert says in said
+    (reported,) = capsys.readouterr().err.splitlines()
+    assert message in reported
     assert list(tmp_path.iterdir()) == []
 
 

@@ -22,14 +22,14 @@ DOWN = Pose.from_rpy(np.zeros(3), [np.pi, 0.0, 0.0])
 TABLE = SceneObject("table", "box", (0.2, 0.2, 0.1), np.array([0.5, 0.0, 0.1]))
 
 
-def two_arms(*things):
+def two_arms(*scene_objects):
     turned = np.diag([-1.0, -1.0, 1.0])
     arms = [
         ArmDescription("left"),
         ArmDescription("right", position_base_in_world=np.array([1.2, 0.0, 0.0]),
                        rotation_base_in_world=turned),
     ]  # fmt: skip
-    return Scene(arms, things)
+    return Scene(arms, scene_objects)
 
 
 def refuse(scene, request, grips=()):
@@ -42,14 +42,14 @@ def refusals(scene, arm):
     """Return what says why a place is refused, empty if it is not."""
     distances = required_distances(scene, {}, MotionRequest([{arm: DOWN}], clearance=0.0))
 
-    def said(place):
+    def reported(place):
         try:
             check_feasible(scene, MotionRequest([{arm: place}]), (), distances, LIMIT_MARGIN)
         except PlanRejected as error:
             return str(error)
         return ""
 
-    return said
+    return reported
 
 
 def at(*position):
@@ -68,12 +68,12 @@ IMPOSSIBLE = {
 }
 
 
-@pytest.mark.parametrize("said", IMPOSSIBLE)
-def test_what_no_search_could_find_was_searched_for(said):
+@pytest.mark.parametrize("reported", IMPOSSIBLE)
+def test_what_no_search_could_find_was_searched_for(reported):
     places = {arm: one if isinstance(one, Pose) else np.array(one, dtype=float)
-              for arm, one in IMPOSSIBLE[said].items()}  # fmt: skip
+              for arm, one in IMPOSSIBLE[reported].items()}  # fmt: skip
     scene, began = two_arms(TABLE), time.thread_time()
-    with pytest.raises(PlanRejected, match=said):
+    with pytest.raises(PlanRejected, match=reported):
         find_move(scene, {}, MotionRequest([places]))
     assert time.thread_time() - began < 0.5
 
@@ -100,15 +100,15 @@ def test_no_place_at_which_an_arm_can_be_is_refused():
     arm, model = scene.arms["left"], scene.model("left")
     data, frame = model.createData(), model.getFrameId(arm.ee_frame)
     bounds = scene.lower[:7] + 0.03, scene.upper[:7] - 0.03
-    said = refusals(scene, "left")
+    reported = refusals(scene, "left")
     free = 0
     for _ in range(40):
         q = rng.uniform(*bounds)
         pin.framesForwardKinematics(model, data, q)
         tool = Pose(data.oMf[frame].translation.copy(), data.oMf[frame].rotation.copy())
-        if not said(q):
+        if not reported(q):
             free += 1
-            assert not said(tool)
+            assert not reported(tool)
     assert free > 3
 
 
@@ -118,8 +118,8 @@ def test_every_posture_that_mujoco_finds_in_a_table_is_refused(make_cell):
     scene, rng = Scene.of(cell.config), np.random.default_rng(5)
     model, data = cell.simulation.model, cell.simulation.data
     places = [int(model.joint(name).qposadr[0]) for name in cell.descriptions["arm"].joint_names]
-    table, said = model.body("table").id, refusals(scene, "arm")
-    seen = 0
+    table, reported = model.body("table").id, refusals(scene, "arm")
+    observed = 0
     for _ in range(40):
         q = rng.uniform(scene.lower[:7] + 0.03, scene.upper[:7] - 0.03)
         data.qpos[places] = q
@@ -131,6 +131,6 @@ def test_every_posture_that_mujoco_finds_in_a_table_is_refused(make_cell):
             if table in (model.geom_bodyid[contact.geom1], model.geom_bodyid[contact.geom2])
         ]
         if max(depths, default=0.0) > 0.01:
-            assert "arm and table" in said(q) or "parts of arm" in said(q)
-            seen += 1
-    assert seen > 3
+            assert "arm and table" in reported(q) or "parts of arm" in reported(q)
+            observed += 1
+    assert observed > 3

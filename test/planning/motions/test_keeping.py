@@ -43,10 +43,10 @@ def test_a_goal_that_leans_was_searched_for(scene):
 @pytest.mark.parametrize("keep", ["upright", "orientation"])
 def test_a_milliradian_that_an_arm_gives_way_by_made_it_stay_for_good(scene, keep):
     here = tool(scene, scene.start)
-    wanted = pin.exp3(np.array([0.003, 0.0, 0.0])) @ here.rotation
-    goal = Pose(here.position + [0.05, 0.1, 0.0], wanted)
+    expected = pin.exp3(np.array([0.003, 0.0, 0.0])) @ here.rotation
+    goal = Pose(here.position + [0.05, 0.1, 0.0], expected)
     found = find_move(scene, {}, MotionRequest([{"arm": goal}], path_constraint=keep))
     for q in found.points["arm"][1:, 1:8]:
-        turned = tool(scene, q).rotation @ wanted.T
+        turned = tool(scene, q).rotation @ expected.T
         off = np.arccos(min(1.0, turned[2, 2])) if keep == "upright" else pin.log3(turned)
         assert np.abs(off).max() < 1e-3

@@ -66,8 +66,8 @@ def test_tools_are_at_their_poses_and_nothing_touches(cell):
         goal = rng.uniform(lower, upper)
         if not space.is_free(goal):
             continue
-        wanted = poses_of(scene, goal)
-        q = free_postures(scene, space, wanted, scene.start[:14], MARGIN, rng)
+        expected = poses_of(scene, goal)
+        q = free_postures(scene, space, expected, scene.start[:14], MARGIN, rng)
         assert q is not None
         assert (q >= lower - 1e-9).all()
         assert (q <= upper + 1e-9).all()
@@ -76,7 +76,7 @@ def test_tools_are_at_their_poses_and_nothing_touches(cell):
         mujoco.mj_collision(model, data)
         assert not any(one.dist < 0.0 for one in data.contact[: data.ncon])
         for arm, pose in poses_of(scene, q).items():
-            distance, angle = pose.distance(wanted[arm])
+            distance, angle = pose.distance(expected[arm])
             assert distance < 1e-5
             assert angle < 1e-5
         reached += 1

@@ -24,12 +24,12 @@ pytestmark = pytest.mark.inline
 PATIENT = SolverSettings(iterations=60, time=30.0)
 
 
-def two_arms(*things):
+def two_arms(*objects):
     arms = [
         ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
         for name, y in (("left", 0.5), ("right", -0.5))
     ]
-    return Scene(arms, things)
+    return Scene(arms, objects)
 
 
 def box(mass=1.0):
@@ -177,7 +177,7 @@ def test_amounts_are_in_one_unit_each():
 
 
 @pytest.mark.parametrize(
-    ("ask", "error", "says"),
+    ("ask", "error", "message"),
     [
         ({"goals": []}, PlanRejected, "goals: got none"),
         ({"tries": 0}, PlanRejected, "tries: got 0"),
@@ -188,9 +188,9 @@ def test_amounts_are_in_one_unit_each():
         ({"goals": [Near("left", [0.0])]}, PlanRejected, "configuration of left"),
     ],
 )
-def test_what_is_no_goal_is_refused(ask, error, says):
+def test_what_is_no_goal_is_refused(ask, error, message):
     given = {"goals": [Position("left/tool", [0.4, 0.0, 0.4])], **ask}
-    with pytest.raises(error, match=says):
+    with pytest.raises(error, match=message):
         inverse_kinematics(one_arm(), given.pop("goals"), **given)
 
 

@@ -20,10 +20,10 @@ class Wall:
     """A wall in the plane with one hole, as a stand-in for postures that are not free."""
 
     def __init__(self, hole):
-        self.hole, self.asked = hole, 0
+        self.hole, self.requested = hole, 0
 
     def is_free(self, q):
-        self.asked += 1
+        self.requested += 1
         low, high = self.hole
         return abs(q[0]) > 0.2 or low < q[1] < high
 
@@ -76,7 +76,7 @@ def test_where_there_is_no_way_it_gives_up():
     assert (
         plan_sampled(closed, begin, END, BOUNDS, PARTS, np.random.default_rng(0), np.inf) is None
     )
-    assert closed.asked == 1  # the beginning is not free: nothing else is looked at
+    assert closed.requested == 1  # the beginning is not free: nothing else is looked at
 
 
 def test_shares_of_a_way_are_shares_of_its_length():

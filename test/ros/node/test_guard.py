@@ -38,10 +38,10 @@ def test_a_no_of_a_service_was_counted_nowhere(counted, client):
     assert not client.call(UnloadController, unload, name=law).ok
     assert not client.call(Trigger, "left/tare").success
     assert client.call(Trigger, "left/gripper/stop").success
-    wanted = dict(before)
+    expected = dict(before)
     for name in (unload, "left/tare"):
-        wanted[name] = wanted.get(name, 0) + 1
-    client.until(lambda: counted()[1] == wanted, 5.0, f"{wanted}")
+        expected[name] = expected.get(name, 0) + 1
+    client.until(lambda: counted()[1] == expected, 5.0, f"{expected}")
 
 
 @pytest.mark.long

@@ -82,12 +82,12 @@ def unknown_type(name):
 @pytest.mark.parametrize("node", [LEFT_CARTESIAN, "left/franka", "{name}"])
 def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     node = node.format(name="multimode_controller")
-    asked = [unknown_type("stiffness")]
-    results = client.call(SetParameters, f"{node}/set_parameters", parameters=asked).results
+    requested = [unknown_type("stiffness")]
+    results = client.call(SetParameters, f"{node}/set_parameters", parameters=requested).results
     assert not results[0].successful
     assert results[0].reason.startswith("stiffness: value.type: got 255")
     result = client.call(
-        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=asked
+        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=requested
     ).result
     assert not result.successful
     assert cell.process.poll() is None
@@ -193,8 +193,8 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
         robot = sim.process.pid
         os.kill(robot, signal.SIGSTOP)
         try:
-            asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
-            future = caller.call_async(SetParameters.Request(parameters=asked))
+            requested = [Parameter("load_mass", value=0.5).to_parameter_msg()]
+            future = caller.call_async(SetParameters.Request(parameters=requested))
             times = []
             let_pass(0.05)  # the settings are there first, and nobody answers them
             for _ in range(10):

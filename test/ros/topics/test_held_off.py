@@ -53,20 +53,21 @@ def test_nothing_came_meanwhile_so_nothing_is_held_off(time):
 
 
 def test_what_differs_in_numbers_is_said_once_until_it_has_been_silent(time):
-    said = ThrottledLog(time)
-    assert said.new_text("0.31 m away") == "0.31 m away"
+    reported = ThrottledLog(time)
+    assert reported.new_text("0.31 m away") == "0.31 m away"
     for _ in range(5):
         time.now += 0.9 * REPEAT_PERIOD
-        assert said.new_text("-3.2e-05 m away") == ""
-    assert said.new_text("unknown frame") == "unknown frame"
+        assert reported.new_text("-3.2e-05 m away") == ""
+    assert reported.new_text("unknown frame") == "unknown frame"
     time.now += 1.1 * REPEAT_PERIOD
     assert (
-        said.new_text("0.4 m away") == "0.4 m away (and 5 repetitions since the previous message)"
+        reported.new_text("0.4 m away")
+        == "0.4 m away (and 5 repetitions since the previous message)"
     )
 
 
 def test_a_sender_of_ever_new_names_fills_no_memory(time):
-    said = ThrottledLog(time)
+    reported = ThrottledLog(time)
     for number in range(3 * MAX_TEXTS):
-        said.new_text("frame " + "x" * number)
-    assert len(said.known) <= MAX_TEXTS + 1
+        reported.new_text("frame " + "x" * number)
+    assert len(reported.known) <= MAX_TEXTS + 1

@@ -26,7 +26,7 @@ from multipanda_py.simulation.actuators.compliant_actuators import Sea
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
-def told(name, equilibrium=0.8, **model):
+def reported(name, equilibrium=0.8, **model):
     kind, params, preset, _ = CASES[name]
     robot = pendulum(kind, params, **model)
     if kind is not Sea:
@@ -39,8 +39,8 @@ def told(name, equilibrium=0.8, **model):
 def test_a_step_at_1_ms_is_the_solution_of_the_equations(name):
     kind, _, preset, torque = CASES[name]
     times = 1e-3 * np.arange(1, 501)
-    wanted = exact(torque, times, motors_at(kind, 0.8, preset))
-    error = np.abs(run(told(name), 500)[:, 0] - wanted).max()
+    expected = exact(torque, times, motors_at(kind, 0.8, preset))
+    error = np.abs(run(reported(name), 500)[:, 0] - expected).max()
     assert error <= (1e-3 if "soft" in name else 1e-2)
 
 
@@ -48,12 +48,12 @@ def test_a_step_at_1_ms_is_the_solution_of_the_equations(name):
 def test_it_comes_to_rest_where_springs_carry_the_weight(name):
     kind, _, preset, torque = CASES[name]
     theta, weight = motors_at(kind, 0.8, preset), MASS * GRAVITY * LENGTH
-    wanted = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
-    stiffness = (torque(wanted - 1e-4, *theta) - torque(wanted + 1e-4, *theta)) / 2e-4
-    omega = math.sqrt((stiffness + weight * math.cos(wanted)) / INERTIA)
-    robot = told(name, damping=1.4 * INERTIA * omega)  # so that it does not swing for long
+    expected = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
+    stiffness = (torque(expected - 1e-4, *theta) - torque(expected + 1e-4, *theta)) / 2e-4
+    omega = math.sqrt((stiffness + weight * math.cos(expected)) / INERTIA)
+    robot = reported(name, damping=1.4 * INERTIA * omega)  # so that it does not swing for long
     q = run(robot, 100 + math.ceil(20e3 / omega))[-1, 0]
-    assert q == pytest.approx(wanted, abs=1e-4)
+    assert q == pytest.approx(expected, abs=1e-4)
     assert robot.link_torque[0] == pytest.approx(
         weight * math.sin(q), abs=1e-5 * (1.0 + stiffness)
     )
@@ -74,7 +74,7 @@ def test_an_undamped_vibration_keeps_its_energy(k, episodes):
 
 
 def test_the_stiffest_spring_takes_the_substeps_that_its_frequency_asks_for():
-    robot = told("awas2 stiff", gravity=0.0, damping=0.0)
+    robot = reported("awas2 stiff", gravity=0.0, damping=0.0)
     robot.step()
     assert robot.joints.accuracy_warning == ""
     omega = math.sqrt(2.0 * 10.0 * (0.05 / 0.015 * 4.0) ** 2 / INERTIA)
