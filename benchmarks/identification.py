@@ -210,9 +210,7 @@ def main() -> int:
     print(table(found))
     print(f"mass matrix: {mass:.2%}, was {np.median([one.before_mass for one in found]):.1%}")
     print(f"condition number {np.median([one.condition for one in found]):.0f}")
-    print(
-        f"identification: {max(one.seconds for one in found):.1f} s of CPU at most, {memory:.0f} MiB"
-    )
+    print(f"identification: {max(one.seconds for one in found):.1f} s of CPU, {memory:.0f} MiB")
     good = bool((ratio < RATIO).all() and mass < MASS and all(one.bodies for one in found))
     print("goals met" if good else f"goals missed: {RATIO} of the floor, mass matrix {MASS:.0%}")
     return 0 if good else 1

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from long_form import LONG
-from needs import needs_rclpy
 from processes import is_running, let_pass, wait_until
 from repository import ROOT
+from requirements import needs_rclpy
 
 from multipanda_py.realtime.system.child_process import module_command
 

@@ -157,7 +157,7 @@ class ActuatorReader:
     def _springs_of(self, arm: str) -> JointSprings:
         """Return the springs of an arm, created at the first call."""
         if arm not in self._springs:
-            # The import needs mujoco, which only cells with compliant actuators require.
+            # The import requirements mujoco, which only cells with compliant actuators require.
             from multipanda_py.simulation.actuators.arm import CompliantGroups
 
             groups = CompliantGroups([self._names.arm_config(arm)])

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from configurations import READY
 from hypothesis import given
 from hypothesis import strategies as st
-from postures import READY
 
 from multipanda_py import Cell
 from multipanda_py.cell.goals import Frames

@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from needs import needs_pylibfranka
 from processes import wait_until
+from requirements import needs_pylibfranka
 
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     pytest.skip("needs rclpy", allow_module_level=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 from scipy.spatial.transform import Rotation
 
 from multipanda_py.control.grasped_object import (

@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from configurations import READY
 from contact_rig import ContactRig
 from long_form import every_nth
-from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.control.force.virtual_mass import VirtualBody

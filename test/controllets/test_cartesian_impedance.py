@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from contact_rig import LATE, ContactRig
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,

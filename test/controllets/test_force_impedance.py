@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from contact_rig import LATE, REAL, ContactRig
 from dense_impedance import root
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
 from multipanda_py.exceptions import ParameterRejected, TargetRejected

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import anywhere
 from contact_rig import ContactRig
 from long_form import every_nth
-from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import root
-from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.controllets.gravity_compensation import (

@@ -8,8 +8,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.control.impedance.modal_damping import BANDWIDTH, STIFFNESS_SCALE
 from multipanda_py.control.reference.trajectory_monitor import CONTACT, MOTIONS, MotionState

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.controllets.joint_velocity import JointVelocity, JointVelocityParams
 from multipanda_py.robots.franka import LIMITS

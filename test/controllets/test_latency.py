@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from long_form import every_nth
-from near_postures import Approach
-from postures import READY
+from near_configurations import Approach
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose

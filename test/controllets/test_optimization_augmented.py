@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from configurations import READY
 from contact_rig import LATE, ContactRig
 from held_box import AT_BOX, BOTH, HeldBox
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.control.reference.trajectory_monitor import MotionState

@@ -8,10 +8,10 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import OVER_TABLE
 from contact_rig import LATE
 from dense_impedance import impedance
 from long_form import every_nth
-from postures import OVER_TABLE
 
 from multipanda_py import testing
 from multipanda_py.config.describe import bases_in_world

@@ -8,8 +8,8 @@ import re
 import mujoco
 import numpy as np
 import pytest
+from configurations import OVER_TABLE
 from long_form import every_nth
-from postures import OVER_TABLE
 
 from multipanda_py.context import BumplessTransfer
 from multipanda_py.pose import Pose

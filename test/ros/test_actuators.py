@@ -152,7 +152,9 @@ def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
     before, references = int(status()["rejected targets"]), arm.values("joint_1")[2:4]
     arm.send(
         topic, data,
-        lambda: int(status()["rejected targets"]) > before and reason in status()["last rejection"],
+        lambda: (
+            int(status()["rejected targets"]) > before and reason in status()["last rejection"]
+        ),
         reason,
     )  # fmt: skip
     # The motors may still come to rest; what was refused asks for a tenth of a radian and more.

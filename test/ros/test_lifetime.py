@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from controller_manager_msgs.srv import ListControllers
 from long_form import long_form
-from needs import needs_two_cores
 from processes import TIMEOUT_SCALE, descendants, let_pass
 from rcl_interfaces.srv import GetParameters
+from requirements import needs_two_cores
 from sensor_msgs.msg import JointState
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]

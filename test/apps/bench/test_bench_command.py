@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import needs_rclpy
 from processes import TIMEOUT_SCALE, descendants, is_running
+from requirements import needs_rclpy
 
 from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS
 

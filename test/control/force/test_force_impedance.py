@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.force.force_impedance import ForceSubspace
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring

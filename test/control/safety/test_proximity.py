@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.safety.collision_forces import CollisionVelocityDamper
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry

@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from long_form import every_nth, long_form
-from postures import READY
 
 from multipanda_py.control.safety.collision_forces import (
     MAX_REPULSION_DAMPING_RATE,

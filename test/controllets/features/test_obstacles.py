@@ -7,8 +7,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from clearance import Clearance
+from configurations import READY
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected

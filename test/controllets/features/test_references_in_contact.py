@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import OVER_TABLE
 from contact_rig import LATE
 from held_box import BOTH, HeldBox
 from long_form import every_nth, long_form
-from postures import OVER_TABLE
 
 from multipanda_py.pose import Pose
 

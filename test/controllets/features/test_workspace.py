@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.controllets.features.workspace import Workspace, WorkspaceParams

@@ -6,7 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.controllets.targets.cartesian import check_exertable

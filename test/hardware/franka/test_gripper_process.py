@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import needs_pylibfranka
 from processes import TIMEOUT_SCALE, wait_until
+from requirements import needs_pylibfranka
 
 from multipanda_py.exceptions import LoopTimeout, TargetRejected
 from multipanda_py.hardware.franka.gripper import FrankaGripper

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from monitor_rig import Rig
 from robot_file import write_robot
-from shadow_rig import Rig
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MonitorRejected

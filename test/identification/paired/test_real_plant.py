@@ -12,8 +12,8 @@ import uuid
 
 import numpy as np
 import pytest
-from needs import needs_pylibfranka
 from processes import wait_until
+from requirements import needs_pylibfranka
 from robots import unused_address
 
 from multipanda_py import Cell

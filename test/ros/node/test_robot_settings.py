@@ -9,7 +9,6 @@ from functools import partial
 import parameters_of
 import pytest
 from cell_names import LEFT_CARTESIAN
-from needs import needs_pylibfranka
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import (
     DescribeParameters,
@@ -17,6 +16,7 @@ from rcl_interfaces.srv import (
     SetParameters,
 )
 from rclpy.parameter import Parameter
+from requirements import needs_pylibfranka
 from robots import unused_address
 
 from multipanda_py.hardware.franka.settings import FrankaSettings

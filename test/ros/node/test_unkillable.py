@@ -15,11 +15,11 @@ from builtin_interfaces.msg import Duration
 from cell_names import LEFT_CARTESIAN
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from diagnostic_msgs.msg import DiagnosticStatus
-from needs import needs_pylibfranka
 from processes import children, is_running, let_pass, runs_module, wait_until
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from repository import DUAL_SIM, ROOT
+from requirements import needs_pylibfranka
 from robots import unused_address
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger

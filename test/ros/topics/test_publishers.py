@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from needs import needs_pylibfranka
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.time import Time
+from requirements import needs_pylibfranka
 from robots import unused_address
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String

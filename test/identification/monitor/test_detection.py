@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from long_form import LONG
-from shadow_rig import BREAKS, Rig, friction, payload, sensor
+from monitor_rig import BREAKS, Rig, friction, payload, sensor
 
 from multipanda_py.identification.monitor import BandMonitor, learn
 

@@ -7,7 +7,7 @@ import functools
 from dataclasses import replace
 
 import numpy as np
-from postures import READY
+from configurations import READY
 
 from multipanda_py import registry
 from multipanda_py.control.delay_margin import Probe
@@ -53,7 +53,7 @@ class Approach:
 
 
 @functools.cache
-def near_postures(n_arms, count, seed):
+def near_configurations(n_arms, count, seed):
     """Return postures with pairs that are near, every second with two joints at barriers too."""
     approach, rng, found = Approach(n_arms), np.random.default_rng(seed), []
     limits = approach.maker.states[0].limits

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 import pytest
+from configurations import READY
 from distant_leader import WALL, Line
 from long_form import LONG
-from postures import READY
 
 from multipanda_py.apps.teleoperation import ExternalWrench
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback

@@ -90,7 +90,7 @@ def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
 
 def test_every_check_has_a_case_here():
     named = {check.__name__ for check in WARNING_CHECKS}
-    assert named - set(CASES) == {"check_robots"}  # test/robots/test_doubts.py
+    assert named - set(CASES) == {"check_robots"}  # test/robots/test_description_warnings.py
 
 
 def test_a_section_that_no_node_reads_is_a_warning_of_the_cell(tmp_path, capsys):
