@@ -86,6 +86,18 @@ def test_what_cannot_be_is_refused_in_words(changed, arm, message):
         arm_with(groups, **arm)
 
 
+def test_mode_of_one_arm_without_motors_was_accepted_by_the_cell_file():
+    actuators = {"actuators": {"a": {"type": "sea"}}}
+    controllet = {"type": "actuator_commands", "arm_params": {"right": {"mode": "motor_pid"}}}
+    cell = {
+        "arms": {"left": actuators, "right": actuators}, "controllets": {"springs": controllet},
+    }  # fmt: skip
+    with pytest.raises(ConfigurationError) as error:
+        CellConfig.from_dict(cell)
+    (fault,) = error.value.faults
+    assert fault.startswith("cell: controllets.springs.arm_params.right.mode: motor_pid ")
+
+
 def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
     assert [mode.name.lower() for mode in OperationMode] == list(get_args(actuator_section.Mode))
     assert [mode.name.lower() for mode in OperationMode if mode.has_motors] == list(
