@@ -41,7 +41,7 @@ BURST, BURSTS, SUBSTEPS = 10, 400, 10
 ELASTIC = Path(__file__).resolve().parent.parent / "config" / "elastic_sim.yaml"
 
 
-def told(name: str, damping: float = 0.02) -> CompliantRobot:
+def reported(name: str, damping: float = 0.02) -> CompliantRobot:
     """Return a link whose springs are told to go to 0.8 rad at once."""
     kind, params, preset, _ = CASES[name]
     robot = pendulum(kind, params, damping=damping)
@@ -55,12 +55,12 @@ def springs(name: str) -> str:
     """Return the errors of a step of 0.8 rad in mode 3, on the way and at rest."""
     kind, _, preset, torque = CASES[name]
     theta, times = motors_at(kind, 0.8, preset), 1e-3 * np.arange(1, 501)
-    error = np.abs(run(told(name), 500)[:, 0] - exact(torque, times, theta)).max()
+    error = np.abs(run(reported(name), 500)[:, 0] - exact(torque, times, theta)).max()
     weight = MASS * GRAVITY * LENGTH
     rest = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
     slope = (torque(rest - 1e-4, *theta) - torque(rest + 1e-4, *theta)) / 2e-4
     omega = math.sqrt((slope + weight * math.cos(rest)) / INERTIA)
-    still = run(told(name, 1.4 * INERTIA * omega), 100 + math.ceil(25e3 / omega))[-1, 0]
+    still = run(reported(name, 1.4 * INERTIA * omega), 100 + math.ceil(25e3 / omega))[-1, 0]
     return f"| {name} | {error:.1e} | {abs(still - rest):.1e} |"
 
 

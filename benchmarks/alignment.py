@@ -41,8 +41,8 @@ def main() -> int:
         rows = shifts(folder, kind)
         for name, column in zip(("rest", "correlation"), rows.T):
             if len(rows):
-                said = " ".join(f"{value:.0f}" for value in np.percentile(column, SHARES))
-                sys.stdout.write(f"{kind:7} {len(rows):4} motions, {name:11}: {said}\n")
+                reported = " ".join(f"{value:.0f}" for value in np.percentile(column, SHARES))
+                sys.stdout.write(f"{kind:7} {len(rows):4} motions, {name:11}: {reported}\n")
     return 0
 
 

@@ -105,10 +105,10 @@ def table(runs: dict[tuple[str, str], list[np.ndarray]]) -> str:
     ]
     for (model, law), found in runs.items():
         ends = np.array([steady(run) for run in found])
-        (mm, rad), (most_mm, most_rad) = np.median(ends, axis=0), ends.max(axis=0)
+        (mm, rad), (maximum_mm, maximum_rad) = np.median(ends, axis=0), ends.max(axis=0)
         theirs = "{:g}, {:g}".format(*PUBLISHED[law]) if model == "fr3" else ""
         lines.append(
-            f"| {model} | {law} | {mm:.2f} | {most_mm:.2f} | {rad:.4f} | {most_rad:.4f} | "
+            f"| {model} | {law} | {mm:.2f} | {maximum_mm:.2f} | {rad:.4f} | {maximum_rad:.4f} | "
             f"{theirs} |"
         )
     return "\n".join(lines)

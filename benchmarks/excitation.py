@@ -37,22 +37,22 @@ MOUNTINGS = ((0.0, 0.0, 0.0), (0.0, np.pi / 4, 0.0), (0.0, np.pi / 2, 0.0))
 """Of the base in the world: on a table, on a slope, on a wall; roll, pitch, yaw [rad]."""
 MARGIN = 0.05
 """Least distance to floor, things and the other arm [m]."""
-MOST = 60.0
+MAXIMUM = 60.0
 """Of the processor that a search may take [s]."""
 
 
-def searches(wanted: ExcitationOptions) -> dict[str, Excitation]:
+def searches(expected: ExcitationOptions) -> dict[str, Excitation]:
     """Return the three searches by name."""
     arm = ArmDescription("arm", "fr3")
     config = CellConfig.from_yaml(CELL)
     name, own = next(iter(config.arms.items()))
     beside = clearance_in(config, name, MARGIN)
     return {
-        "an FR3": Excitation(arm, wanted, Clearance(arm)),
+        "an FR3": Excitation(arm, expected, Clearance(arm)),
         "for three mountings": Excitation(
-            arm, wanted, Clearance(arm), [gravity_in_base(rpy) for rpy in MOUNTINGS]
+            arm, expected, Clearance(arm), [gravity_in_base(rpy) for rpy in MOUNTINGS]
         ),
-        "beside an arm that holds": Excitation(describe_arm(name, own), wanted, beside),
+        "beside an arm that holds": Excitation(describe_arm(name, own), expected, beside),
     }
 
 
@@ -65,22 +65,22 @@ def main() -> int:
     options = parser.parse_args()
     if options.evaluations < 1 or options.random < 1:
         parser.error("--evaluations, --random: allowed 1 or more")
-    wanted = ExcitationOptions(evaluations=options.evaluations, seed=options.seed)
+    expected = ExcitationOptions(evaluations=options.evaluations, seed=options.seed)
     rng, good = np.random.default_rng(options.seed + 1), True
     print(f"|  | base parameters | best of {options.random} random | median | found | CPU |")
     print("|---|---|---|---|---|---|")
-    for name, search in searches(wanted).items():
+    for name, search in searches(expected).items():
         motions = (search.motion(search.random(rng)) for _ in range(options.random))
         others = [search.condition(motion) for motion in motions]
         begin = time.process_time()
         found = search.condition(search.search())
         seconds = time.process_time() - begin
-        good &= found < min(others) and seconds < MOST
+        good &= found < min(others) and seconds < MAXIMUM
         print(
             f"| {name} | {search.parameters} | {min(others):.0f} | {np.median(others):.0f} | "
             f"{found:.1f} | {seconds:.1f} s |"
         )
-    print("goals met" if good else f"goals missed: better than random, within {MOST:g} s")
+    print("goals met" if good else f"goals missed: better than random, within {MAXIMUM:g} s")
     return 0 if good else 1
 
 

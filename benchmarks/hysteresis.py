@@ -30,7 +30,7 @@ def springs(q: Matrix, distance: float) -> Matrix:
     return drawn
 
 
-def seen(motion: PairedMotion, pairs: PairedMotions, remembers: bool) -> Matrix:
+def observed(motion: PairedMotion, pairs: PairedMotions, remembers: bool) -> Matrix:
     """Return what a torque is explained by, (k, n, columns)."""
     q, dq, _ = np.hsplit(pairs.normalisation.state_of(motion.twin), 3)
     columns = [np.ones_like(q), dq, *(np.tanh(dq / v) for v in SPEEDS)]
@@ -53,7 +53,7 @@ def main() -> None:
     pairs = read_pairs(parser.parse_args().pairs)
     train, joints = pairs.select("train"), range(pairs.normalisation.joints)
     for name, remembers in (("speeds", False), ("speeds and turns", True)):
-        inputs = np.vstack([seen(one, pairs, remembers) for one in train])
+        inputs = np.vstack([observed(one, pairs, remembers) for one in train])
         torques = np.vstack([left(one, pairs) for one in train])
         fits = [np.linalg.lstsq(inputs[:, j], torques[:, j], rcond=None)[0] for j in joints]
         for split in ("validation", "test"):
@@ -61,7 +61,7 @@ def main() -> None:
                 if not (motions := pairs.select(split, [kind])):
                     continue
                 off = np.vstack([left(one, pairs) for one in motions])
-                given = np.vstack([seen(one, pairs, remembers) for one in motions])
+                given = np.vstack([observed(one, pairs, remembers) for one in motions])
                 rest = np.stack([off[:, j] - given[:, j] @ fits[j] for j in joints], axis=1)
                 before, after = (np.square(part).mean(axis=0) for part in (off, rest))
                 print(f"{name}: {len(motions)} {kind}, {split}, by {len(train)} [1e-3 Nm^2]")

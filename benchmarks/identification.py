@@ -103,12 +103,12 @@ def measured(config: CellConfig, points: Matrix) -> MeasuredMotion:
         cell.step(1000)  # to rest: it is not what its laws take it for
         cell.set_target(ARM, q=points[0, 1 : 1 + BELIEVED.n_joints])
         cell.step(1000)
-        seen, _ = cell.records(10**15)
+        observed, _ = cell.records(10**15)
         cell.follow_trajectory(ARM, points)
         parts = []
         for _ in range(int(1e3 * points[-1, 0]) // AT_A_TIME + 1):
             cell.step(AT_A_TIME)
-            seen, rows = cell.records(seen)
+            observed, rows = cell.records(observed)
             parts.append(rows)
     rows = np.concatenate(parts)[: int(1e3 * points[-1, 0])]  # at rest friction may be anything
     return motion_of(log_of_rows(rows, config).arms[ARM], ARM)
@@ -151,12 +151,12 @@ def figures(config: CellConfig, motion: MeasuredMotion, options: Options) -> Fig
     found = identify([motion], BELIEVED, options)
     seconds = time.process_time() - begin
     got = replace(BELIEVED, model=found.robot)
-    least = floor(real, motion, options)
+    minimum = floor(real, motion, options)
     links = ArmRegressor(got).prior.reshape(-1, 10)
     return Figures(
-        found.held_out["consistent"] / least,
-        found.held_out["datasheet"] / least,
-        least,
+        found.held_out["consistent"] / minimum,
+        found.held_out["datasheet"] / minimum,
+        minimum,
         mass_error(real, got),
         mass_error(real, BELIEVED),
         all(np.linalg.eigvalsh(pseudo_inertia(link)).min() > 0.0 for link in links),
@@ -206,13 +206,11 @@ def main() -> int:
         )
     ratio = np.median([one.ratio for one in found], axis=0)
     mass = float(np.median([one.mass for one in found]))
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(table(found))
     print(f"mass matrix: {mass:.2%}, was {np.median([one.before_mass for one in found]):.1%}")
     print(f"condition number {np.median([one.condition for one in found]):.0f}")
-    print(
-        f"identification: {max(one.seconds for one in found):.1f} s of CPU at most, {most:.0f} MiB"
-    )
+    print(f"identification: {max(one.seconds for one in found):.1f} s of CPU, {memory:.0f} MiB")
     good = bool((ratio < RATIO).all() and mass < MASS and all(one.bodies for one in found))
     print("goals met" if good else f"goals missed: {RATIO} of the floor, mass matrix {MASS:.0%}")
     return 0 if good else 1

@@ -25,7 +25,7 @@ from parts.callgrind import count, what_is_missing
 HERE = Path(__file__).resolve().parent
 ACCEPTED = HERE / "accepted.json"
 CALIBRATION = "calibration"
-MOST = 1.05
+MAXIMUM = 1.05
 """Largest accepted growth of a condition."""
 
 
@@ -46,7 +46,7 @@ def grown(now: dict[str, float], before: dict[str, float]) -> list[str]:
     return [
         name
         for name in either
-        if name not in now or name not in before or now[name] > MOST * before[name]
+        if name not in now or name not in before or now[name] > MAXIMUM * before[name]
     ]
 
 
@@ -108,7 +108,7 @@ def main() -> int:
     if options.accept or not (worse := grown(now, before)):
         return 0
     sys.stdout.write(
-        f"more than {MOST - 1:.0%} more instructions: {', '.join(worse)}. If that is meant: "
+        f"more than {MAXIMUM - 1:.0%} more instructions: {', '.join(worse)}. If that is meant: "
         "benchmarks/instructions.py --accept\n"
     )
     return 1

@@ -27,16 +27,17 @@ def measured(feedback: float, delay: tuple[float, float], loss: float, keeps: bo
     """Return a row of the table."""
     rig = Rig(feedback, delay, loss, keeps_account=keeps)
     try:
-        force, _, leader, felt, speed = rig.play(4.0, 0.06).T
-        given = rig.given_at_most
+        force, _, leader, estimated, speed = rig.play(4.0, 0.06).T
+        given = rig.maximum_given
     finally:
         rig.close()
+    events = len(rig.reported)
     swing = float(np.ptp(leader[-1000:]))
     name = f"{delay[0] * 1e3:.0f} ms" + (f" + 0..{delay[1] * 1e3:.0f}" if delay[1] else "")
     return (
-        f"| {name} | {loss:.0%} | {force.max():.0f} N | {felt.max():.1f} N | "
+        f"| {name} | {loss:.0%} | {force.max():.0f} N | {estimated.max():.1f} N | "
         f"{-leader.min() * 100 - 6.0:.1f} cm | {given:.3f} J | "
-        f"{np.abs(speed[-1000:]).max() * 100:.1f} cm/s, {swing * 1e3:.1f} mm | {len(rig.said)} |"
+        f"{np.abs(speed[-1000:]).max() * 100:.1f} cm/s, {swing * 1e3:.1f} mm | {events} |"
     )
 
 

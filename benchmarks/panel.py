@@ -53,11 +53,11 @@ def look_on(address: str, pipe: Any) -> None:
     until(lambda: page.find("Take command"), "the page is there")
     page.use("Take command")
     pipe.send("ready")
-    while (asked := pipe.recv())[0] != "end":
-        if asked[0] == "swing":
-            pipe.send(_swing(page, *asked[1:]))
+    while (requested := pipe.recv())[0] != "end":
+        if requested[0] == "swing":
+            pipe.send(_swing(page, *requested[1:]))
         else:
-            _, arm, position, wxyz = asked
+            _, arm, position, wxyz = requested
             page.received.clear()
             pipe.send(time.monotonic())
             page.drag(arm, position, wxyz)
@@ -161,7 +161,7 @@ def drag_to_motion(cell: Any, panel: CellPanel, pipe: Any, arm: str) -> list[flo
     follower = Rows(cell)
     pipe.send(("step", arm, (*position[:2], position[2] + side * STEP), wxyz))
     sent = work_until(panel, pipe)
-    told = work_until(panel, pipe)
+    reported = work_until(panel, pipe)
     ends = time.monotonic() + 0.15
     while time.monotonic() < ends:
         panel.session.cell.check()
@@ -171,7 +171,7 @@ def drag_to_motion(cell: Any, panel: CellPanel, pipe: Any, arm: str) -> list[flo
     tool = rows["arms"]["position_ee_in_base"][:, list(cell.arms).index(arm), 2]
     times = rows["wake_ns"] * 1e-9 - sent
     moved = [float(times[(np.abs(tool - height) > far) & (times > 0.0)][0]) for far in MOVED]
-    return [*moved, told - sent]
+    return [*moved, reported - sent]
 
 
 @contextlib.contextmanager

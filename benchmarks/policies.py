@@ -48,27 +48,27 @@ def demonstration(start: np.ndarray, time: float) -> np.ndarray:
     """Return both arms' poses of an instant: an eight of 16 by 8 cm, begun and ended slowly."""
     share = np.clip(time / (SECONDS - 1.0), 0.0, 1.0)
     phase = 2.0 * np.pi * share**2 * (3.0 - 2.0 * share)
-    wanted = start.copy()
+    expected = start.copy()
     for arm in range(2):
-        wanted[9 * arm + 1] += 0.08 * np.sin(phase)
-        wanted[9 * arm + 2] += 0.04 * np.sin(2.0 * phase)
-    return wanted
+        expected[9 * arm + 1] += 0.08 * np.sin(phase)
+        expected[9 * arm + 2] += 0.04 * np.sin(2.0 * phase)
+    return expected
 
 
 def record(env: CellEnv) -> tuple[np.ndarray, np.ndarray]:
     """Return postures that were seen and actions that were taken there, a row a step."""
-    seen, _ = env.reset(seed=0)
+    observed, _ = env.reset(seed=0)
     start, postures, actions = env.hold_action().astype(float), [], []
     for step in range(round(SECONDS * STEP_RATE)):
         actions.append(demonstration(start, step / STEP_RATE))
-        postures.append(posture(seen))
-        seen, *_ = env.step(actions[-1])
+        postures.append(posture(observed))
+        observed, *_ = env.step(actions[-1])
     return np.array(postures), np.array(actions)
 
 
-def posture(seen: dict[str, Any]) -> np.ndarray:
+def posture(observed: dict[str, Any]) -> np.ndarray:
     """Return what tells where in the recording the arms are."""
-    return np.concatenate([seen[arm]["q"] for arm in Draw.arms])
+    return np.concatenate([observed[arm]["q"] for arm in Draw.arms])
 
 
 class NearestRow:
@@ -78,9 +78,9 @@ class NearestRow:
         self.postures, self.actions = recording
         self.rate, self.row = rate, 0
 
-    def __call__(self, seen: dict[str, Any]) -> np.ndarray:
+    def __call__(self, observed: dict[str, Any]) -> np.ndarray:
         """Look ahead of the row of the last time; a drawing crosses itself."""
-        near = self.postures[self.row : self.row + AHEAD] - posture(seen)
+        near = self.postures[self.row : self.row + AHEAD] - posture(observed)
         self.row += int(np.argmin((near**2).sum(axis=1)))
         rows = self.row + np.arange(round(CHUNK * self.rate)) * STEP_RATE / self.rate
         return self.actions[np.minimum(rows.round().astype(int), len(self.actions) - 1)]

@@ -71,11 +71,11 @@ def cpu_ns(pid: int) -> int:
 def window(cell: Cell, seconds: float) -> Window:
     """Look at the loop for a while."""
     time.sleep(SETTLE)
-    seen, _ = cell.records(10**15)
+    observed, _ = cell.records(10**15)
     first, begin = cell.latest_record(), cpu_ns(cell.loop_pid)
     time.sleep(seconds)
     last, end = cell.latest_record(), cpu_ns(cell.loop_pid)
-    _, rows = cell.records(seen)
+    _, rows = cell.records(observed)
     cycles = int(last["cycle"] - first["cycle"])
     return Window(
         (end - begin) * 1e-3 / cycles,
@@ -124,7 +124,7 @@ FOLLOWERS = {"file": file_recorder, "faults": fault_recorder, "shadow": shadow}
 
 
 def pairs(
-    cell: Cell, pid: int, number: int, seconds: float, say: Callable[[str], object]
+    cell: Cell, pid: int, number: int, seconds: float, report: Callable[[str], object]
 ) -> tuple[list[tuple[Window, Window]], float]:
     """Return windows without and with a follower, and the share of a core that it takes."""
     found = []
@@ -136,8 +136,8 @@ def pairs(
             both[follows] = window(cell, seconds)
         os.kill(pid, signal.SIGCONT)
         found.append((both[False], both[True]))
-        say(f"\r{k + 1} of {number} pairs")
-    say("\r" + 20 * " " + "\r")
+        report(f"\r{k + 1} of {number} pairs")
+    report("\r" + 20 * " " + "\r")
     # Rows of the windows without it are read behind them: all time counts.
     return found, (processor_time(pid) - before) / (time.monotonic() - begin)
 

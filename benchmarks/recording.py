@@ -88,10 +88,10 @@ def report(dataset: Dataset, rate: float) -> None:
     """Say how late frames were."""
     episode = dataset[0]
     nominal = np.asarray(episode["timestamp"], float)
-    seen = episode["cell_time"] - episode["cell_time"][0] - nominal
+    observed = episode["cell_time"] - episode["cell_time"][0] - nominal
     pictures = episode["image_time"] - episode["cell_time"]
     print(f"{len(episode)} frames, {dropped(episode, rate)} dropped")
-    for what, late in (("from its instant", seen), ("pictures from numbers", pictures)):
+    for what, late in (("from its instant", observed), ("pictures from numbers", pictures)):
         p99 = 1e3 * np.quantile(np.abs(late), 0.99)
         print(f"{what}: p99 {p99:.2f} ms, at most {1e3 * np.abs(late).max():.2f} ms")
     print(f"skew: {1e3 * episode.skew:.2f} ms; check: {check(dataset) or 'whole'}")

@@ -28,8 +28,8 @@ def residual(joints: int, units: int) -> TrainedResidual:
     """Return a residual with random weights, speeds, springs and bodies, at home everywhere."""
     rng, size = np.random.default_rng(0), 3 * joints
     arrays, inputs = {}, size + (len(SPEEDS) + len(DISTANCES)) * joints
-    for name, seen in zip(LAYER_NAMES[REAL_TIME], (inputs, units)):
-        arrays[f"{name}.of_input"] = rng.normal(size=(4 * units, seen))
+    for name, observed in zip(LAYER_NAMES[REAL_TIME], (inputs, units)):
+        arrays[f"{name}.of_input"] = rng.normal(size=(4 * units, observed))
         arrays[f"{name}.of_output"] = rng.normal(size=(4 * units, units))
         arrays[f"{name}.bias"] = rng.normal(size=4 * units)
     arrays["dense.weight"] = rng.normal(size=(size, units))

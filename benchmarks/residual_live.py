@@ -76,10 +76,10 @@ def window(settings: dict[str, Any], seconds: float) -> tuple[Any, ClockLoop]:
 def line(name: str, windows: list[tuple[Any, ClockLoop]]) -> str:
     """Return medians over windows as a line of the table."""
     found = [np.percentile(rows[:2], [50, 99], axis=1).T.ravel() for rows, _ in windows]
-    late, latest, work, most = (f"{value:.0f}" for value in np.median(found, axis=0))
+    late, latest, work, maximum = (f"{value:.0f}" for value in np.median(found, axis=0))
     missed = sum(int((rows[0] > 1000.0).sum()) for rows, _ in windows)
     worst = np.median([loop.worst for _, loop in windows]) / 1000.0
-    return f"| {name} | {late} / {latest} | {work} / {most} | {missed} | {worst:.1f} |"
+    return f"| {name} | {late} / {latest} | {work} / {maximum} | {missed} | {worst:.1f} |"
 
 
 def of_a_step(windows: dict[str, list[tuple[Any, ClockLoop]]]) -> list[float]:

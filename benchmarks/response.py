@@ -104,11 +104,11 @@ def step_response(
         arm.step()
         path.append((arm.pose()[0] - start) @ axis / size)
     arm.cell.close()
-    seen = np.array(path)
-    outside = np.flatnonzero(np.abs(seen - 1.0) > 0.05)
-    first = np.flatnonzero(seen >= 0.95)
+    observed = np.array(path)
+    outside = np.flatnonzero(np.abs(observed - 1.0) > 0.05)
+    first = np.flatnonzero(observed >= 0.95)
     arrival = float(first[0] + 1) if len(first) else np.inf
-    return arrival, 100.0 * max(0.0, float(seen.max()) - 1.0), float(outside[-1] + 1)
+    return arrival, 100.0 * max(0.0, float(observed.max()) - 1.0), float(outside[-1] + 1)
 
 
 def stream_lag(law: str, stiffness: float, every: int) -> float:
@@ -124,9 +124,9 @@ def stream_lag(law: str, stiffness: float, every: int) -> float:
         places.append(arm.pose()[0] - centre)
     arm.cell.close()
     last = round(1e3 / FREQUENCY)
-    seen = np.array(places)[-last:]
+    observed = np.array(places)[-last:]
     turns = np.exp(-1j * rate * np.arange(CIRCLE_CYCLES - last + 1, CIRCLE_CYCLES + 1))
-    return float(-np.angle(((seen[:, 1] + 1j * seen[:, 2]) * turns).mean()) / rate)
+    return float(-np.angle(((observed[:, 1] + 1j * observed[:, 2]) * turns).mean()) / rate)
 
 
 def row(law: str, stiffness: float) -> str:

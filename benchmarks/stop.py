@@ -80,8 +80,8 @@ class Caller:
         for number in range(count):
             begins = number % SWITCH_EVERY == 0
             if begins:
-                asked = SwitchController.Request(activate_controllers=laws, strictness=4)
-                answer = self.ask(self.switch, asked)[1]
+                requested = SwitchController.Request(activate_controllers=laws, strictness=4)
+                answer = self.ask(self.switch, requested)[1]
                 if answer is None or not answer.ok:
                     raise RuntimeError(f"no switch: {answer}")
             since, begun = self.rows.count, time.monotonic_ns()
@@ -144,9 +144,9 @@ def with_a_stuck_robot(count: int) -> Iterator[Found]:
             caller = urgent(Caller(node))
             settings = node.client.create_client(SetParameters, "left/franka/set_parameters")
             settings.wait_for_service(ANSWER)
-            asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
+            requested = [Parameter("load_mass", value=0.5).to_parameter_msg()]
             os.kill(stuck.process.pid, signal.SIGSTOP)
-            settings.call_async(SetParameters.Request(parameters=asked))
+            settings.call_async(SetParameters.Request(parameters=requested))
             with ClockLoop() as loop:
                 times = caller.stops(count, LAWS[1:])
             yield STUCK, times, loop

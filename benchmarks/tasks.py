@@ -31,7 +31,7 @@ from multipanda_py.testing import varied_cell
 
 HERE = Path(__file__).parent
 FOLDER, RESULT = HERE.parent / "config" / "tasks", HERE / "tasks.json"
-PATIENCE = 20.0
+TIMEOUT_SCALE = 20.0
 """Of each subtask, where a part is left out: hands that never arrive are not waited for [s]."""
 Case = tuple[str, str, int]
 Watch = Callable[[Cell, TaskRunner], None]
@@ -48,13 +48,13 @@ class Judge:
 
     def faults(self, cell: Cell) -> list[str]:
         """Say what is wrong in the end."""
-        found, things = [], cell.objects()
+        found, scene_objects = [], cell.objects()
         for name, place, tolerance in self._places:
-            off = float(np.linalg.norm(things[name].position - place))
+            off = float(np.linalg.norm(scene_objects[name].position - place))
             if off > tolerance:
                 found.append(f"{name} is {1e3 * off:.0f} mm off")
         if self._upright:
-            lean = math.acos(min(1.0, float(things[self._upright].rotation[2, 2])))
+            lean = math.acos(min(1.0, float(scene_objects[self._upright].rotation[2, 2])))
             if lean > 0.05:
                 found.append(f"{self._upright} leans by {lean:.2f} rad")
         return found
@@ -119,7 +119,7 @@ def attempt(case: Case) -> tuple[str, str]:
     if without:
         data = task.model_dump()
         for subtask in data["subtasks"]:
-            subtask["timeout"] = min(subtask["timeout"], PATIENCE)
+            subtask["timeout"] = min(subtask["timeout"], TIMEOUT_SCALE)
         task = TaskFile.from_dict(data)
     judge = JUDGES[name]()
     with varied_cell(task.cell, seed) as cell:

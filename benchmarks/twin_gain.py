@@ -56,7 +56,7 @@ from multipanda_py.state import Matrix
 
 CELL = Path(__file__).parents[1] / "config" / "dual_sim.yaml"
 NORMAL = "measured minus true force, along the normal [N]"
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def figures(
     files: Mapping[str, Path],
     effort: Effort,
     seed: int,
-    say: Say = lambda text: None,
+    report: Report = lambda text: None,
 ) -> list[dict[str, Any]]:
     """Return what every task says of a plant and its twin, before and after identification.
 
@@ -122,7 +122,7 @@ def figures(
     )
     found = []
     for task in effort.all():
-        say(f"task {task.number}, {task.controllet}")
+        report(f"task {task.number}, {task.controllet}")
         runs = [[runs_of(task, cell, effort.repeats, seed) for cell in pair] for pair in pairs]
         compared = [compare_runs(task, plant, *own) for own in runs]
         gain = gain_of(task, runs[0][0], runs[1][0])
@@ -144,7 +144,7 @@ def _along_normal(runs: Sequence[Run]) -> float:
     return float(np.sqrt(np.mean(np.concatenate(errors) ** 2))) if errors else float("nan")
 
 
-def known(target: Path, asked: Mapping[str, Any], again: bool) -> dict[str, Any]:
+def known(target: Path, requested: Mapping[str, Any], again: bool) -> dict[str, Any]:
     """Return the figures that a file has already, by seed.
 
     Raises:
@@ -153,7 +153,7 @@ def known(target: Path, asked: Mapping[str, Any], again: bool) -> dict[str, Any]
     if again or not target.is_file():
         return {}
     data = json.loads(target.read_text(encoding="utf-8"))
-    other = [name for name, value in asked.items() if data["asked"].get(name) != value]
+    other = [name for name, value in requested.items() if data["asked"].get(name) != value]
     if other:
         raise SystemExit(f"{target}: has other {', '.join(other)}: --again begins anew")
     plants: dict[str, Any] = data["plants"]
@@ -182,19 +182,19 @@ def main() -> int:
     twin, spec = CellConfig.from_yaml(options.twin), PerturbationSpec.from_yaml(options.spec)
     tasks = options.task or [n for n, task in TASKS.items() if task.arms <= len(twin.arms)]
     effort = Effort(sorted(set(tasks)), options.law or ["ufic"], options.seconds, options.repeats)
-    asked = {
+    requested = {
         "twin": options.twin.name, "ranges": spec.values, "tasks": list(effort.tasks),
         "laws": list(effort.laws), "seconds": effort.seconds, "repeats": effort.repeats,
         "evaluations": options.evaluations,
     }  # fmt: skip
-    plants = known(options.output, asked, options.again)
+    plants = known(options.output, requested, options.again)
     seeds = range(options.first, options.first + options.seeds)
     missing = [seed for seed in seeds if str(seed) not in plants]
 
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
-    say(f"{len(seeds) - len(missing)} of {len(seeds)} plants are there")
+    report(f"{len(seeds) - len(missing)} of {len(seeds)} plants are there")
     arms = list(dict.fromkeys(name for task in effort.all() for name in task.names(twin)))
     motions = {
         name: find_motion(twin, name, options.evaluations, 0, lambda text: None)
@@ -205,17 +205,17 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 files, errors = identified(plant, twin, motions, seed, Path(folder))
-                say(f"plant {seed}: identified")
-                found = figures(plant, twin, files, effort, seed, say)
+                report(f"plant {seed}: identified")
+                found = figures(plant, twin, files, effort, seed, report)
             except MultipandaError as error:  # of this plant; the others go on
-                say(f"plant {seed}: {error}")
+                report(f"plant {seed}: {error}")
                 continue
         plants[str(seed)] = {
             "tasks": found, "held out [Nm]": errors, "CPU [s]": time.process_time() - begin,
         }  # fmt: skip
         with replacing(options.output) as partial:
-            partial.write_text(json.dumps({"asked": asked, "plants": plants}, indent=1))
-        say(f"plant {seed}: {plants[str(seed)]['CPU [s]']:.0f} s of CPU")
+            partial.write_text(json.dumps({"asked": requested, "plants": plants}, indent=1))
+        report(f"plant {seed}: {plants[str(seed)]['CPU [s]']:.0f} s of CPU")
     shown = {seed: plants[str(seed)] for seed in seeds if str(seed) in plants}
     if not shown:
         raise SystemExit("no plant was identified")

@@ -96,13 +96,13 @@ def main() -> None:
     for rig in cells.values():
         rig.close()
     simulated = LONG * sum(REPEATS if name.startswith("plant") else 1 for name in cells)
-    asked = LONG * REPEATS * len(cells)
+    requested = LONG * REPEATS * len(cells)
     print(
         f"all tasks, {REPEATS} repeats of {LONG:g} s: {total[0]:.0f} s of one processor, as busy "
         f"as this one is; {simulated / total[0]:.1f} times as fast as the {simulated:g} s that "
-        f"are simulated, {asked / total[0]:.1f} as the {asked:g} s of both sides\n"
+        f"are simulated, {requested / total[0]:.1f} as the {requested:g} s of both sides\n"
         f"where the bench's cell runs at {QUIET:g} times real time: {total[1] / QUIET:.0f} s, "
-        f"{simulated * QUIET / total[1]:.1f} and {asked * QUIET / total[1]:.1f} times"
+        f"{simulated * QUIET / total[1]:.1f} and {requested * QUIET / total[1]:.1f} times"
     )
 
 

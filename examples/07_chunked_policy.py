@@ -38,7 +38,7 @@ class Policy:
     def __init__(self, start: dict[str, PoseStamped]) -> None:
         self.start = {arm: message.pose for arm, message in start.items()}
 
-    def infer(self, seen: dict[str, PoseStamped], first: int) -> Chunk:
+    def infer(self, observed: dict[str, PoseStamped], first: int) -> Chunk:
         """Return the actions of the steps from ``first``."""
         time.sleep(LATENCY)
         return {step: self.action(step) for step in range(first, first + HORIZON)}
@@ -62,13 +62,13 @@ class Player(Node):
 
     def __init__(self, arms: list[str]) -> None:
         super().__init__("chunked_policy")
-        self.arms, self.seen = arms, dict[str, PoseStamped]()
+        self.arms, self.observed = arms, dict[str, PoseStamped]()
         self.outputs = {a: self.create_publisher(PoseStamped, f"{a}/target_pose", 1) for a in arms}
         for arm in arms:
             self.create_subscription(
                 PoseStamped,
                 f"{arm}/current_pose",
-                lambda m, arm=arm: self.seen.update({arm: m}),
+                lambda m, arm=arm: self.observed.update({arm: m}),
                 1,
             )
         self.thread = ThreadPoolExecutor(1)
@@ -108,14 +108,16 @@ class Player(Node):
 
     def step(self) -> None:
         """Use a received chunk, request the next one in time, and publish one action."""
-        if len(self.seen) < len(self.arms):
+        if len(self.observed) < len(self.arms):
             return
-        self.policy = self.policy or Policy(self.seen)
+        self.policy = self.policy or Policy(self.observed)
         if self.coming is not None and self.coming.done():
             self.chunk, self.coming = self.coming.result(), None
             self.used, self.chunks = 0, self.chunks + 1
         if self.coming is None and (not self.chunk or self.used >= USED):
-            self.coming = self.thread.submit(self.policy.infer, dict(self.seen), self.next_step)
+            self.coming = self.thread.submit(
+                self.policy.infer, dict(self.observed), self.next_step
+            )
         action = self.chunk.pop(self.next_step, None)
         if action is None:  # No first chunk yet, or the network is slower than its horizon.
             self.waited += 1
@@ -124,7 +126,7 @@ class Player(Node):
         for arm, pose in action.items():
             target = PoseStamped(pose=pose)
             target.header.stamp = stamp
-            target.header.frame_id = self.seen[arm].header.frame_id
+            target.header.frame_id = self.observed[arm].header.frame_id
             self.outputs[arm].publish(target)
         self.next_step, self.used = self.next_step + 1, self.used + 1
 

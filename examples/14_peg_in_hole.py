@@ -105,7 +105,7 @@ class Hand:
 def main(seed: int = 0) -> float:
     """Insert the peg; return its final depth [m]."""
     random = np.random.default_rng(seed)
-    seen = HOLE + random.uniform(-0.003, 0.003, 2)
+    observed = HOLE + random.uniform(-0.003, 0.003, 2)
     tilt = Pose.from_rpy(np.zeros(3), [*random.uniform(-0.035, 0.035, 2), 0.0]).rotation
     with bench() as cell:
         cell.step(100)
@@ -120,14 +120,14 @@ def main(seed: int = 0) -> float:
             raise SystemExit(f"the peg is not in the gripper: {grasped.text}")
         hand.go(at + over)
         height = TABLE + BLOCK + 0.5 * LENGTH + GRIP
-        hand.go(np.array([*seen, height + 0.03]), tilt @ DOWN)
-        hand.go(np.array([*seen, height - PRESS]), tilt @ DOWN)
+        hand.go(np.array([*observed, height + 0.03]), tilt @ DOWN)
+        hand.go(np.array([*observed, height - PRESS]), tilt @ DOWN)
         for k in range(1500):  # A spiral at constant speed, PITCH wider after each turn.
             if cell.pose("arm").position[2] < height - DROP:  # From measured joints only.
                 break
             angle = np.sqrt(4.0 * np.pi * k * 1e-3 * STEP * SPEED / PITCH)
             around = PITCH * angle / (2.0 * np.pi) * np.array([np.cos(angle), np.sin(angle)])
-            hand.send(Pose(np.array([*(seen + around), height - PRESS]), tilt @ DOWN))
+            hand.send(Pose(np.array([*(observed + around), height - PRESS]), tilt @ DOWN))
         searched = k * STEP * 1e-3
         inside = cell.pose("arm").position
         hand.go(np.array([*inside[:2], inside[2] - 0.04]), tilt @ DOWN)

@@ -45,17 +45,17 @@ def demonstrate(env: CellEnv, seed: int) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return states, the expert's target poses of both tools in them, and the success."""
     random = np.random.default_rng(seed)
     obs, _ = env.reset(seed=seed)
-    states, wanted, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
+    states, expected, off, is_over, info = [], [], np.zeros((2, 3)), False, {}
     while not is_over:
         states.append(state_of(obs, bases_of(env)))
         poses = env.task.expert(env.scene, 0.0)
-        wanted.append([pose_numbers(env.scene.in_base(arm, poses[arm][0])) for arm in ARMS])
+        expected.append([pose_numbers(env.scene.in_base(arm, poses[arm][0])) for arm in ARMS])
         off = 0.8 * off + 0.6 * PUSH * random.normal(size=(2, 3))
         action = env.expert_action().reshape(2, POSE)
         action[:, :3] += off
         obs, _, terminated, truncated, info = env.step(action.ravel())
         is_over = terminated or truncated
-    return np.array(states), np.array(wanted), bool(info["is_success"])
+    return np.array(states), np.array(expected), bool(info["is_success"])
 
 
 def bases_of(env: CellEnv) -> dict[str, np.ndarray]:
@@ -72,13 +72,13 @@ class Cloned:
     def __init__(
         self,
         states: list[np.ndarray],
-        wanted: list[np.ndarray],
+        expected: list[np.ndarray],
         bases: dict[str, np.ndarray],
         seed: int = 0,
     ) -> None:
         self.bases = bases
         x, y = [], []
-        for episode, shown in zip(states, wanted):
+        for episode, shown in zip(states, expected):
             steps = np.arange(len(episode))[:, None] + np.arange(CHUNK)
             chunks = shown[np.minimum(steps, len(episode) - 1)]
             chunks[..., :3] -= episode[:, None, None, :3]

@@ -90,10 +90,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("--part")
-    wanted = {"all": PARTS, "rest": PARTS[1:]}.get(part, (part,))
+    expected = {"all": PARTS, "rest": PARTS[1:]}.get(part, (part,))
     chosen, left_out = [], []
     for item in items:
-        runs = part_of(item) in wanted and (LONG or item.get_closest_marker("long") is None)
+        runs = part_of(item) in expected and (LONG or item.get_closest_marker("long") is None)
         (chosen if runs else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = chosen
@@ -116,7 +116,7 @@ def part_of(item: pytest.Item) -> str:
     return marked[0] if marked else "processes"
 
 
-class ToldAtOnce:
+class ImmediateReporter:
     """Say why a test has failed when it has: a run that is cut off prints no summary."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -151,7 +151,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Times(rows))
     if not hasattr(config, "workerinput"):
         if os.environ.get("CI"):
-            config.pluginmanager.register(ToldAtOnce(config))
+            config.pluginmanager.register(ImmediateReporter(config))
             config.pluginmanager.register(Reruns.of_environment(config.getoption("--again")))
     elif config.getoption("--part") in ("rest", *PARTS[1:]):
         config.pluginmanager.register(NewWorker())

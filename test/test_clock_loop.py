@@ -109,19 +109,19 @@ def test_a_few_milliseconds_excused_a_failure(missed, cycles, worst, is_slow):
 
 @pytest.mark.clock
 def test_only_a_failure_on_the_clock_of_a_slow_machine_is_skipped(tmp_path):
-    said = run(tmp_path, cases=CASES)
-    assert "2 failed, 1 passed, 1 skipped" in said, said
-    assert "machine too slow: the C loop missed" in said
-    assert re.search(r"FAILED \S*::test_fails_at_once", said)
-    assert re.search(r"FAILED \S*::test_is_not_on_the_clock", said)
+    reported = run(tmp_path, cases=CASES)
+    assert "2 failed, 1 passed, 1 skipped" in reported, reported
+    assert "machine too slow: the C loop missed" in reported
+    assert re.search(r"FAILED \S*::test_fails_at_once", reported)
+    assert re.search(r"FAILED \S*::test_is_not_on_the_clock", reported)
 
 
 @pytest.mark.long
 def test_what_a_second_try_would_have_passed_was_skipped(tmp_path):
     """Also: a failure beside a loop on time is one, however slow the machine is later."""
-    said = run(tmp_path, "--reruns=2", tries=TRIES)
-    assert "1 failed, 1 passed, 1 skipped" in said, said
-    assert re.search(r"FAILED \S*::test_fails_on_time_and_then_late", said)
+    reported = run(tmp_path, "--reruns=2", tries=TRIES)
+    assert "1 failed, 1 passed, 1 skipped" in reported, reported
+    assert re.search(r"FAILED \S*::test_fails_on_time_and_then_late", reported)
 
 
 def run(folder, *options, **files):

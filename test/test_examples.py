@@ -21,7 +21,7 @@ ARGUMENTS = {
     "15_learn_to_lift.py": ["--quick", "--video", "film.gif", "--plot", "curve.png"],
 }
 """To be short; others run as they are."""
-SAYS = {
+OUTPUTS = {
     "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
     "03_own_controllet.py": r"torque \[ *0\. .*\] Nm",
     "11_lift_a_box_on_springs.py": r"stiff springs .* lifted 0\.04\d m, pressed with 2[45]\.",
@@ -51,7 +51,7 @@ LENGTHY = ("13_hand_over.py", "15_learn_to_lift.py")
 
 def test_there_are_examples():
     assert len(ALONE) >= 3
-    assert set(SAYS) <= {example.name for example in ALONE}
+    assert set(OUTPUTS) <= {example.name for example in ALONE}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
@@ -74,4 +74,4 @@ def test_it_runs(example, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    assert re.search(SAYS.get(example.name, r"\S"), done.stdout), done.stdout
+    assert re.search(OUTPUTS.get(example.name, r"\S"), done.stdout), done.stdout

@@ -91,25 +91,29 @@ def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
     mine = tmp_path / "cell.yaml"  # one of its name may run on this machine
     mine.write_text(DUAL_SIM.read_text().replace("name: dual_sim", f"name: pip_{os.getpid()}"))
     everything = environment("all")
-    code, said = everything.run("python", "-c", "import rclpy")
-    assert (code, "No module named 'rclpy'" in said) == (1, True)
-    code, said = everything.run("multipanda", "run", mine, "--duration", "0.3")
-    assert (code, "real-time factor" in said) == (0, True), said
-    code, said = everything.run("python", "-c", NOTEBOOK)
-    assert (code, said.splitlines()[-1]) == (0, "z True"), said
-    code, said = everything.run("multimode_controller", "--ros-args", "--params-file", DUAL_SIM)
+    code, reported = everything.run("python", "-c", "import rclpy")
+    assert (code, "No module named 'rclpy'" in reported) == (1, True)
+    code, reported = everything.run("multipanda", "run", mine, "--duration", "0.3")
+    assert (code, "real-time factor" in reported) == (0, True), reported
+    code, reported = everything.run("python", "-c", NOTEBOOK)
+    assert (code, reported.splitlines()[-1]) == (0, "z True"), reported
+    code, reported = everything.run(
+        "multimode_controller", "--ros-args", "--params-file", DUAL_SIM
+    )
     assert code == 1
-    assert re.match(r"multimode_controller: rclpy .*\bROS 2\b.*`make env`", said.strip())
+    assert re.match(r"multimode_controller: rclpy .*\bROS 2\b.*`make env`", reported.strip())
 
 
 @pytest.mark.timeout(600)
 def test_without_any_extra_every_program_names_the_one_that_is_missing(environment):
     bare = environment("")
     line = r"\w+ is not installed. Run: pip install 'multipanda_py\[run\]'"
-    code, said = bare.run("multipanda", "check", DUAL_SIM)
-    assert (code, bool(re.fullmatch(f"multipanda: {line}\n", said))) == (1, True), said
-    code, said = bare.run("python", "-c", "from multipanda_py import Cell")
-    assert re.fullmatch(f"multipanda_py.exceptions.MissingExtra: {line}", said.splitlines()[-1])
+    code, reported = bare.run("multipanda", "check", DUAL_SIM)
+    assert (code, bool(re.fullmatch(f"multipanda: {line}\n", reported))) == (1, True), reported
+    code, reported = bare.run("python", "-c", "from multipanda_py import Cell")
+    assert re.fullmatch(
+        f"multipanda_py.exceptions.MissingExtra: {line}", reported.splitlines()[-1]
+    )
 
 
 @pytest.mark.slow
@@ -119,12 +123,15 @@ def test_without_the_simulation_everything_else_works_and_that_is_said(environme
     assert base.run("multipanda", "--help")[0] == 0
     line = "mujoco is not installed. Run: pip install 'multipanda_py[sim]'"
     for words in (("run", DUAL_SIM), ("render", DUAL_SIM, "-o", "picture.png")):
-        code, said = base.run("multipanda", *words)
-        assert (code, line in said, "Traceback" in said) == (1, True, False), (words, said)
-        assert all(line in one for one in said.splitlines()), said  # one for each arm
-    code, said = base.run("python", "-c", IMPORTS)
-    assert code == 0, said
-    failed = json.loads(said.splitlines()[-1])
+        code, reported = base.run("multipanda", *words)
+        assert (code, line in reported, "Traceback" in reported) == (1, True, False), (
+            words,
+            reported,
+        )
+        assert all(line in one for one in reported.splitlines()), reported  # one for each arm
+    code, reported = base.run("python", "-c", IMPORTS)
+    assert code == 0, reported
+    failed = json.loads(reported.splitlines()[-1])
     assert failed, "everything is installed"
     assert set(failed.values()) == {f"MissingExtra: {line}"}, failed
 

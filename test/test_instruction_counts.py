@@ -27,8 +27,8 @@ def test_a_condition_that_only_one_side_has_fails():
 def test_counts_are_in_units_of_the_calibration():
     # Another build of Python and numpy costs all of them the same factor.
     here = {"calibration": 800, "law": 400}
-    elsewhere = {name: 3 * count for name, count in here.items()}
-    assert instructions.ratios(here) == instructions.ratios(elsewhere) == {"law": 0.5}
+    other_machine = {name: 3 * count for name, count in here.items()}
+    assert instructions.ratios(here) == instructions.ratios(other_machine) == {"law": 0.5}
 
 
 def test_a_dump_says_its_condition_and_its_count():
@@ -86,16 +86,16 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkey
 
 @pytest.mark.sim
 def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
-    code, said = run(BENCHMARKS / "compare.py", BENCHMARKS.parent, "--only", "XX")
+    code, reported = run(BENCHMARKS / "compare.py", BENCHMARKS.parent, "--only", "XX")
     assert code == 2
-    assert re.search("'XX'.*DC-NF, ", said)
-    assert "DC-NF moving" in said.splitlines()[-1]
-    assert "|" not in said.replace("...", "")
+    assert re.search("'XX'.*DC-NF, ", reported)
+    assert "DC-NF moving" in reported.splitlines()[-1]
+    assert "|" not in reported.replace("...", "")
 
 
 @pytest.mark.long
 def test_a_soak_of_less_than_no_time_ended_at_once_as_if_all_were_well():
     for words in (["--only", "soak", "--minutes", "-1"], ["--minutes", "0"], ["--faults", "-1"]):
-        code, said = run(BENCHMARKS / "chaos" / "run.py", *words)
-        assert code == 2, said
-        assert "allowed" in said
+        code, reported = run(BENCHMARKS / "chaos" / "run.py", *words)
+        assert code == 2, reported
+        assert "allowed" in reported

@@ -84,7 +84,7 @@ def test_a_command_that_fails_is_shown_by_its_end(tmp_path, capsys):
     log.write_text("of before\n")
     with pytest.raises(SystemExit):
         make_env["Running"](["sh", "-c", "echo why; exit 3"], dict(os.environ), log).finish()
-    said = capsys.readouterr().err
-    assert "why\n" in said
-    assert "failed (3)" in said
-    assert "of before" not in said
+    reported = capsys.readouterr().err
+    assert "why\n" in reported
+    assert "failed (3)" in reported
+    assert "of before" not in reported

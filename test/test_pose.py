@@ -117,13 +117,13 @@ def test_floats_of_a_message_are_refused_as_arrays_are(bad: float, place: int) -
     """Two large numbers are finite though their sum is not."""
     numbers = [0.0, 0.0, 1e308, 0.0, 0.0, 0.0, 1.0]
     numbers[place] = bad
-    said = []
+    reported = []
     for make in (Pose.from_quaternion, Pose.from_floats):
         try:
-            said.append(make(numbers[:3], numbers[3:]).record.tolist())
+            reported.append(make(numbers[:3], numbers[3:]).record.tolist())
         except TargetRejected as error:
-            said.append(str(error))
-    assert said[0] == said[1]
+            reported.append(str(error))
+    assert reported[0] == reported[1]
 
 
 def test_a_record_is_position_and_rotation_and_cannot_be_written_to() -> None:

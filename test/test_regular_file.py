@@ -139,11 +139,11 @@ def test_a_refusal_repeated_the_content_of_a_file(
     path.write_text(text)
     try:
         read(path)
-        said = ""
+        reported = ""
     except ConfigurationError as error:
-        said = str(error)
-    assert SECRET not in said
-    assert len(said) < len(str(path)) + 150
+        reported = str(error)
+    assert SECRET not in reported
+    assert len(reported) < len(str(path)) + 150
 
 
 @pytest.mark.parametrize(

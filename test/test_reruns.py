@@ -67,22 +67,22 @@ def run(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(("flaky", "workers", "code"), [(3, 0, 0), (4, 1, 1)])
 def test_a_run_with_many_reruns_passed(run, flaky, workers, code):
-    found, said = run("--reruns=1", "-n", str(workers), flaky=flaky)
-    assert found == code, said
-    assert f"{flaky} reruns, {flaky} beside a loop in C on time, allowed 3" in said
-    assert f"{flaky + 1} passed" in said
+    found, reported = run("--reruns=1", "-n", str(workers), flaky=flaky)
+    assert found == code, reported
+    assert f"{flaky} reruns, {flaky} beside a loop in C on time, allowed 3" in reported
+    assert f"{flaky + 1} passed" in reported
 
 
 @pytest.mark.long
 def test_a_second_try_in_a_process_of_its_own_was_not_counted(run):
     assert run("--reruns=1", flaky=3)[0] == 0
-    found, said = run("--again", flaky=1, cases=PASSES)
-    assert found == 1, said
-    assert "4 reruns" in said
+    found, reported = run("--again", flaky=1, cases=PASSES)
+    assert found == 1, reported
+    assert "4 reruns" in reported
 
 
 @pytest.mark.long
 def test_reruns_beside_a_late_loop_in_c_are_the_machine_s(run):
-    found, said = run("--reruns=1", cases=LATE)
-    assert found == 0, said
-    assert "5 reruns, 0 beside a loop in C on time" in said
+    found, reported = run("--reruns=1", cases=LATE)
+    assert found == 0, reported
+    assert "5 reruns, 0 beside a loop in C on time" in reported

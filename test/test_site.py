@@ -123,7 +123,7 @@ def bare(text: str) -> str:
     return re.sub(r"\.{3,}", "...", " ".join(text.split()))
 
 
-def said() -> list[str]:
+def reported() -> list[str]:
     """Return every text of the package, with dots for what is filled in."""
     texts = []
     for path in (ROOT / "multipanda_py").rglob("*.py"):
@@ -140,7 +140,7 @@ def test_every_message_of_the_troubleshooting_page_is_said():
     text = (DOC / "troubleshooting.md").read_text()
     messages = re.findall(r"^\| `([^`]*)` \|", text, re.M)
     assert len(messages) > 50
-    everything = "\n".join(said())
+    everything = "\n".join(reported())
     assert [m for m in messages if bare(m).strip(" .") not in everything] == []
 
 

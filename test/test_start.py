@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from long_form import LONG
-from needs import needs_rclpy
 from processes import is_running, let_pass, wait_until
 from repository import ROOT
+from requirements import needs_rclpy
 
 from multipanda_py.realtime.system.child_process import module_command
 
@@ -98,16 +98,18 @@ def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
     wait_until(lambda: process.poll() is not None or catches(process.pid, signal.SIGTERM))
     let_pass(chance.uniform(0.0, SPAN))
     process.send_signal(number)
-    said, _ = process.communicate(timeout=30.0)
-    assert "Traceback" not in said
-    assert "Exception ignored" not in said
+    reported, _ = process.communicate(timeout=30.0)
+    assert "Traceback" not in reported
+    assert "Exception ignored" not in reported
     # Python takes its handlers away at its very end: a shell says 130 or 143 for that, too.
-    assert process.returncode in (0, CODES[number], -number), said
+    assert process.returncode in (0, CODES[number], -number), reported
     if process.returncode > 0:
-        assert said.count(number.name) == 1, said
-        assert "before" in said.splitlines()[-1]
+        assert reported.count(number.name) == 1, reported
+        assert "before" in reported.splitlines()[-1]
     else:  # it was there already, or done
-        assert any(text in said for text in ("the cell is closed", "stopped", "backends")), said
+        assert any(text in reported for text in ("the cell is closed", "stopped", "backends")), (
+            reported
+        )
 
 
 @pytest.mark.parametrize("number", list(CODES))
@@ -115,8 +117,8 @@ def test_a_signal_during_imports_says_that_nothing_was_started(program, number):
     process = program("multipanda", ["list"])
     wait_until(lambda: catches(process.pid, signal.SIGTERM), turn=lambda: None)
     process.send_signal(number)
-    said, _ = process.communicate(timeout=30.0)
-    assert re.fullmatch(rf"multipanda: {number.name}\b.*\n", said)
+    reported, _ = process.communicate(timeout=30.0)
+    assert re.fullmatch(rf"multipanda: {number.name}\b.*\n", reported)
     assert process.returncode == CODES[number]
 
 
@@ -137,9 +139,9 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
     wait_until(ignores, turn=lambda: None)
     let_pass(chance.uniform(0.0, 0.5))
     process.send_signal(signal.SIGINT)
-    said, error = process.communicate("{}\n", timeout=30.0)
+    reported, error = process.communicate("{}\n", timeout=30.0)
     assert process.returncode == 1
-    assert '{"error": "ConfigurationError' in said
+    assert '{"error": "ConfigurationError' in reported
     assert not error
 
 

@@ -16,19 +16,22 @@ CELL = Path(__file__).parents[1] / "config" / "relocate_sim.yaml"
 def drawn(seed):
     """Return all frictions and masses of a varied cell."""
     config = varied_cell(CELL, seed).config
-    things = config.objects.values()
+    scene_objects = config.objects.values()
     return [
         config.arms["arm"].tool.friction,
-        *(t.friction for t in things),
-        *(t.mass for t in things),
+        *(t.friction for t in scene_objects),
+        *(t.mass for t in scene_objects),
     ]
 
 
 def test_a_tip_of_rubber_is_varied_with_the_things_that_it_holds():
     """It had its nominal friction for every seed, and held whatever the things were like."""
-    asked = CellConfig.from_yaml(CELL)
-    nominal = [asked.arms["arm"].tool.friction, *(t.friction for t in asked.objects.values())]
-    nominal += [t.mass for t in asked.objects.values()]
+    requested = CellConfig.from_yaml(CELL)
+    nominal = [
+        requested.arms["arm"].tool.friction,
+        *(t.friction for t in requested.objects.values()),
+    ]
+    nominal += [t.mass for t in requested.objects.values()]
     assert drawn(0) == nominal
     assert drawn(1) == drawn(1)
     for seed in range(1, 6):

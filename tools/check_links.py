@@ -51,8 +51,8 @@ def dead_links(folder: Path) -> list[str]:
             if not target.is_file():
                 dead.append(f"{path.relative_to(folder)}: {link}")
                 continue
-            wanted = unquote(parts.fragment)
-            if wanted and target in pages and wanted not in pages[target].anchors:
+            expected = unquote(parts.fragment)
+            if expected and target in pages and expected not in pages[target].anchors:
                 dead.append(f"{path.relative_to(folder)}: {link}: no such anchor")
     return dead
 

@@ -70,11 +70,11 @@ print(json.dumps({
 }))
 """
 # Seconds between signs of life of a long step.
-PATIENCE = 15
+TIMEOUT_SCALE = 15
 START = time.monotonic()
 
 
-def say(text: str) -> None:
+def report(text: str) -> None:
     """Print one line of progress with the seconds since the start."""
     sys.stdout.write(f"[{time.monotonic() - START:6.1f} s] {text}\n")
     sys.stdout.flush()
@@ -121,7 +121,7 @@ def probe(python: str) -> dict[str, Any] | None:
 
 def find_python() -> dict[str, Any]:
     """Return the facts of the interpreter to use."""
-    wanted = os.environ.get("PYTHON", "")
+    expected = os.environ.get("PYTHON", "")
     distro = os.environ.get("ROS_DISTRO", "")
     made_with = json.loads(MADE_WITH.read_text()) if MADE_WITH.exists() else {}
     if made_with.get("distro") and not distro:
@@ -129,8 +129,8 @@ def find_python() -> dict[str, Any]:
             f".venv uses ROS 2 {made_with['distro']}, which is not sourced: "
             f"source it, or remove .venv to use the wheels from PyPI"
         )
-    names = [wanted] if wanted else ["python3", "python3.12", "python3.11", "python3.10"]
-    if made_with and not wanted and not distro:
+    names = [expected] if expected else ["python3", "python3.12", "python3.11", "python3.10"]
+    if made_with and not expected and not distro:
         # Who once chose a Python keeps it without naming it every time.
         names.insert(0, made_with["executable"])
     for name in names:
@@ -138,8 +138,8 @@ def find_python() -> dict[str, Any]:
         if found and tuple(found["version"][:2]) in SUPPORTED:
             return found
     versions = ", ".join(f"{a}.{b}" for a, b in SUPPORTED)
-    if wanted:
-        fail(f"PYTHON={wanted} does not run or is not one of {versions}")
+    if expected:
+        fail(f"PYTHON={expected} does not run or is not one of {versions}")
     fail(f"no Python {versions} on PATH; install one or set PYTHON=/path/to/python3")
 
 
@@ -189,8 +189,8 @@ class Running:
         try:
             waited = 0
             while (code := self._ended()) is None:
-                waited += PATIENCE
-                say(f"  ... {waited} s")
+                waited += TIMEOUT_SCALE
+                report(f"  ... {waited} s")
         except BaseException:
             self.stop()
             raise
@@ -210,7 +210,7 @@ class Running:
     def _ended(self) -> int | None:
         """Return its exit code, or None if it still runs after a while."""
         try:
-            return self._child.wait(timeout=PATIENCE)
+            return self._child.wait(timeout=TIMEOUT_SCALE)
         except subprocess.TimeoutExpired:
             return None
 
@@ -396,7 +396,7 @@ def report_missing_apt_packages(env: dict[str, str]) -> None:
         code = f"import importlib.util as u; raise SystemExit(not u.find_spec('{module}'))"
         if subprocess.run([VENV_PYTHON, "-c", code], env=env).returncode:
             distro = os.environ.get("ROS_DISTRO", "$ROS_DISTRO")
-            say(f"missing {module}: apt install ros-{distro}-{package}")
+            report(f"missing {module}: apt install ros-{distro}-{package}")
 
 
 def main() -> None:
@@ -406,7 +406,7 @@ def main() -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        say("waiting for another run to finish")
+        report("waiting for another run to finish")
         fcntl.flock(lock, fcntl.LOCK_EX)
 
     python = find_python()
@@ -461,12 +461,12 @@ def main() -> None:
     unfinished = STAMPS / "unfinished"
     if unfinished.exists() and unfinished.read_text() == "packages":
         # A half-copied package looks installed to pip.
-        say("the last run was interrupted while installing: starting over")
+        report("the last run was interrupted while installing: starting over")
         for stamp in STAMPS.iterdir():
             stamp.unlink()
     todo = [i for i, step in enumerate(steps) if not current(step[0], keys[i])]
     if not todo:
-        say("environment .venv is up to date")
+        report("environment .venv is up to date")
         return
     if VENV.is_symlink():  # it would be emptied, and whoever works with it have none
         fail(f"{VENV} is a link to {VENV.resolve()} and not up to date: remove the link")
@@ -477,10 +477,10 @@ def main() -> None:
         if system_ros
         else "ROS 2 Kilted from PyPI"
     )
-    say(f"making .venv: Python {version} ({python['executable']}), {source}")
+    report(f"making .venv: Python {version} ({python['executable']}), {source}")
     for i in todo:
         name, title, _, action = steps[i]
-        say(f"{i + 1}/{len(steps)} {title}")
+        report(f"{i + 1}/{len(steps)} {title}")
         if STAMPS.exists():
             unfinished.write_text(name)
         action()
@@ -488,7 +488,7 @@ def main() -> None:
         unfinished.unlink(missing_ok=True)
     if system_ros:
         report_missing_apt_packages(env)
-    say("done")
+    report("done")
 
 
 if __name__ == "__main__":

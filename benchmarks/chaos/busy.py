@@ -44,7 +44,7 @@ def start_and_serve(stage: Stage, client: Client) -> None:
     with burden():
         begun = time.monotonic()
         node = stage.node()
-        if ledger.expect(node.says("is active", START), KIND, f"no start: {node.log}"):
+        if ledger.expect(node.logs("is active", START), KIND, f"no start: {node.log}"):
             ledger.times["start on a busy machine"].append(time.monotonic() - begun)
             pose = client.newest(PoseStamped, "left/current_pose", 20.0)
             ledger.expect(pose is not None, KIND, "no states")

@@ -166,7 +166,7 @@ class Campaign:
         """Start a node, do something with it, and expect that it ends well."""
         kind = "end of a cell after all this"
         self.node = self.stage.node(module=module)
-        if not self.ledger.expect(self.node.says("is active"), kind, self.node.log[-2000:]):
+        if not self.ledger.expect(self.node.logs("is active"), kind, self.node.log[-2000:]):
             return
         loop = self.stage.processes(kills.LOOP)
         topics = {arm: f"/{arm}/joint_states" for arm in ARMS}
@@ -187,10 +187,12 @@ class Campaign:
 
     def booked(self, kind: str) -> None:
         """Expect that the node has counted every no, by service, and nothing else."""
-        said = self.stage.outsider.status(self.stage.name)["requests answered by no"]
-        asked = self.client.refused
-        wanted = ", ".join(f"{name} {asked[name]}" for name in sorted(asked) if asked[name])
-        self.ledger.expect(said == wanted, kind, f"refused: {wanted}; counted: {said}")
+        reported = self.stage.outsider.status(self.stage.name)["requests answered by no"]
+        requested = self.client.refused
+        expected = ", ".join(
+            f"{name} {requested[name]}" for name in sorted(requested) if requested[name]
+        )
+        self.ledger.expect(reported == expected, kind, f"refused: {expected}; counted: {reported}")
 
     @property
     def late(self) -> bool:

@@ -84,20 +84,20 @@ class Crowd:
                     node.kill()
                     code = f"none within {END:g} s"
                 log.seek(0)
-                said = log.read()
-                if code or "Traceback" in said:
-                    self.trouble.append(f"exit code of the node: {code}: {said[-2000:]}")
+                reported = log.read()
+                if code or "Traceback" in reported:
+                    self.trouble.append(f"exit code of the node: {code}: {reported[-2000:]}")
 
     def _let_in(self, node: int) -> None:
         """Look on while nobody is there, let the clients in, and judge what they found."""
         loop = loop_of(node, CELL, START)
         if loop is None:
             raise CrowdTrouble(f"no loop after {START:g} s")
-        self._say("the node is up")
+        self._report("the node is up")
         idle = min(IDLE, self._seconds)
         self.cpu["idle"] = self._spent(node, loop.pid, lambda: time.sleep(idle))[1]
         stream = start(self._environment, HERE / "crowd_stream.py")
-        users = Users(self._environment, self._clients, self._seconds, self._say)
+        users = Users(self._environment, self._clients, self._seconds, self._report)
         try:
             self.cpu["clients come, a stream"] = self._spent(node, loop.pid, users.come)[1]
             self.rows = rows = Watch(loop.rows)
@@ -111,7 +111,7 @@ class Crowd:
             stream.kill()
             stream.wait()
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         sys.stderr.write(f"[{time.monotonic() - self._begun:6.1f} s] {text}\n")
 
     def _spent(

@@ -25,14 +25,14 @@ def main() -> None:
     first: dict[str, Any] = {}
     outputs = {}
     for arm in ARMS:
-        for kind, heard, said in (
+        for kind, received, reported in (
             (PoseStamped, "current_pose", "target_pose"),
             (JointState, "joint_states", "target_joint"),
         ):
-            name = f"/{arm}/{said}"
+            name = f"/{arm}/{reported}"
             outputs[name] = node.create_publisher(kind, name, 1)
             node.create_subscription(
-                kind, f"/{arm}/{heard}", lambda m, name=name: first.setdefault(name, m), 1
+                kind, f"/{arm}/{received}", lambda m, name=name: first.setdefault(name, m), 1
             )
     while len(first) < len(outputs):
         rclpy.spin_once(node, timeout_sec=0.1)

@@ -50,10 +50,10 @@ class Users:
         environment: dict[str, str],
         clients: int,
         seconds: float,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
         self._environment, self._clients, self._seconds = environment, clients, seconds
-        self._say = say
+        self._report = report
         self._processes: list[subprocess.Popen[str]] = []
 
     def come(self) -> None:
@@ -73,7 +73,7 @@ class Users:
                 raise CrowdTrouble(
                     f"clients {first} to {first + count - 1} had no first answers in {JOIN:g} s"
                 )
-            self._say(f"{first + count} of {self._clients} clients are there")
+            self._report(f"{first + count} of {self._clients} clients are there")
 
     def go(self) -> list[dict[str, Any]]:
         """Let them ask; return what each has found.

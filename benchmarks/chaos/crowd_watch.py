@@ -77,13 +77,13 @@ class Watch(threading.Thread):
     def trouble(self) -> list[str]:
         """Return what is wrong with the motion."""
         found = []
-        for what, size, most in (
+        for what, size, maximum in (
             ("a tool was behind its reference by", self.behind, BEHIND[0]),
             ("a joint was behind its reference by", self.joints_behind, BEHIND[1]),
             ("a tool moved at", self.speed, FAST),
         ):
-            if size > most:
-                found.append(f"{what} {size:.3f}, allowed {most:g}")
+            if size > maximum:
+                found.append(f"{what} {size:.3f}, allowed {maximum:g}")
         if self._faults - {0}:
             found.append(f"faults: {self._faults - {0}}")
         if dropped := self._rows.dropped - self._dropped:
@@ -93,10 +93,10 @@ class Watch(threading.Thread):
     def report(self) -> list[str]:
         """Return what was seen, as lines."""
         compute = 1e-3 * np.concatenate(self._compute)
-        p50, p99, most = np.percentile(compute, [50, 99, 100])
+        p50, p99, maximum = np.percentile(compute, [50, 99, 100])
         return [
             f"{self.cycles} cycles, {self._last - self._first} periods missed; computed for "
-            f"{p50:.0f} us (median), {p99:.0f} us (99 %), {most:.0f} us (longest)",
+            f"{p50:.0f} us (median), {p99:.0f} us (99 %), {maximum:.0f} us (longest)",
             f"{len(self._times)} changes of the active set; tools at most {1e3 * self.behind:.1f} "
             f"mm and joints {self.joints_behind:.3f} rad behind, at up to {self.speed:.2f} m/s",
         ]

@@ -18,7 +18,7 @@ ERROR = 2
 def deafen_and_wait(stage: Stage, client: Client, node: Program) -> None:
     """Deafen a running node; expect an error, a stop that is served, and an answer later."""
     ledger, law = stage.ledger, "left/cartesian_impedance_controller"
-    if not ledger.expect(node.says("answers its clients"), KIND, f"no answer: {node.log[-800:]}"):
+    if not ledger.expect(node.logs("answers its clients"), KIND, f"no answer: {node.log[-800:]}"):
         return
     client.switch([law])
     client.trigger("stop")

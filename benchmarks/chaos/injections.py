@@ -61,7 +61,7 @@ class Robots:
             HERE / "real.yaml",
             *(f"arms.{arm}.robot_ip:='{address}'" for arm, address in self.address.items()),
         )
-        if not self.node.says("is active"):
+        if not self.node.logs("is active"):
             raise RuntimeError(f"no start: {self.node.log[-2000:]}")
         topics = {arm: f"/{arm}/joint_states" for arm in self.address}
         stage.outsider.ask("arms", topics=topics, sources={})
@@ -69,10 +69,10 @@ class Robots:
         self._driver_of_right = max(stage.processes("hardware.franka.driver"))
         ready = wait(lambda: all(self._mode(arm) == "move" for arm in self.address), 20.0)
         self.ledger.expect(ready, "start on simulated robots", "no torque control")
-        told = self._until(
+        received = self._until(
             lambda: all(self._owner_and_fault(arm).startswith(arm) for arm in self.address), 10.0
         )
-        self.ledger.expect(told, "start on simulated robots", "not in /diagnostics")
+        self.ledger.expect(received, "start on simulated robots", "not in /diagnostics")
         self._take("start on simulated robots")
 
     def strike(self, name: str, dice: random.Random) -> None:
@@ -83,9 +83,9 @@ class Robots:
         """
         kind = f"fault: {name}"
         self.ledger.throw(kind)
-        said, broken = len(self.node.log), len(self.ledger.broke[kind])
+        reported, broken = len(self.node.log), len(self.ledger.broke[kind])
         self._strike(kind, name, dice)
-        if STARVED in self.node.log[said:]:
+        if STARVED in self.node.log[reported:]:
             self.ledger.spoil(kind, broken)
             wait(self._all_back, 30.0)
 

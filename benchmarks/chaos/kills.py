@@ -13,7 +13,9 @@ from stage import END, NODE, Program, Stage
 LOOP = "multipanda_py.realtime.process"
 START_TIME = 2.0
 """About what a start takes; kills are spread over it [s]."""
-PATIENCE = 20.0  # until the node knows that its loop is gone, and has ended, on a busy machine [s]
+TIMEOUT_SCALE = (
+    20.0  # until the node knows that its loop is gone, and has ended, on a busy machine [s]
+)
 FATAL = [(who, number) for who in (NODE, LOOP)
          for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)]  # fmt: skip
 
@@ -38,7 +40,7 @@ def while_running(stage: Stage, dice: random.Random) -> None:
     kind = f"{number.name} to {label}"
     ledger = stage.ledger
     node = stage.node()
-    if not ledger.expect(node.says("is active"), kind, f"no start: {node.log[-800:]}"):
+    if not ledger.expect(node.logs("is active"), kind, f"no start: {node.log[-800:]}"):
         node.send(signal.SIGKILL)  # else the next one finds the name of its cell taken
         node.ended()
         stage.nothing_left(kind)
@@ -60,7 +62,7 @@ def while_running(stage: Stage, dice: random.Random) -> None:
 def expect_the_end(stage: Stage, node: Program, kind: str, who: str, number: int) -> None:
     """Expect that a node ends as it should after a signal."""
     ledger = stage.ledger
-    code = node.ended(PATIENCE if who == LOOP else END)
+    code = node.ended(TIMEOUT_SCALE if who == LOOP else END)
     if who == NODE:
         allowed = -number if number == signal.SIGKILL else 0
         ledger.expect(code == allowed, kind, f"exit code {code}, allowed {allowed}")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 PERIOD = 0.005  # between two looks [s]
 KEPT = 3000  # looks
-TOLD_APART = 0.5  # share of the delay that explains it
+DISTINGUISHABLE = 0.5  # share of the delay that explains it
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 
 OTHERS = "another process had the core"
@@ -73,7 +73,7 @@ def cause(late: int, computed: int, spent: Look) -> str:
         computed: How long it took [ns].
         spent: What was counted around it.
     """
-    needed = TOLD_APART * max(late, computed)
+    needed = DISTINGUISHABLE * max(late, computed)
     if spent.waited >= needed:
         return OTHERS
     if spent.major:
@@ -143,8 +143,8 @@ class Overruns(threading.Thread):
     def why(self, due: int, late: int, computed: int) -> str:
         """Return why a cycle that was due at a time [ns] ended late."""
         looks = list(self.looks)
-        before = [seen for seen in looks if seen.at <= due]
-        after = [seen for seen in looks if seen.at >= due + late + computed]
+        before = [observed for observed in looks if observed.at <= due]
+        after = [observed for observed in looks if observed.at >= due + late + computed]
         if not before or not after:
             return UNSEEN
         return cause(late, computed, Look(*(b - a for a, b in zip(before[-1], after[0]))))

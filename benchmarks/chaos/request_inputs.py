@@ -70,11 +70,11 @@ class Requests:
         request = st.tuples(LISTS, LISTS, st.sampled_from([0, 1, 2, 3, 4]) | st.integers(-99, 99))
         before, active, refused = self._refused("switches"), self.client.active(), 0
         for on, off, strictness in self._draw(request, count):
-            asked = SwitchController.Request(
+            requested = SwitchController.Request(
                 activate_controllers=on, deactivate_controllers=off, strictness=strictness
             )
             answer = self.client.ask(
-                SwitchController, "controller_manager/switch_controller", asked, kind
+                SwitchController, "controller_manager/switch_controller", requested, kind
             )
             now = self.client.active()
             if answer is None:
@@ -107,18 +107,18 @@ class Requests:
                             ConfigureController.Request(name=law))  # fmt: skip
         self.stage.judge(kind)
 
-    def parameters(self, count: int, nodes_asked: int = 100) -> None:
+    def parameters(self, count: int, nodes_requested: int = 100) -> None:
         """Set parameters of laws and of the node to anything."""
         kind = "parameters set"
-        nodes = st.sampled_from(["multimode_controller", "left/franka", *LAWS][:nodes_asked])
+        nodes = st.sampled_from(["multimode_controller", "left/franka", *LAWS][:nodes_requested])
         lists = st.lists(st.builds(Parameter, name=PARAMETERS, value=values()), max_size=3)
         before, refused = self._refused("parameters"), 0
-        for node, asked, together in self._draw(st.tuples(nodes, lists, st.booleans()), count):
+        for node, requested, together in self._draw(st.tuples(nodes, lists, st.booleans()), count):
             if together:
                 service, name = SetParametersAtomically, "set_parameters_atomically"
             else:
                 service, name = SetParameters, "set_parameters"
-            request = service.Request(parameters=asked)
+            request = service.Request(parameters=requested)
             answer = self.client.ask(service, f"{node}/{name}", request, kind)
             if answer is None:
                 return
@@ -126,8 +126,8 @@ class Requests:
             count_wrong = sum(not result.successful for result in results)
             refused += count_wrong
             self.ledger.throw(kind, 1, count_wrong > 0)
-            said = all(result.reason for result in results if not result.successful)
-            self.ledger.expect(said, kind, f"refused without a reason: {node} {asked}")
+            reported = all(result.reason for result in results if not result.successful)
+            self.ledger.expect(reported, kind, f"refused without a reason: {node} {requested}")
         self._booked(kind, "parameters", before, refused)
 
     def triggers(self, count: int) -> None:
@@ -181,10 +181,10 @@ class Requests:
         after = self._of_left()
         for what, counted in after.items():
             counted -= before[what]
-            least, most = rejected[what], rejected[what] + aborted[what]
+            minimum, maximum = rejected[what], rejected[what] + aborted[what]
             self.ledger.expect(
-                least <= counted <= most, kind,
-                f"{what}: {least} rejected, {aborted[what]} aborted, {counted} counted as refused",
+                minimum <= counted <= maximum, kind,
+                f"{what}: {minimum} refused, {aborted[what]} aborted, {counted} counted",
             )  # fmt: skip
         self.stage.judge(kind)
 
@@ -235,8 +235,8 @@ class Requests:
         """Expect that services, per cell and per arm, and diagnostics name the same as active."""
         active = self.client.active()
         status = self.stage.outsider.status(self.stage.name)
-        said = {name for name in status["active"].split(", ") if name}
-        self.ledger.expect(said == active, kind, f"listed {active}, in diagnostics {said}")
+        reported = {name for name in status["active"].split(", ") if name}
+        self.ledger.expect(reported == active, kind, f"listed {active}, in diagnostics {reported}")
         for arm in ("left", "right"):
             owner = self.stage.outsider.ask("statuses")[f"{self.stage.name}/{arm}"]["owner"]
             own = {name for name in active if name.startswith(f"{arm}/")}

@@ -66,7 +66,7 @@ class Program:
         """Whether it has not ended."""
         return self.process.poll() is None
 
-    def says(self, text: str, timeout: float = START) -> bool:
+    def logs(self, text: str, timeout: float = START) -> bool:
         """Wait until it says something; return whether it did."""
         return wait(lambda: text in self.log or not self.runs, timeout) and text in self.log
 

@@ -34,16 +34,16 @@ def stop_and_go(stage: Stage, client: Client, node: Program, dice: random.Random
     [pid] = stage.processes(who)
     os.kill(pid, signal.SIGSTOP)
     begun = time.monotonic()
-    wanted = next(law for law in LAWS if law not in before)
+    expected = next(law for law in LAWS if law not in before)
     switched = None
     if who == LOOP and seconds > NOTICED:
-        said = wait(lambda: _level(stage) == ERROR, seconds)
-        ledger.expect(said, kind, "no error in /diagnostics")
-        if said:
+        reported = wait(lambda: _level(stage) == ERROR, seconds)
+        ledger.expect(reported, kind, "no error in /diagnostics")
+        if reported:
             ledger.times["error in /diagnostics"].append(time.monotonic() - begun)
             for _ in range(20):
                 client.publisher(PoseStamped, "left/target_pose").publish(pose)
-            switched = client.switch([wanted], (), 4)
+            switched = client.switch([expected], (), 4)
             for name in dice.sample(REFUSED, 2):
                 answer = client.trigger(name)
                 no = answer is not None and not answer.success

@@ -144,8 +144,8 @@ class CellFiles:
         node.send(2)
         code = node.ended()
         text = file.read_text(encoding="utf-8", errors="replace")
-        said = active if starts else "FATAL" in node.log and code == 1
-        self.ledger.expect(said, kind, f"checked as {'good' if starts else 'bad'}, code {code}: "
+        shown = active if starts else "FATAL" in node.log and code == 1
+        self.ledger.expect(shown, kind, f"checked as {'good' if starts else 'bad'}, code {code}: "
                            f"{node.log[-600:]}\n{text}")  # fmt: skip
         self.stage.nothing_left(kind)
         self.stage.judge(kind, node)

@@ -119,15 +119,15 @@ class Rig:
 
     def hear(self, arm: str = "left") -> None:
         """Wait for the first message about an arm and note when it came."""
-        heard: list[Any] = []
+        received: list[Any] = []
 
         def listen() -> bool:
-            heard.extend(event for event in self.cell.events() if event.arm == arm)
-            return bool(heard)
+            received.extend(event for event in self.cell.events() if event.arm == arm)
+            return bool(received)
 
         wait(listen, "message")
-        self.row.message_ms = (heard[0].time_ns - self.struck_ns) * 1e-6
-        self.row.message = heard[0].text
+        self.row.message_ms = (received[0].time_ns - self.struck_ns) * 1e-6
+        self.row.message = received[0].text
 
     def count(self) -> None:
         """Note what the robots have counted.

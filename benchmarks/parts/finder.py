@@ -15,7 +15,7 @@ import time
 import rclpy
 from controller_manager_msgs.srv import ListControllers
 
-PATIENCE = 30.0
+TIMEOUT_SCALE = 30.0
 """Of waiting for all [s]."""
 
 
@@ -30,10 +30,10 @@ def main(namespaces: list[str]) -> int:
         )
         for one in namespaces
     ]
-    there = [client for client in clients if client.wait_for_service(PATIENCE)]
+    there = [client for client in clients if client.wait_for_service(TIMEOUT_SCALE)]
     waiting = [client.call_async(ListControllers.Request()) for client in there]
     while not all(future.done() for future in waiting):
-        if time.monotonic() > begun + PATIENCE:
+        if time.monotonic() > begun + TIMEOUT_SCALE:
             return 1
         rclpy.spin_once(node, timeout_sec=0.01)
     os.write(1, f"{time.monotonic() - begun:.3f}\n".encode())

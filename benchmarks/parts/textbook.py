@@ -60,7 +60,7 @@ class Textbook:
         mujoco.mj_forward(model, self.data)
         self._q = self.data.qpos[self._place].copy()
         self.position, self.rotation = self.pose()
-        self._seen, self._turned = self.pose()
+        self._observed, self._turned = self.pose()
 
     def pose(self) -> tuple[np.ndarray, np.ndarray]:
         """Return position (3,) [m] and rotation (3, 3) of the tool in the world."""
@@ -71,7 +71,7 @@ class Textbook:
         """Run one cycle."""
         model, data, dof = self.model, self.data, self._dof
         f = 1.0 if self._follow is None else self._follow
-        self._seen = self._seen + f * (self.position - self._seen)
+        self._observed = self._observed + f * (self.position - self._observed)
         turn, step = f * turned(self.rotation @ self._turned.T), np.zeros(4)
         mujoco.mju_axisAngle2Quat(
             step, turn / max(np.linalg.norm(turn), 1e-12), np.linalg.norm(turn)
@@ -84,7 +84,7 @@ class Textbook:
         jacobian = np.zeros((6, model.nv))
         mujoco.mj_jacSite(model, data, jacobian[:3], jacobian[3:], self._site)
         jacobian, speed = jacobian[:, dof], data.qvel[dof]
-        error = np.concatenate([self._seen - place, turned(self._turned @ rotation.T)])
+        error = np.concatenate([self._observed - place, turned(self._turned @ rotation.T)])
         if self._follow is None:
             error = np.clip(error, *(sign * np.repeat([0.1, 0.5], 3) for sign in (-1, 1)))
         pull = self._stiffness * error - 2.0 * np.sqrt(self._stiffness) * (jacobian @ speed)

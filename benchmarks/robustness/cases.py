@@ -150,8 +150,8 @@ def fitted(condition: Condition, model: str) -> Condition:
     limits, joints = MODELS[model].limits, dict(condition.joints)
     if "stiffness" in joints and model != "fr3":
         n = limits.n_joints
-        least = STIFFNESS_PER_TORQUE * limits.torque
-        own = np.maximum(joints["stiffness"][:n], least).tolist()
+        minimum = STIFFNESS_PER_TORQUE * limits.torque
+        own = np.maximum(joints["stiffness"][:n], minimum).tolist()
         joints |= {"stiffness": own, "damping": [1e-3 * k for k in own]}
     perturbation = dict(condition.perturbation)
     if perturbation.get("payload") == HEAVY:

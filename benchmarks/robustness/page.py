@@ -160,7 +160,7 @@ def page(found: Found) -> str:
     seeds = 1 + max(int(name.rsplit("|", 1)[1]) for name in found)
     noise = f"{NOISE['q']:g} rad, {NOISE['dq']:g} rad/s, {NOISE['tau']:g} Nm"
     fields: dict[str, Any] = {
-        "push": scenarios.PUSH, "more": 1e-3 * scenarios.TIMES * scenarios.PATIENCE,
+        "push": scenarios.PUSH, "more": 1e-3 * scenarios.TIMES * scenarios.TIMEOUT_SCALE,
         "step": USUAL_STEP, "gap": 1e3 * scenarios.GAP, "deep": 1e3 * scenarios.DEEP,
         "press": scenarios.PRESS, "seeds": seeds, "noise": noise, "share": AT_LIMIT,
         "rest": AT_REST, "gears": STIFFNESS_PER_TORQUE, "heavy": HEAVY,

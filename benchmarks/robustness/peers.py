@@ -98,16 +98,16 @@ class TextbookCartesianImpedance(Controllet[CartesianTarget, TextbookCartesianPa
             error[3:] = pin.log3(target.rotation_ee_in_base[arm] @ state.rotation_ee_in_base.T)
             np.clip(error, -p.error_clip, p.error_clip, out=error)
             twist = state.jacobian @ state.dq
-            asked = p.stiffness * error - self._damping(state) @ twist
+            requested = p.stiffness * error - self._damping(state) @ twist
             if p.design == "operational_space":
-                asked = self._inertia(state) @ asked
+                requested = self._inertia(state) @ requested
             k = p.posture_stiffness
             posture = (
                 k * (target.nullspace_configuration[arm] - state.q) - 2.0 * np.sqrt(k) * state.dq
             )
             free = self._project(state, posture)
             np.clip(free, -p.posture_torque, p.posture_torque, out=free)
-            self.tau[arm][:] = state.jacobian.T @ asked + free
+            self.tau[arm][:] = state.jacobian.T @ requested + free
 
     def _damping(self, state: ArmState) -> Matrix:
         p = self.params

@@ -135,7 +135,7 @@ class Rig:
         self._depth = 0.0
         self.limits = limits = MODELS[law.model].limits
         self._rate = np.tile(limits.torque_rate * 1e-3, law.n_arms)
-        self._most = np.tile(limits.torque, law.n_arms)
+        self._maximum = np.tile(limits.torque, law.n_arms)
 
     def close(self) -> None:
         """End the cell."""
@@ -200,7 +200,7 @@ class Rig:
     def limited(self, cycles: int) -> NDArray[np.bool_]:
         """Return in which of the last cycles a torque or its rate was at its limit."""
         tau = np.array(self.tau[-cycles - 1 :])
-        at_limit = np.abs(tau) > 0.98 * self._most
+        at_limit = np.abs(tau) > 0.98 * self._maximum
         at_limit[1:] |= np.abs(np.diff(tau, axis=0)) > 0.98 * self._rate
         found: NDArray[np.bool_] = at_limit.any(axis=1)[-cycles:]
         return found

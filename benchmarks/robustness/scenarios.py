@@ -22,7 +22,7 @@ PRESS = 10.0  # force asked for [N]
 LEAD = 4.0  # force of a hand that leads an arm [N]
 BRAKING = 1000  # cycles that hold has to stop an arm
 AFTER_FAULT = 1500  # cycles in which it is watched after that
-PATIENCE = 2000  # cycles more for what does not clearly come to rest
+TIMEOUT_SCALE = 2000  # cycles more for what does not clearly come to rest
 TIMES = 3  # that it is given them
 
 
@@ -63,8 +63,8 @@ def rest(rig: Rig, verdict: Verdict, cycles: int) -> None:
     for _ in range(TIMES):
         if _judge(rig, Verdict(), watched):
             break
-        go(rig, PATIENCE)
-        watched = min(watched + PATIENCE, 2 * PATIENCE)
+        go(rig, TIMEOUT_SCALE)
+        watched = min(watched + TIMEOUT_SCALE, 2 * TIMEOUT_SCALE)
     _judge(rig, verdict, watched)
 
 

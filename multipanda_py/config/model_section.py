@@ -32,6 +32,7 @@ ARM_FILE_KEYS = (
     ("perturbation", "parameters"),
     ("residual", "state"),
     ("residual", "wrench"),
+    ("residual", "torque"),
 )
 """Sections and keys of an arm that name files of identified parameters or trained residuals."""
 

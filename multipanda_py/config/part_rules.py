@@ -71,11 +71,20 @@ def command_faults(
     config: CellSections,
     arms: Sequence[str],
     values: Mapping[str, Any],
+    section: str = "params",
 ) -> Iterator[str]:
     """Yield faults of a controllet's parameters, and of arms without the actuators that it needs.
 
-    Call it only for a cell without other faults. ``path`` and ``kind`` are the place and type
-    name of the controllet, for messages.
+    The cell must have no other faults.
+
+    Args:
+        path: Path of the controllet in the cell file.
+        law: Controllet class.
+        kind: Type name of the controllet.
+        config: Configuration of the cell.
+        arms: Names of the controllet's arms, which exist.
+        values: Parameter values by name.
+        section: Section of the controllet that contains these values.
     """
     rigid = [name for name in arms if not config.arms[name].actuators]
     if law.commands_actuators and rigid:
@@ -85,7 +94,7 @@ def command_faults(
         )
         return
     described = {name: describe_arm(name, config.arms[name]) for name in arms}
-    yield from (f"{path}.params.{reason}" for reason in law.check_params(values, described))
+    yield from (f"{path}.{section}.{reason}" for reason in law.check_params(values, described))
 
 
 def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:

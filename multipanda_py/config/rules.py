@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.config.arm_section import PER_AXIS, PER_JOINT
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.parameter_file import NODES
+from multipanda_py.config.parameter_file import NODES, merged
 from multipanda_py.config.part_rules import (
     actuator_faults,
     camera_faults,
@@ -91,10 +91,23 @@ def check_cell(config: CellSections, faults: Faults) -> None:
         faults.extend(channel_faults(config))
         for name, controllet in config.controllets.items():
             law = registry.find("controllets", controllet.type)
-            path, arms = f"controllets.{name}", controllet.arms or list(config.arms)
-            values = flatten(controllet.params)
-            faults.extend(command_faults(path, law, controllet.type, config, arms, values))
+            path = f"controllets.{name}"
+            for arms, values, section in _parameter_groups(config, controllet):
+                faults.extend(
+                    command_faults(path, law, controllet.type, config, arms, values, section)
+                )
     _check_active(config, faults)
+
+
+def _parameter_groups(
+    config: CellSections, controllet: ControlletConfig
+) -> Iterator[tuple[Sequence[str], dict[str, Any], str]]:
+    """Yield arms with equal parameters of a controllet, these parameters, and their section."""
+    common = [arm for arm in controllet.arms or config.arms if arm not in controllet.arm_params]
+    if common:
+        yield common, flatten(controllet.params), "params"
+    for arm, params in controllet.arm_params.items():
+        yield [arm], flatten(merged(controllet.params, params)), f"arm_params.{arm}"
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:

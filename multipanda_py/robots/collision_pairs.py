@@ -356,8 +356,8 @@ class CollisionPairs:
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
         """Return the groups of a grasped object against another movable object.
 
-        ``grasp`` has the arm and the object. ``other`` has the mover of the other object (the arm that
-        grasps it, or the body itself) and this object.
+        ``grasp`` has the arm and the object. ``other`` has the other object, and before it the arm
+        that grasps it, or its body index if it is free.
         """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)

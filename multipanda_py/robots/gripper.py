@@ -292,7 +292,7 @@ def checked(
 ) -> float:
     """Return a value as float if it is a number in the allowed range.
 
-    If ``positive`` is true, ``min_value`` itself is not allowed.
+    If ``positive`` is true, zero is not allowed.
 
     Raises:
         TargetRejected: The value is not a number, or out of range.

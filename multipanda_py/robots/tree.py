@@ -303,9 +303,9 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
 def mass_matrix(chain: Chain, armature: Vector, q: Vector) -> Vector:
     r"""Return :math:`M = \sum_j m_j J_j^T J_j + J_{\omega j}^T I_j J_{\omega j} + B`, (n, n).
 
-    Link j has the mass :math:`m_j`, the inertia :math:`I_j`, the Jacobian :math:`J_j` of its
-    centre of mass, and the Jacobian :math:`J_{\omega j}` of its rotation. B has the reflected
-    rotor inertias ``armature`` [kg m^2] on its diagonal.
+    Link j has the mass :math:`m_j` and the inertia :math:`I_j`. :math:`J_j` is the Jacobian of its
+    centre of mass, and :math:`J_{\omega j}` that of its rotation. B has the reflected rotor
+    inertias ``armature`` [kg m^2] on its diagonal.
     """
     poses = link_poses(chain, q)
     mass = np.diag(armature)

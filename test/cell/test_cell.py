@@ -12,7 +12,7 @@ import textwrap
 import uuid
 
 import pytest
-from processes import PATIENCE, let_pass, wait_until
+from processes import TIMEOUT_SCALE, let_pass, wait_until
 
 from multipanda_py.exceptions import CellBusy, LoopError, SwitchRejected, UnknownName
 from multipanda_py.pose import Pose
@@ -110,7 +110,7 @@ def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
     process = owner("crash", unique())
     pid = int(process.stdout.readline())
     wait_until(lambda: not is_running(pid))
-    _, complaint = process.communicate(timeout=10 * PATIENCE)
+    _, complaint = process.communicate(timeout=10 * TIMEOUT_SCALE)
     assert "owner" in complaint
 
 
@@ -121,7 +121,7 @@ def test_killed_owner_frees_the_cell_for_the_next():
     with pytest.raises(CellBusy, match=f"started by process {process.pid}"):
         simple_cell(placement="process", name=name).start()
     process.kill()
-    process.communicate(timeout=10 * PATIENCE)
+    process.communicate(timeout=10 * TIMEOUT_SCALE)
     wait_until(lambda: not is_running(pid))
     with simple_cell(placement="process", name=name) as cell:
         cell.check()
@@ -140,7 +140,7 @@ def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
     assert Event.CLIENT_SILENT.name in answer
     assert "left/hold" in answer
     assert is_running(pid)
-    process.communicate(timeout=10 * PATIENCE)
+    process.communicate(timeout=10 * TIMEOUT_SCALE)
     assert not is_running(pid)
 
 

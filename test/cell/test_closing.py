@@ -31,35 +31,35 @@ def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_
 
 def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monkeypatch):
     pytest.importorskip("mcap")
-    cell, seen = make_cell(), []
+    cell, observed = make_cell(), []
     ask, close = Recorder.request_stop, Recorder.close
 
-    def asked(recorder, reason=""):
-        seen.append(("asked", cell.debug.is_open))
+    def requested(recorder, reason=""):
+        observed.append(("asked", cell.debug.is_open))
         ask(recorder, reason)
 
     def closed(recorder, reason=""):
-        seen.append(("waited for", cell.debug.is_open))
+        observed.append(("waited for", cell.debug.is_open))
         close(recorder, reason)
 
-    monkeypatch.setattr(Recorder, "request_stop", asked)
+    monkeypatch.setattr(Recorder, "request_stop", requested)
     monkeypatch.setattr(Recorder, "close", closed)
     path = tmp_path / "run.mcap"
     cell.recorder.start(path)
     cell.step(10)
     cell.close()
-    assert seen == [("asked", True), ("waited for", False)]
+    assert observed == [("asked", True), ("waited for", False)]
     assert len(logs.read(path).arms[cell.arms[0]]["time"]) == 10
 
 
 def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell, monkeypatch):
-    window, seen = object(), []
+    window, observed = object(), []
     monkeypatch.setattr(viewer, "start_viewer", lambda *_: window)
     monkeypatch.setattr(
-        viewer, "stop_viewer", lambda closed: seen.append((closed, cell.debug.is_open))
+        viewer, "stop_viewer", lambda closed: observed.append((closed, cell.debug.is_open))
     )
     cell = make_cell(viewer=True)
     cell.close()
-    assert seen == [(window, False)]
+    assert observed == [(window, False)]
     cell.close()
-    assert len(seen) == 1
+    assert len(observed) == 1

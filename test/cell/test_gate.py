@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from configurations import READY
 from hypothesis import given
 from hypothesis import strategies as st
-from postures import READY
 
 from multipanda_py import Cell
 from multipanda_py.cell.goals import Frames
@@ -77,10 +77,10 @@ def test_an_arm_s_own_base_has_short_names_which_mean_nothing_to_the_cell() -> N
 def test_a_stiffness_that_is_not_finite_is_not_called_one_of_another_shape(
     value: float, count: int
 ) -> None:
-    asked = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
-    asked[0] = value
+    requested = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
+    requested[0] = value
     with pytest.raises(TargetRejected, match=rf"^left: stiffness: .*\b{value}\b"):
-        check_stiffness(asked, STATE)
+        check_stiffness(requested, STATE)
 
 
 def test_frames_of_other_arms_and_its_own_are_known() -> None:
@@ -287,8 +287,8 @@ def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
 def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
     channel: Any, value: Any, allowed: str
 ) -> None:
-    asked: Any = SimpleNamespace(
+    requested: Any = SimpleNamespace(
         owner="left", state=STATE, limits=LIMIT, gate=GATE, frame=IDENTITY_POSE
     )
     with pytest.raises(TargetRejected, match=rf"^left: {channel.name}: .*{allowed}"):
-        channel.check(value, asked)
+        channel.check(value, requested)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inline
 LAW = {"type": "cartesian_impedance"}
 
 
-def said(**law):
+def reported(**law):
     config = {"arms": {"left": {}, "right": {}}, "controllets": {"law": law}}
     return check_allowed_contacts(CellConfig.from_dict(config))
 
@@ -29,7 +29,7 @@ def said(**law):
     ],
 )
 def test_laws_that_keep_everything_off_need_no_word(law):
-    assert said(**law) == []
+    assert reported(**law) == []
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_laws_that_keep_everything_off_need_no_word(law):
     ],
 )
 def test_hands_that_may_touch_are_said_once_for_all_arms(params):
-    (sentence,) = said(**LAW, params=params)
+    (sentence,) = reported(**LAW, params=params)
     assert re.match(r"grippers\b.*\bfloor\b.*\blaw acts, ", sentence)
 
 
@@ -54,5 +54,5 @@ def test_hands_that_may_touch_are_said_once_for_all_arms(params):
     ],
 )
 def test_laws_that_may_touch_with_the_whole_arm_are_said(law):
-    (sentence,) = said(**law)
+    (sentence,) = reported(**law)
     assert re.match(r"whole arms\b.*\blaw acts, ", sentence)

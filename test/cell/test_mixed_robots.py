@@ -214,7 +214,7 @@ def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("requested", "sentence"),
     [
         (
             {"stiffness": [100.0] * 7},
@@ -225,15 +225,15 @@ def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
         ({"stiffness.middle": [100.0] * 6}, "'stiffness.middle'"),
     ],
 )
-def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, asked, sentence):
+def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, requested, sentence):
     laws = {"both": {"type": "joint_impedance", "arms": BOTH}}
     cell = make_cell(ARMS, laws, ["both"])
     before = cell.parameters("both")
     with pytest.raises(ParameterRejected, match=sentence):
-        cell.set_parameters("both", asked)
+        cell.set_parameters("both", requested)
     assert cell.parameters("both") is not before
     assert all(np.array_equal(value, before[k]) for k, value in cell.parameters("both").items())
-    laws["both"]["params"] = asked
+    laws["both"]["params"] = requested
     with pytest.raises(ConfigurationError, match=sentence):
         CellConfig.from_dict({"arms": ARMS, "controllets": laws})
 

@@ -36,9 +36,9 @@ def test_each_faulted_arm_is_named_with_its_own_fault(make_cell):
     cell.set_parameters("left/odd", {"fault": "raise"})
     cell.set_parameters("right/odd", {"fault": "nan"})
     cell.step(5)
-    said = refusal(cell, "left/joint", "right/joint")
-    assert re.search(r"left/joint: [^;]*\(controllet_error\)", said)
-    assert re.search(r"right/joint: [^;]*\(non_finite_torque\)", said)
+    reported = refusal(cell, "left/joint", "right/joint")
+    assert re.search(r"left/joint: [^;]*\(controllet_error\)", reported)
+    assert re.search(r"right/joint: [^;]*\(non_finite_torque\)", reported)
 
 
 def test_an_answer_said_what_another_arm_s_law_has_noticed_meanwhile(make_cell):

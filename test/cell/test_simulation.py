@@ -202,8 +202,8 @@ def test_what_arms_feel_of_a_push_is_the_push(make_cell):
     sim, state = cell.simulation, cell.state("arm")
     sim.apply_wrench("arm_fr3_link8", [5.0, 0.0, -10.0], point=state.position_ee_in_base)
     cell.step(2)
-    felt = cell.state("arm").wrench_ext_in_base
-    np.testing.assert_allclose(felt, [5.0, 0.0, -10.0, 0.0, 0.0, 0.0], atol=0.1)
+    estimated = cell.state("arm").wrench_ext_in_base
+    np.testing.assert_allclose(estimated, [5.0, 0.0, -10.0, 0.0, 0.0, 0.0], atol=0.1)
 
 
 def test_things_without_mass_are_moved_and_come_back(make_cell):

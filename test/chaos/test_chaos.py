@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from needs import needs_pylibfranka
 from processes import wait_until
+from requirements import needs_pylibfranka
 
 if find_spec("rclpy") is None or find_spec("controller_manager_msgs") is None:
     pytest.skip("needs rclpy", allow_module_level=True)
@@ -178,11 +178,11 @@ def record(file, done, broke):
 @pytest.mark.long
 def test_a_campaign_that_was_ended_goes_on_after_what_it_has_thrown(tmp_path):
     parts = ["seed 7, faults of robots 0: 1", "seed 7, kills 0: 1"]
-    code, said = campaign("--faults", 2, "--inputs", 0, "--seed", 7, "--record",
+    code, reported = campaign("--faults", 2, "--inputs", 0, "--seed", 7, "--record",
                           record(tmp_path / "record.json", parts, {}))  # fmt: skip
-    assert code == 0, said
-    assert "| kicks | 3 | 1 |  | 0 |" in said
-    assert "SIG" not in said  # it has thrown nothing
+    assert code == 0, reported
+    assert "| kicks | 3 | 1 |  | 0 |" in reported
+    assert "SIG" not in reported  # it has thrown nothing
 
 
 def test_campaigns_are_put_together_and_nothing_that_broke_gets_lost(tmp_path):
@@ -190,8 +190,8 @@ def test_campaigns_are_put_together_and_nothing_that_broke_gets_lost(tmp_path):
         record(tmp_path / "one.json", [], {}),
         record(tmp_path / "other.json", [], {"kicks": ["it fell"]}),
     ]
-    code, said = campaign("--merge", *files)
+    code, reported = campaign("--merge", *files)
     assert code == 1
-    assert "| kicks | 6 | 2 |  | 1 |" in said
-    assert "kicks: it fell" in said
-    assert "| `/stop` without other load | 2 | 2.0 |" in said
+    assert "| kicks | 6 | 2 |  | 1 |" in reported
+    assert "kicks: it fell" in reported
+    assert "| `/stop` without other load | 2 | 2.0 |" in reported

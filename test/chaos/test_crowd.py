@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from long_form import LONG
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
@@ -30,7 +30,7 @@ def test_a_crowd_of_clients_is_answered_soon_and_rightly():
     """Lists are what the loop's rows say, every answer comes, and no arm is led astray."""
     done = subprocess.run(
         [sys.executable, str(RUN), "--only", "crowd", "--clients", str(CLIENTS),
-         "--minutes", f"{SECONDS / 60.0:g}", "--patience", f"{PATIENCE}"],
+         "--minutes", f"{SECONDS / 60.0:g}", "--patience", f"{TIMEOUT_SCALE}"],
         capture_output=True, text=True, check=False, timeout=380,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

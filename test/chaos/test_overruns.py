@@ -74,8 +74,8 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
     rows["wake_ns"], rows["compute_ns"] = rows["deadline_ns"] + 20_000, 100_000
     rows["compute_ns"][3], rows["missed_cycles"][4:] = 4 * MS, 4
     judge = Overruns(os.getpid(), 0)
-    seen = Look(-MS, 0, 0, 0, 0, 0), Look(30 * MS, 4 * MS, 0, 0, 0, 0)
-    judge.looks.extend(seen)
+    observed = Look(-MS, 0, 0, 0, 0, 0), Look(30 * MS, 4 * MS, 0, 0, 0, 0)
+    judge.looks.extend(observed)
     for part in (rows[:4], rows[4:]):  # the late one is the last of its part
         judge.judge(part)
     assert judge.causes == {overruns.US: 1}
@@ -83,7 +83,7 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
     assert "| in all | 1 of 4 cycles | |" in judge.table()
     rows["epoch"][3:] = 1
     judge = Overruns(os.getpid(), 0)
-    judge.looks.extend(seen)
+    judge.looks.extend(observed)
     judge.judge(rows)
     assert judge.causes == {overruns.SWITCH: 1}
 

@@ -35,7 +35,7 @@ def arm_with(actuators, **arm):
 
 
 @pytest.mark.parametrize(
-    ("changed", "arm", "says"),
+    ("changed", "arm", "message"),
     [
         ({"type": "rubber"}, {}, "a.type: .*'rubber'.*awas2"),
         ({"type": None}, {}, "a.type:.*None"),
@@ -80,10 +80,22 @@ def arm_with(actuators, **arm):
         ({}, {"backend": "mock"}, r": .*\bbackend mock\b"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(changed, arm, says):
+def test_what_cannot_be_is_refused_in_words(changed, arm, message):
     groups = {"a": {**GROUP, **changed}, "b": {"type": "sea", "joints": ["joint7"]}}
-    with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{says}"):
+    with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{message}"):
         arm_with(groups, **arm)
+
+
+def test_mode_of_one_arm_without_motors_was_accepted_by_the_cell_file():
+    actuators = {"actuators": {"a": {"type": "sea"}}}
+    controllet = {"type": "actuator_commands", "arm_params": {"right": {"mode": "motor_pid"}}}
+    cell = {
+        "arms": {"left": actuators, "right": actuators}, "controllets": {"springs": controllet},
+    }  # fmt: skip
+    with pytest.raises(ConfigurationError) as error:
+        CellConfig.from_dict(cell)
+    (fault,) = error.value.faults
+    assert fault.startswith("cell: controllets.springs.arm_params.right.mode: motor_pid ")
 
 
 def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():

@@ -42,7 +42,7 @@ GOOD: dict[str, Any] = {
     "active": ["left/soft", "right/stiff"],
 }  # fmt: skip
 DELETE = object()
-THING = {"shape": "sphere", "size": [0.1], "position": [1.0, 1.0, 1.0]}
+OBJECT = {"shape": "sphere", "size": [0.1], "position": [1.0, 1.0, 1.0]}
 FAULTS: list[tuple[str, Any, str]] = [
     ("arms", DELETE, "arms: "),
     ("arms", {}, r"arms: .*\{\}"),
@@ -86,9 +86,9 @@ FAULTS: list[tuple[str, Any, str]] = [
      "controllets.multimode_controller: "),
     ("controllets.multimode_controller_stop", {"type": "joint_impedance"},
      "controllets.multimode_controller_stop: "),
-    ("objects.left_fr3_link5", THING, "objects.left_fr3_link5: .*parts"),
-    ("objects.left_fr3_hand", THING, "objects.left_fr3_hand: .*parts"),
-    ("objects.world", THING, "objects.world: .*scene"),
+    ("objects.left_fr3_link5", OBJECT, "objects.left_fr3_link5: .*parts"),
+    ("objects.left_fr3_hand", OBJECT, "objects.left_fr3_hand: .*parts"),
+    ("objects.world", OBJECT, "objects.world: .*scene"),
     ("objects.ball.mass", 1e-300, r"objects.ball.mass: .*1e-300.*\b0\b"),
     ("cell.clock_rate", 100.0, r"cell.clock_rate: .*\b100\b.*right.backend: mock"),
     ("cell.joint_state_rate", 1e-300, "cell.joint_state_rate: .*1e-300"),
@@ -153,10 +153,10 @@ def test_the_good_cell_is_good_and_stays_itself() -> None:
     assert CellConfig.from_dict(config.model_dump()) == config
 
 
-@pytest.mark.parametrize(("path", "value", "said"), FAULTS)
-def test_a_fault_is_said_with_its_path(path: str, value: Any, said: str) -> None:
+@pytest.mark.parametrize(("path", "value", "reported"), FAULTS)
+def test_a_fault_is_said_with_its_path(path: str, value: Any, reported: str) -> None:
     faults = faults_of(changed(path, value))
-    assert any(re.match(f"file: {said}", fault) for fault in faults), faults
+    assert any(re.match(f"file: {reported}", fault) for fault in faults), faults
 
 
 NO_NUMBERS: list[tuple[str, Any, str]] = [

@@ -137,8 +137,8 @@ def test_transforms_asked_for_at_200_hz_came_at_100_without_a_word():
 
 
 def test_no_state_is_sent_twice():
-    said = rates(rate=100.0, joint_state_rate=500.0, introspection_rate=500.0)
-    for name, sentence in zip(("joint_state_rate", "introspection_rate"), said, strict=True):
+    reported = rates(rate=100.0, joint_state_rate=500.0, introspection_rate=500.0)
+    for name, sentence in zip(("joint_state_rate", "introspection_rate"), reported, strict=True):
         assert re.match(rf"cell\.{name}: .*\b500 Hz.*\b100 Hz.*\bcell\.rate", sentence)
 
 
@@ -175,10 +175,10 @@ def test_weak_springs_are_limits_of_the_arm(mode):
     (arm,) = describe_arms(config)
     np.testing.assert_allclose(arm.limits.torque[:4], STRENGTH)
     np.testing.assert_allclose(arm.limits.torque[4:], 12.0)
-    (said,) = check_spring_torques(config)
-    assert said.startswith("arms.left.actuators: ")
-    assert re.search(r"joint2 76\.4 Nm .*\b87 Nm", said)
-    assert "joint5" not in said
+    (reported,) = check_spring_torques(config)
+    assert reported.startswith("arms.left.actuators: ")
+    assert re.search(r"joint2 76\.4 Nm .*\b87 Nm", reported)
+    assert "joint5" not in reported
 
 
 def test_motors_that_cannot_hold_the_springs_are_limits_too():
@@ -215,18 +215,18 @@ def test_at_the_limit_springs_are_asked_for_no_more_and_it_is_said_once(make_cel
     """Torques wound up beyond springs, and nobody was told that the arm gave way."""
     law = {"law": {"type": "joint_impedance"}}
     cell = make_cell({"left": {"actuators": soft("equilibrium")}}, law, ["left/law"])
-    sim, state, asked = cell.simulation, cell.loop.arms[0].state, []
+    sim, state, requested = cell.simulation, cell.loop.arms[0].state, []
     sim.apply_wrench("left_fr3_link7", [0.0, 0.0, -110.0])
     for step in range(400):
         cell.step(1)
         if step == 200:
             middle = sim.save()
-        asked.append(np.abs(state.tau + state.tau_weight).max())
-    assert max(asked) == pytest.approx(STRENGTH)
-    said = [event for event in cell.events() if event.event is Event.NOTICE]
-    (text,) = {event.text for event in said if "springs of joint" in event.text}
+        requested.append(np.abs(state.tau + state.tau_weight).max())
+    assert max(requested) == pytest.approx(STRENGTH)
+    reported = [event for event in cell.events() if event.event is Event.NOTICE]
+    (text,) = {event.text for event in reported if "springs of joint" in event.text}
     assert re.search(r"\bjoint 4 .*\b76\.4 Nm", text)
-    assert len(said) == 1
+    assert len(reported) == 1
     sim.apply_wrench("left_fr3_link7", [0.0, 0.0, 0.0])
     cell.step(500)  # nothing was wound up
     assert not cell.state("left").fault
@@ -253,15 +253,15 @@ def test_stops_beyond_the_joints_are_no_news():
 
 
 def test_a_joint_that_goes_further_than_its_motors_is_said():
-    (said,) = checked(min_position=[-6.0, -6.0, -1.0], max_position=6.0)
-    assert said.startswith("arms.left.actuators: ")
-    assert "joint5" not in said
+    (reported,) = checked(min_position=[-6.0, -6.0, -1.0], max_position=6.0)
+    assert reported.startswith("arms.left.actuators: ")
+    assert "joint5" not in reported
     # The motors of a qbmove stand a preset to either side: one of them meets its stop later.
     preset = springs()["wrist"]["preset"]
-    assert re.search(f"joint7 .*{-1.0 + preset:.3g} .*{6.0 - preset:.3g} rad", said)
-    assert "starts at" not in said
+    assert re.search(f"joint7 .*{-1.0 + preset:.3g} .*{6.0 - preset:.3g} rad", reported)
+    assert "starts at" not in reported
 
 
 def test_a_start_that_stops_forbid_is_said():
-    (said,) = checked(min_position=[-6.0, -6.0, 2.0], max_position=6.0)
-    assert said.endswith("starts at 0.785 rad")
+    (reported,) = checked(min_position=[-6.0, -6.0, 2.0], max_position=6.0)
+    assert reported.endswith("starts at 0.785 rad")

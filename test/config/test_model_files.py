@@ -105,6 +105,13 @@ def test_parameters_of_a_node_name_files_beside_the_parameter_file_that_has_them
     )
 
 
+@pytest.mark.parametrize("key", ["state", "wrench", "torque"])
+def test_residual_files_are_relative_to_the_cell_file(tmp_path, key):
+    data = {"arms": {"left": {"residual": {key: "weights.npz"}}}}
+    residual = relative_to([tmp_path], data)["arms"]["left"]["residual"]
+    assert residual == {key: str(tmp_path / "weights.npz")}
+
+
 def test_parts_of_two_arms_with_one_name_are_refused(write, tmp_path):
     """Arm a with a robot b_c and arm a_b with a robot c: MuJoCo refused it, not the check."""
     extra = str(tmp_path / "robots" / "own.yaml")

@@ -94,9 +94,9 @@ def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
     """A dump has every default; thresholds that are given stop a simulated arm, others do not."""
     path = tmp_path / "cell.yaml"
     usual = [20.0, 20.0, 20.0, 25.0, 25.0, 25.0]
-    told = {"load_mass": 0.5, "lower_force_thresholds": usual, "use_sim_time": "false"}
+    parameters = {"load_mass": 0.5, "lower_force_thresholds": usual, "use_sim_time": "false"}
     file = CELL.replace("left: {backend: mock}", "left: {backend: mujoco}")
-    path.write_text(file + section("/left/franka", **told))
+    path.write_text(file + section("/left/franka", **parameters))
     settings = CellConfig.from_yaml(path).arms["left"].settings
     assert (settings.load_mass, settings.given) == (0.5, {"load_mass"})
 

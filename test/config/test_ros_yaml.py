@@ -12,7 +12,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from needs import needs_rclpy
+from requirements import needs_rclpy
 
 from multipanda_py.config.parameter_file import load, ros_faults
 

@@ -49,7 +49,7 @@ def test_a_simulated_cell_rests(simulated: Cell) -> None:
     cell.simulation.reset()
     cell.step(1)
     start = {arm: cell.state(arm) for arm in cell.arms}
-    things = cell.objects()
+    scene_objects = cell.objects()
     assert set(cell.active) >= set(cell.config.active)
     cell.step(round(SECONDS * cell.config.cell.rate))
     idle = [
@@ -68,7 +68,7 @@ def test_a_simulated_cell_rests(simulated: Cell) -> None:
         np.testing.assert_allclose(state.dq, 0.0, atol=1e-4)
         np.testing.assert_allclose(state.tau_ext, 0.0, atol=1e-2)
     for name, pose in cell.objects().items():
-        assert pose.distance(things[name])[0] < 1e-3, name
+        assert pose.distance(scene_objects[name])[0] < 1e-3, name
 
 
 @pytest.mark.sim

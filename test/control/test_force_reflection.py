@@ -34,7 +34,7 @@ def test_dead_zone_bound_and_gain():
     for _ in range(50):
         turn = pin.exp3(rng.normal(size=3))
         wrench = rng.normal(size=6) * rng.choice([0.1, 1.0, 30.0])
-        felt = reflection.filter(wrench, turn)
+        estimated = reflection.filter(wrench, turn)
         for part, (deadband, bound, gain) in (
             (slice(0, 3), (2.0, 30.0, 0.5)),
             (slice(3, 6), (0.3, 4.0, 0.8)),
@@ -42,18 +42,18 @@ def test_dead_zone_bound_and_gain():
             size = np.linalg.norm(wrench[part])
             kept = without_deadband(size, deadband)
             direction = turn.T @ wrench[part] / size
-            assert np.allclose(felt[part], gain * min(kept, bound) * direction, atol=1e-7)
-        assert reflection.force == pytest.approx(np.linalg.norm(felt[:3]))
+            assert np.allclose(estimated[part], gain * min(kept, bound) * direction, atol=1e-7)
+        assert reflection.force == pytest.approx(np.linalg.norm(estimated[:3]))
 
 
 def test_dead_zone_is_nowhere_steeper_than_it_says():
     reflection = made((2.0, np.inf, 1.0))
     forces = np.linspace(0.0, 20.0, 4001)
-    felt = [reflection.filter(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
-    slope = np.diff(felt) / np.diff(forces)
+    estimated = [reflection.filter(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
+    slope = np.diff(estimated) / np.diff(forces)
     assert slope.max() == pytest.approx(1.0, abs=1e-3)
     assert slope.min() >= 0.0
-    assert not np.any(np.array(felt)[forces < 1.0])
+    assert not np.any(np.array(estimated)[forces < 1.0])
 
 
 def test_filter_has_its_time_constant_at_any_period():
@@ -62,8 +62,8 @@ def test_filter_has_its_time_constant_at_any_period():
         reflection.set_shape(OPEN, OPEN)
         reflection.set_filter(0.05, period)
         for _ in range(round(0.05 / period)):
-            felt = reflection.filter(np.array([10.0, 0, 0, 0, 0, 0]), np.eye(3))
-        assert felt[0] == pytest.approx(10.0 * (1 - np.exp(-1)))
+            estimated = reflection.filter(np.array([10.0, 0, 0, 0, 0, 0]), np.eye(3))
+        assert estimated[0] == pytest.approx(10.0 * (1 - np.exp(-1)))
         reflection.reset()
         assert np.abs(reflection.filter(np.zeros(6), np.eye(3))).max() == 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 from scipy.spatial.transform import Rotation
 
 from multipanda_py.control.grasped_object import (
@@ -65,8 +65,8 @@ def test_hands_that_do_not_agree_have_the_object_at_their_mean(n):
     place = (hands + steps).mean(axis=0)
     assert held.position == pytest.approx(place, abs=1e-12)
     ways = held.sharing.grasp_errors[0].reshape(n, 6)
-    wanted = place + turn.apply(hands - hands.mean(axis=0)) - (hands + steps)
-    assert ways[:, :3] == pytest.approx(wanted, abs=1e-12)
+    expected = place + turn.apply(hands - hands.mean(axis=0)) - (hands + steps)
+    assert ways[:, :3] == pytest.approx(expected, abs=1e-12)
     for way, vector in zip(ways, vectors):
         off = turn * Rotation.from_rotvec(vector).inv()
         assert way[3:] == pytest.approx(off.as_rotvec(), abs=1e-9 if n == 2 else 1e-12)
@@ -98,6 +98,6 @@ def test_hands_buckle_beyond_half_their_stiffness_times_their_distance(held_pair
     held, _ = held_pair
     dampers = [ModalDamping(), ModalDamping()]
     stiffness = np.array([200.0, 5000.0, 900.0, 30.0, 30.0, 30.0])  # softest across is x
-    most = 0.5 * 200.0 * WIDTH
-    assert buckling_warning(0.99 * most, dampers, stiffness, held) == ""
-    assert f"{most:.1f} N" in buckling_warning(1.01 * most, dampers, stiffness, held)
+    maximum = 0.5 * 200.0 * WIDTH
+    assert buckling_warning(0.99 * maximum, dampers, stiffness, held) == ""
+    assert f"{maximum:.1f} N" in buckling_warning(1.01 * maximum, dampers, stiffness, held)

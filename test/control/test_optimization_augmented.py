@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.optimization_augmented import IntegralAction
 from multipanda_py.testing import PERIOD, StateMaker

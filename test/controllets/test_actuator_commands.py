@@ -61,12 +61,12 @@ def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
     start = cell.simulation.data.qpos[:7].copy()
     np.testing.assert_allclose(robot.q, start, atol=1e-8)
     steps = cell.loop.backends[0].steps
-    wanted = {
+    desired = {
         name: robot.joints.commanded(name) + STEP[name]
         for name in OperationMode.from_value(mode).commands
     }
-    cell.command_actuators("left", **wanted)
-    for name, values in wanted.items():
+    cell.command_actuators("left", **desired)
+    for name, values in desired.items():
         robot.joints.command(name, values)
     for _ in range(60):
         cell.step(1)
@@ -266,8 +266,8 @@ def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
         cell.command_actuators("left", reference_1={"joint7": reference})
         cell.step(60)
         assert cell.actuators("left").position[0, 6] <= 1.0
-    said = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    (text,) = said
+    reported = [event.text for event in cell.events() if event.event is Event.NOTICE]
+    (text,) = reported
     assert re.search(r"\bleft: left_fr3_joint7: motor 1: .*\b1\.03\b.* -6 .* 1 rad$", text)
 
 
@@ -432,8 +432,8 @@ def test_springs_that_are_made_too_stiff_for_the_steps_are_said_once(make_cell):
     assert not cell.events()
     cell.command_actuators("left", stiffness_preset=2.4)
     cell.step(3)
-    (said,) = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    assert re.search(r"\(left\): .*\d Hz", said)
+    (reported,) = [event.text for event in cell.events() if event.event is Event.NOTICE]
+    assert re.search(r"\(left\): .*\d Hz", reported)
     for mode in ("spring_references", "equilibrium"):
         cell.set_parameters(LAW, {"mode": mode})
         cell.step(3)

@@ -7,9 +7,9 @@ import re
 
 import numpy as np
 import pytest
+from configurations import READY
 from contact_rig import ContactRig
 from long_form import every_nth
-from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.control.force.virtual_mass import VirtualBody
@@ -281,7 +281,7 @@ def test_more_force_is_there_for_who_asks_for_it(make_cell):
 
 def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
     """A constant wrench from the start, of 3 N and of 12 N: K x = F less what counts as zero."""
-    for force, felt in ((3.0, 0.0), (12.0, 7.0)):
+    for force, estimated in ((3.0, 0.0), (12.0, 7.0)):
         body = VirtualBody(PERIOD)
         body.set_gains(np.full(6, 4.0), np.full(6, 100.0), np.full(6, 200.0))
         body.set_bounds((0.3, 1.0), (0.3, 1.0))
@@ -289,7 +289,7 @@ def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
         body.reset(0.1, (5.0, 1.0))
         for _ in range(6000):
             body.step(np.array([0.0, force, 0.0, 0.0, 0.0, 0.0]))
-        assert np.allclose(body.translation, [0.0, felt / 200.0, 0.0], atol=1e-6)
+        assert np.allclose(body.translation, [0.0, estimated / 200.0, 0.0], atol=1e-6)
 
 
 def test_inner_gains_change_live_and_only_when_asked():
@@ -313,7 +313,7 @@ def test_inner_gains_change_live_and_only_when_asked():
 
 def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool():
     """The bounds of force and torque hold in any posture, the joints' own come before."""
-    maker, rng, seen = StateMaker(), np.random.default_rng(3), set()
+    maker, rng, observed = StateMaker(), np.random.default_rng(3), set()
     law = Admittance(maker.context, AdmittanceParams(max_force=120.0, tare_time=0.0))
     target, kept = Admittance.Target(1), law.report_names.index(WRENCH_SCALE)
     for _ in range(20):
@@ -323,9 +323,9 @@ def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool()
         target.position_ee_in_base[0][:] += way
         law.update([state], target, PERIOD)
         pull = law.inner.springs[0].stiffness[:, :3] @ np.clip(way, -0.12, 0.12)
-        asked, allowed = state.jacobian.T @ pull, 0.9 * state.limits.torque
-        share = min(1.0, 1.0 / np.abs(asked / allowed).max())
-        assert law.tau[0] == pytest.approx(share * asked, abs=1e-6)
+        requested, allowed = state.jacobian.T @ pull, 0.9 * state.limits.torque
+        share = min(1.0, 1.0 / np.abs(requested / allowed).max())
+        assert law.tau[0] == pytest.approx(share * requested, abs=1e-6)
         assert law.report[kept] == pytest.approx(share)
-        seen.add(share < 1.0)
-    assert len(seen) == 2
+        observed.add(share < 1.0)
+    assert len(observed) == 2

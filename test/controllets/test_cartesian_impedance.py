@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from contact_rig import LATE, ContactRig
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -300,8 +300,8 @@ def test_nothing_is_fed_forward_to_an_arm_that_does_not_follow(held):
 
 @pytest.mark.slow
 @pytest.mark.sim
-@pytest.mark.parametrize(("forward", "most"), [(True, 0.055), (False, 0.35)])
-def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell, forward, most):
+@pytest.mark.parametrize(("forward", "maximum"), [(True, 0.055), (False, 0.35)])
+def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell, forward, maximum):
     """20 cm/s along a line at 1 kHz: what is left is the governor's own lag."""
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     cell.set_parameters("left/cartesian_impedance_controller", {"feedforward": forward})
@@ -312,7 +312,7 @@ def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell,
         cell.set_target("left", Pose(goal, start.rotation))
         cell.step()
     lag = (goal[1] - cell.pose("left").position[1]) / 0.2
-    assert lag < most
+    assert lag < maximum
     assert forward or lag > 0.2
 
 

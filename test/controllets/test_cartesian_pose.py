@@ -31,9 +31,9 @@ def commands(cell, cycles):
 
 def keeps_limits(found, limits):
     q = found[:, 0]
-    for most in (limits.velocity, limits.acceleration, limits.jerk):
+    for maximum in (limits.velocity, limits.acceleration, limits.jerk):
         q = np.diff(q, axis=0) / T
-        assert (np.abs(q) <= most * (1.0 + 1e-3)).all(), (np.abs(q) / most).max()
+        assert (np.abs(q) <= maximum * (1.0 + 1e-3)).all(), (np.abs(q) / maximum).max()
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from long_form import every_nth
 from models import over_others
-from near_postures import arrived, near_postures
+from near_configurations import arrived, near_configurations
 
 from multipanda_py import registry, testing
 from multipanda_py.control.delay_margin import RADIUS_TOLERANCE, linearise
@@ -52,11 +52,11 @@ def test_the_contract_test_can_fail(monkeypatch):
     law = registry.find("controllets", "joint_impedance")
     original = law.on_activate
 
-    def seed_elsewhere(self, states, target):
+    def seed_away(self, states, target):
         original(self, states, target)
         target.q[0][0] += 0.01
 
-    monkeypatch.setattr(law, "on_activate", seed_elsewhere)
+    monkeypatch.setattr(law, "on_activate", seed_away)
     with pytest.raises(ContractViolation, match="activation at rest"):
         check_contract("joint_impedance")
 
@@ -78,7 +78,7 @@ def check_beside_dampers(name, values, features, postures):
     law = registry.find("controllets", name)
     maker = StateMaker(min(2, law.max_arms or 2))
     probe = arrived(law, maker, values, features)
-    for q in near_postures(len(maker.states), postures, 1):
+    for q in near_configurations(len(maker.states), postures, 1):
         found = linearise(probe, q)
         assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):

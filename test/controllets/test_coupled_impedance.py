@@ -304,9 +304,9 @@ def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
     cell = make_cell(controllets={"law": law}, active=["law"])
     cell.set_object_target("law", internal_force=20.0)
     cell.step(550)
-    said = [str(event) for event in cell.events()]
-    assert len(said) == n
-    assert all(re.search(r"left and right: .*\b0\.00 J", text) for text in said)
+    reported = [str(event) for event in cell.events()]
+    assert len(reported) == n
+    assert all(re.search(r"left and right: .*\b0\.00 J", text) for text in reported)
 
 
 def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
@@ -325,12 +325,12 @@ def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
         per_newton = [s.jacobian[:3].T @ way for s, way in zip(states, (inward, -inward))]
         limit = 0.9 * states[0].limits.torque
         hardest = max((np.abs(torque) / limit).max() for torque in per_newton)
-        most = min(100.0, 1.0 / hardest)
+        maximum = min(100.0, 1.0 / hardest)
         for tau, torque in zip(law.tau, per_newton):
-            assert tau == pytest.approx(most * torque, abs=1e-6)
-        told = [text for text in law.context.notices if "torque limits" in text]
-        assert len(told) == (most < 100.0)
-        assert all(f" {most:.1f} of 100.0 N " in text for text in told)
+            assert tau == pytest.approx(maximum * torque, abs=1e-6)
+        received = [text for text in law.context.notices if "torque limits" in text]
+        assert len(received) == (maximum < 100.0)
+        assert all(f" {maximum:.1f} of 100.0 N " in text for text in received)
         law.context.notices.clear()
-        bounded += most < 100.0
+        bounded += maximum < 100.0
     assert 2 < bounded < 12

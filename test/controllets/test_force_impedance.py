@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from contact_rig import LATE, REAL, ContactRig
 from dense_impedance import root
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py.controllets.force_impedance import ForceImpedance, ForceImpedanceParams
 from multipanda_py.exceptions import ParameterRejected, TargetRejected
@@ -249,13 +249,13 @@ def test_the_undamped_floor_gives_back_what_it_took(rig):
     jacobian = np.zeros((3, model.nv))
     mujoco.mj_jacSite(model, data, jacobian, None, model.site("arm_fr3_tool_tcp").id)
     data.qvel[:7] = np.linalg.pinv(jacobian) @ [0.0, 0.0, -0.1]
-    energies, touched, felt = [], False, False
+    energies, touched, estimated = [], False, False
     for _ in range(200):
         mujoco.mj_energyVel(model, data)
         energies.append(data.energy[1])
-        felt = bench.step(1)[0][0] > 0.0
-        touched |= felt
-        if touched and not felt:
+        estimated = bench.step(1)[0][0] > 0.0
+        touched |= estimated
+        if touched and not estimated:
             break
     mujoco.mj_energyVel(model, data)
     assert min(energies) < 0.5 * energies[0]

@@ -77,7 +77,7 @@ def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocit
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("q", "height", "force", "side", "felt"),
+    ("q", "height", "force", "side", "estimated"),
     [
         ([-0.0027, -0.9319, -0.1038, -2.0047, -0.3971, 2.0034, 0.5643], 0.03, 10.0, 0.2, "0.0"),
         ([0.3362, -1.0511, -0.4702, -1.9933, 0.4122, 1.2653, 0.3348], 0.0, 20.0, 0.2, ""),
@@ -86,7 +86,7 @@ def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocit
     ids=["no contact", "the wrist is near, too", "only the tool is near"],
 )
 def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
-    make_cell, q, height, force, side, felt
+    make_cell, q, height, force, side, estimated
 ):
     """A tilted tool presses on a block that reaches under the wrist with what is requested."""
     arms = {"arm": {"q_start": q, "gripper": False, "tool": ROD}}
@@ -99,15 +99,15 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
     here, wrench = cell.pose("arm"), [0.0, 0.0, -force, 0.0, 0.0, 0.0]
     cell.set_target("arm", Pose(here.position + [0.0, 0.0, height], here.rotation), wrench=wrench)
     cell.step(2000)
-    told = [event.text for event in cell.events() if "full force applied" in event.text]
+    reported = [event.text for event in cell.events() if "full force applied" in event.text]
     pressed = -cell.simulation.contact_force("block")[2]
-    if felt:
-        assert len(told) == 1
-        assert f"{felt} N of {force} N" in told[0]
-        assert "collision_avoidance" in told[0]
-        assert pressed == pytest.approx(float(felt), abs=0.1)
+    if estimated:
+        assert len(reported) == 1
+        assert f"{estimated} N of {force} N" in reported[0]
+        assert "collision_avoidance" in reported[0]
+        assert pressed == pytest.approx(float(estimated), abs=0.1)
     else:
-        assert not told
+        assert not reported
         assert pressed == pytest.approx(force, abs=0.1)
 
 

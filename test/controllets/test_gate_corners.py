@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import anywhere
 from contact_rig import ContactRig
 from long_form import every_nth
-from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig
@@ -101,17 +101,17 @@ def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, par
         wrench = np.zeros(6)
         wrench[where] = [0.0, 0.0, -0.999] if presses else 0.999 * next(ways)
         wrench *= GATE.force if part == "force" else GATE.torque
-        most = 0.0
+        maximum = 0.0
         for sign in (1.0,) if presses else (1.0, -1.0):
             rig.cell.set_target("arm", wrench=exertable(rig, sign * wrench))
-            most = max(most, rig.step(1000)[0].max())
+            maximum = max(maximum, rig.step(1000)[0].max())
         rig.cell.set_target("arm", wrench=[0.0] * 6)
         rig.step(1500)
         fault, dq = rig.cell.state("arm").fault, rig.cell.records()[1]["arms"]["dq"][-200:]
         rig.close()
         assert fault == ""
         assert np.abs(dq).max() < SLOWEST
-        assert not presses or 0.8 * GATE.force < most < 1.5 * GATE.force
+        assert not presses or 0.8 * GATE.force < maximum < 1.5 * GATE.force
 
 
 PAIR = ["left", "right"]

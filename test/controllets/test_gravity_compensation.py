@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import root
-from postures import READY
 from pushed_arm import PushedArm
 
 from multipanda_py.controllets.gravity_compensation import (
@@ -97,9 +97,9 @@ def change(law, **params):
 def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
     maker, law, target, states = started(hold="none")
     law.update(states, target, PERIOD)
-    elsewhere = READY + 0.3
+    other_machine = READY + 0.3
     for _ in range(3):
-        law.update(maker.states_at([elsewhere]), target, PERIOD)
+        law.update(maker.states_at([other_machine]), target, PERIOD)
     change(law, hold="position", keep_orientation=True)
     for _ in range(300):
         law.update(states, target, PERIOD)

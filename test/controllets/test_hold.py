@@ -6,8 +6,8 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from configurations import READY
 from long_form import every_nth
-from postures import READY
 from stopping import Rigs, StopRig, Throw
 
 from multipanda_py.realtime.events import Event

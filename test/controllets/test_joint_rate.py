@@ -29,10 +29,10 @@ def rows(cell, cycles, **target):
 
 def test_a_velocity_is_had_while_it_is_renewed():
     with make() as cell:
-        wanted = np.array([0.3, -0.2, 0.1, 0.2, -0.3, 0.2, 0.4])
-        found = rows(cell, 400, dq=wanted)
-        np.testing.assert_allclose(found["joint_command"][-1, 1], wanted, atol=1e-9)
-        np.testing.assert_allclose(found["dq"][-1], wanted, atol=0.01)
+        expected = np.array([0.3, -0.2, 0.1, 0.2, -0.3, 0.2, 0.4])
+        found = rows(cell, 400, dq=expected)
+        np.testing.assert_allclose(found["joint_command"][-1, 1], expected, atol=1e-9)
+        np.testing.assert_allclose(found["dq"][-1], expected, atol=0.01)
         late = rows(cell, 300)  # nobody renews it
         assert not late["joint_command"][-1, 1].any()
         still = np.flatnonzero(~late["joint_command"][:, 1].any(axis=1))[0]
@@ -42,8 +42,8 @@ def test_a_velocity_is_had_while_it_is_renewed():
 def test_a_joint_stops_before_its_limit_without_a_jolt():
     with make() as cell:
         limits = cell.descriptions["left"].limits
-        wanted = np.array([0, 0, 0, 0, 0, 0, 2.0])
-        found = rows(cell, 2500, dq=wanted)
+        expected = np.array([0, 0, 0, 0, 0, 0, 2.0])
+        found = rows(cell, 2500, dq=expected)
         end = found["joint_command"][-1, 0, 6]
         assert limits.upper[6] - 0.05 - 1e-3 < end <= limits.upper[6] - 0.05
         rate = np.diff(found["joint_command"][:, 0, 6]) / 1e-3

@@ -43,22 +43,22 @@ def followed(cell, q, dq, rate, seed=1):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("arm", "rate", "most"), [
+@pytest.mark.parametrize(("arm", "rate", "largest"), [
     ("ideal", 30.0, 70), ("late", 100.0, 40), ("ideal", 500.0, 40),
 ])  # fmt: skip
-def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rate, most):
+def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rate, largest):
     q, dq = strokes(np.random.default_rng(3), 4000)
     errors = []
     for given in (None, dq):
         measured, velocity = followed(one_arm(make_cell, arm), q, given, rate)
-        assert lag(q[500:], measured[500:]) < most
+        assert lag(q[500:], measured[500:]) < largest
         assert jerk(velocity[500:]) < 1.3 * jerk(dq[500:])
         errors.append(np.sqrt(((measured - q)[500:] ** 2).mean()))
     assert errors[1] < errors[0]  # velocities help
 
 
-@pytest.mark.parametrize(("rate", "most"), [(30.0, 0.13), (100.0, 0.08)])
-def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cell, rate, most):
+@pytest.mark.parametrize(("rate", "largest"), [(30.0, 0.13), (100.0, 0.08)])
+def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cell, rate, largest):
     time = np.arange(600) * 1e-3
     q = np.zeros((600, 7))
     q[:, 0] = np.cumsum(0.95 * np.minimum(1.0, time / 0.3)) * 1e-3
@@ -71,7 +71,7 @@ def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cel
     _, rows = cell.records(first)
     places = rows["arms"]["q"][:, 0, 0] - start[0]
     assert abs(places[-1] - goal) < 1e-3
-    assert places.max() - goal < most
+    assert places.max() - goal < largest
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
     assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
 

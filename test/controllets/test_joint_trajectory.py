@@ -8,8 +8,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.control.impedance.modal_damping import BANDWIDTH, STIFFNESS_SCALE
 from multipanda_py.control.reference.trajectory_monitor import CONTACT, MOTIONS, MotionState
@@ -28,7 +28,7 @@ LIMIT = LIMITS["fr3"]
 STEP = np.array([0.9, 0.5, -0.8, 0.6, 0.9, -0.8, 1.2])
 LAWS = {"jt": {"type": "joint_trajectory"}, "joint": {"type": "joint_impedance"}}
 ARM = {"left": {}}
-MOST = [1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0]
+MAXIMUM = [1000.0, 1000.0, 1000.0, 1000.0, 330.0, 165.0, 66.0]
 LIGHT = {"left": {"q_start": [0.0, -0.3, 0.0, -2.8, 0.0, 2.6, 0.8]}}
 
 
@@ -278,17 +278,17 @@ def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, se
     report = cell.report("left/jt")
     if sense == "torque":
         joint = int(report["contact joint"]) - 1
-        most = JointTrajectoryParams().contact_torque
-        assert abs(report["contact [Nm, N]"]) > most[joint]
+        maximum = JointTrajectoryParams().contact_torque
+        assert abs(report["contact [Nm, N]"]) > maximum[joint]
     else:
         assert report["contact joint"] == 0.0
         assert report["contact [Nm, N]"] > 25.0
     cell.step(1500)
     _, rows = cell.records(start)
-    felt = np.abs(rows["arms"]["tau_ext"][:, 0])
-    assert felt.max() > 5.0
-    assert (felt.max(axis=0) < np.array(LIBFRANKA)).all()
-    assert felt[-1].max() < 0.5 * felt.max()
+    estimated = np.abs(rows["arms"]["tau_ext"][:, 0])
+    assert estimated.max() > 5.0
+    assert (estimated.max(axis=0) < np.array(LIBFRANKA)).all()
+    assert estimated[-1].max() < 0.5 * estimated.max()
     assert np.abs(rows["arms"]["dq"][-1, 0]).max() < 1e-2
     cell.set_target("left", q=q)
     cell.step(5)
@@ -321,12 +321,12 @@ def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(mak
 def test_goal_that_is_not_met_in_time(make_cell):
     cell, q = running(make_cell, goal_tolerance=[1e-3] * 7, goal_time=0.1)
     push(cell, [0.0, 0.0, -20.0])
-    for asked, expected in (
+    for requested, expected in (
         ({}, MotionState.GOAL_TOLERANCE_VIOLATED),
         ({"goal_tolerance": 0.3}, MotionState.DONE),
         ({"goal_tolerance": -1.0}, MotionState.DONE),
     ):
-        cell.follow_trajectory("left", complete([0.5], [q]), **asked)
+        cell.follow_trajectory("left", complete([0.5], [q]), **requested)
         cell.step(450)
         assert motion_state(cell) is MotionState.RUNNING
         cell.step(200)
@@ -360,12 +360,12 @@ def test_share_of_the_stiffness_was_reported_in_place_of_the_contact(make_cell):
 
 def test_stiffest_joints_report_the_share_that_the_posture_leaves(make_cell):
     """Against the fastest frequency of K^1/2 M^-1 K^1/2, which a quarter of b^2 bounds."""
-    laws = {"jt": {"type": "joint_trajectory", "params": {"stiffness": MOST}}}
+    laws = {"jt": {"type": "joint_trajectory", "params": {"stiffness": MAXIMUM}}}
     cell = make_cell(LIGHT, laws, [])
     notices = cell.switch(["left/jt"]).notices
     cell.step(1)
     mass = cell.loop.arms[0].state.mass_matrix
-    root = np.diag(np.sqrt(MOST))
+    root = np.diag(np.sqrt(MAXIMUM))
     share = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
     assert share < 0.95
     assert cell.report("left/jt")[str(STIFFNESS_SCALE)] == pytest.approx(share, rel=1e-3)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from dense_impedance import impedance
-from postures import READY
 
 from multipanda_py.controllets.joint_velocity import JointVelocity, JointVelocityParams
 from multipanda_py.robots.franka import LIMITS
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 
 LIMIT = LIMITS["fr3"]
 LAWS = {"jv": {"type": "joint_velocity"}}
-WANTED = np.array([0.4, 0.2, -0.4, 0.3, 0.5, -0.5, 0.8])
+EXPECTED = np.array([0.4, 0.2, -0.4, 0.3, 0.5, -0.5, 0.8])
 
 
 def ask(law, target, dq, arm=0):
@@ -38,16 +38,16 @@ def test_law_against_dense_equation():
         law, target = JointVelocity(maker.context, params), JointTarget(2)
         q = [s.q.copy() for s in maker.random(rng, margin=0.3)]
         law.on_activate(maker.states_at(q), target)
-        wanted = rng.uniform(-1, 1, (2, 7))
+        desired = rng.uniform(-1, 1, (2, 7))
         for arm in range(2):
-            ask(law, target, wanted[arm], arm)
+            ask(law, target, desired[arm], arm)
         reference, rate = np.array(q), np.zeros((2, 7))
         for _ in range(50):
             states = maker.states_at(list(np.array(q) + rng.uniform(-0.01, 0.01, (2, 7))),
                               list(rng.uniform(-0.5, 0.5, (2, 7))))  # fmt: skip
             law.update(states, target, PERIOD)
             step = 0.2 * LIMIT.acceleration * PERIOD
-            rate = rate + np.clip(wanted - rate, -step, step)
+            rate = rate + np.clip(desired - rate, -step, step)
             reference = reference + rate * PERIOD
         for arm, s in enumerate(states):
             k, d = impedance(
@@ -57,12 +57,12 @@ def test_law_against_dense_equation():
             assert np.allclose(law.tau[arm], expected, rtol=1e-9, atol=1e-8)
 
 
-def follow(law, target, state, cycles, wanted=None):
+def follow(law, target, state, cycles, desired=None):
     """Let a perfect arm follow the reference; return its positions and velocities."""
     path = []
     for _ in range(cycles):
-        if wanted is not None:
-            ask(law, target, wanted())
+        if desired is not None:
+            ask(law, target, desired())
         law.update([state], target, PERIOD)
         reference = law.references[0]
         path.append((reference.q.copy(), reference.dq.copy()))
@@ -85,8 +85,8 @@ def test_reference_keeps_every_limit_whatever_is_asked(acceleration):
         acceleration_scaling=acceleration, velocity_scaling=0.6, margin=0.03
     )
     for _ in range(12):
-        wanted = rng.choice([-1.0, 1.0], 7) * LIMIT.velocity
-        q, dq = follow(law, target, state, 1500, lambda w=wanted: w)
+        desired = rng.choice([-1.0, 1.0], 7) * LIMIT.velocity
+        q, dq = follow(law, target, state, 1500, lambda w=desired: w)
         assert (q >= LIMIT.lower + 0.03 - 1e-9).all()
         assert (q <= LIMIT.upper - 0.03 + 1e-9).all()
         assert (np.abs(dq) <= 0.6 * LIMIT.velocity + 1e-9).all()
@@ -106,7 +106,7 @@ def test_it_slows_down_before_a_limit_and_reaches_it():
 
 def test_velocity_that_is_not_renewed_ramps_to_zero():
     law, target, state = started(timeout=0.05)
-    ask(law, target, WANTED)
+    ask(law, target, EXPECTED)
     _, dq = follow(law, target, state, 400)
     assert np.abs(dq[48]).max() > 0.1
     assert np.abs(dq[-1]).max() == 0.0
@@ -117,7 +117,7 @@ def test_velocity_that_is_not_renewed_ramps_to_zero():
 def test_reference_does_not_run_away_from_an_arm_that_is_held():
     law, target, state = started(max_reference_lead=0.02)
     for _ in range(3000):
-        ask(law, target, WANTED)
+        ask(law, target, EXPECTED)
         law.update([state], target, PERIOD)
     assert law.report[0] == pytest.approx(0.02)
     k = JointVelocityParams().stiffness
@@ -134,9 +134,9 @@ def test_arm_tracks_and_stops(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
     start, _ = cell.records()
     for _ in range(40):
-        cell.set_target("left", dq=WANTED)
+        cell.set_target("left", dq=EXPECTED)
         cell.step(20)
-    assert np.abs(cell.state("left").dq - WANTED).max() < 1e-2
+    assert np.abs(cell.state("left").dq - EXPECTED).max() < 1e-2
     cell.step(500)
     _, rows = cell.records(start)
     assert np.abs(cell.state("left").dq).max() < 1e-2
@@ -163,7 +163,7 @@ def test_arm_driven_at_its_limits_does_not_fault(make_cell):
 def test_taking_over_a_moving_arm_brakes_without_a_jerk(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
     for _ in range(25):
-        cell.set_target("left", dq=WANTED)
+        cell.set_target("left", dq=EXPECTED)
         cell.step(20)
     start, _ = cell.records()
     cell.switch(["left/jv"], ["left/jv"])

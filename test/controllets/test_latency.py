@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.parameters import specs_of
@@ -139,7 +139,7 @@ def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(
         assert np.abs(state.dq).max() < 0.05
 
 
-def most_turns(q):
+def maximum_turns(q):
     """Return how often a joint turns round, of the one that does so most; q is (k, n) [rad]."""
     steps = np.diff(q[::10], axis=0)
     signs = [np.sign(joint[np.abs(joint) > 1e-5]) for joint in steps.T]
@@ -177,6 +177,6 @@ def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, mod
             if law == "cartesian_pose":
                 assert cell.pose("left").distance(goal)[0] < 1e-3
             for moved in (found["joint_command"][:, 0], found["q"]):
-                assert most_turns(moved) <= 2  # a swing of 2 Hz has three
+                assert maximum_turns(moved) <= 2  # a swing of 2 Hz has three
             for rate in (found["joint_command"][-100:, 1], found["dq"][-100:]):
                 assert np.abs(rate).max() < 0.01  # a posture is still on its way

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from configurations import READY
 from long_form import every_nth
-from near_postures import Approach
-from postures import READY
+from near_configurations import Approach
 
 from multipanda_py.controllets.operational_space import OperationalSpace, OperationalSpaceParams
 from multipanda_py.pose import Pose
@@ -37,11 +37,11 @@ def speed_share(state, twist, braking, fastest):
     w = np.maximum(w, 0.0)
     damping = 0.0 if w[0] > W_0 else LAMBDA_MAX**2 * (1 - (w[0] / W_0) ** 2) / 4
     dq = minv_jt @ v @ np.diag(w / (w**2 + damping)) @ v.T @ twist
-    asked = np.abs(dq / state.limits.velocity).max()
+    requested = np.abs(dq / state.limits.velocity).max()
     measured = np.abs(state.dq / state.limits.velocity).max()
-    share = min(1.0, 0.6 / asked) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
-    most = 0.6 * np.minimum(state.limits.torque, state.limits.torque_rate / fastest)
-    steeper = np.abs(state.jacobian.T @ damped_inertia(state)[0] @ braking / most).max()
+    share = min(1.0, 0.6 / requested) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
+    largest_torque = 0.6 * np.minimum(state.limits.torque, state.limits.torque_rate / fastest)
+    steeper = np.abs(state.jacobian.T @ damped_inertia(state)[0] @ braking / largest_torque).max()
     return min(share, np.sqrt(2 * steeper - 1) / steeper if steeper > 1 else 1.0)
 
 
@@ -79,7 +79,7 @@ def test_the_equation_in_every_posture(frame):
             turn = turned(rng, 2.0 * far)
             target.rotation_ee_in_base[arm][:] = turn @ states[arm].rotation_ee_in_base
         law.update(states, target, PERIOD)
-        least = 1.0
+        lowest_scale = 1.0
         for arm, s in enumerate(states):
             r = s.rotation_ee_in_base
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
@@ -95,17 +95,19 @@ def test_the_equation_in_every_posture(frame):
             slowed += nu < 1.0
             spring = s.jacobian.T @ inertia @ turn @ (nu * k * e)
             bearable = min(1.0, (0.9 * s.limits.torque / np.abs(spring)).min())
-            least, hard = min(least, bearable), hard + (bearable < 1.0)
+            lowest_scale, hard = min(lowest_scale, bearable), hard + (bearable < 1.0)
             expected = bearable * spring - s.jacobian.T @ inertia @ turn @ (d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T)
-            most = 0.6 * s.limits.velocity
+            max_speed = 0.6 * s.limits.velocity
             pull = np.clip(
-                k.min() / 16 * (postures[arm] - s.q), -d.min() / 4 * most, d.min() / 4 * most
+                k.min() / 16 * (postures[arm] - s.q),
+                -d.min() / 4 * max_speed,
+                d.min() / 4 * max_speed,
             )
             rest = pull - d.min() / 4 * s.dq
             expected += s.jacobian.T @ (exact - inertia) @ s.jacobian @ rest
             assert np.allclose(law.tau[arm], expected, rtol=1e-8, atol=1e-7)
-        assert law.report[0] == pytest.approx(least)
+        assert law.report[0] == pytest.approx(lowest_scale)
     assert 10 < damped < 70
     assert 5 < hard < 70
     assert 20 < slowed < 80
@@ -162,8 +164,8 @@ def test_gains_change_without_a_torque_step():
 
 @pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.parametrize(("stiffness", "most"), [(400.0, 10.0), (1600.0, 30.0)])
-def test_singular_reach_stays_bounded(make_cell, stiffness, most):
+@pytest.mark.parametrize(("stiffness", "largest_torque"), [(400.0, 10.0), (1600.0, 30.0)])
+def test_singular_reach_stays_bounded(make_cell, stiffness, largest_torque):
     """Draw the hand out of the workspace and back; the arm stretches and stays calm."""
     law = {"type": "operational_space", "params": {"stiffness": [stiffness] * 6}}
     cell = make_cell(
@@ -179,7 +181,7 @@ def test_singular_reach_stays_bounded(make_cell, stiffness, most):
         largest = max(largest, float(np.abs(cell.state("arm").tau).max()))
     assert cell.events() == []
     assert fastest < 2.0
-    assert largest < most
+    assert largest < largest_torque
     cell.step(2000)
     assert cell.pose("arm").distance(Pose(np.array([0.307, 0, 0.5]), pose.rotation))[0] < 2e-3
 

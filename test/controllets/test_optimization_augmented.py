@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
+from configurations import READY
 from contact_rig import LATE, ContactRig
 from held_box import AT_BOX, BOTH, HeldBox
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py import registry
 from multipanda_py.control.reference.trajectory_monitor import MotionState
@@ -124,16 +124,16 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     found = rig.step(600)
     assert rig.law.report[11] == 1.0
     u = [wrench / 20.0 for wrench in wrenches]
-    asked = [rig.stiffness @ (q - s.q) for q, s in zip(planned, rig.states)]
-    split = [parts(state, tau) for state, tau in zip(rig.states, asked)]
+    requested = [rig.stiffness @ (q - s.q) for q, s in zip(planned, rig.states)]
+    split = [parts(state, tau) for state, tau in zip(rig.states, requested)]
     along = np.array([w[0] @ axis for w, axis in zip(split, u)])
     left = along - expected_modes(n) @ along
     for place, (state, tau) in enumerate(zip(rig.states, found)):
         of_plan, rest = split[place]
         pushed = rig.law.force_control.arm_controllers[place].exerted
         across = of_plan - along[place] * u[place]
-        wanted = across + (left[place] + pushed) * u[place]
-        assert tau == pytest.approx(rest + state.jacobian.T @ wanted, abs=1e-8)
+        expected = across + (left[place] + pushed) * u[place]
+        assert tau == pytest.approx(rest + state.jacobian.T @ expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
@@ -218,8 +218,8 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
         step = max(np.abs(a - b).max() for a, b in zip(taus, before))
         assert step < 1.0
         before = taus
-    (said,) = rig.maker.context.notices
-    assert re.match(r"contact lost: arm1 .*\b30\.0 N", said)
+    (reported,) = rig.maker.context.notices
+    assert re.match(r"contact lost: arm1 .*\b30\.0 N", reported)
     assert rig.law.force_control.is_idle
     assert all(hand.exerted == 0.0 for hand in rig.law.force_control.arm_controllers)
     rig.feel(wrenches)
@@ -411,12 +411,12 @@ def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
     assert [hand.exerted for hand in hands] == pytest.approx([0.9 / worst] * 2, rel=1e-3)
     assert 0.9 / worst < 190.0
     rig.press(outward(2, 20.0))
-    most = 0.0
+    maximum = 0.0
     for cycle in range(2600):
         rig.feel(axes * [[hand.exerted] for hand in hands])
         rig.step()
-        most = max(most, hands[0].exerted) if cycle > 2100 else 0.0
-    assert most == pytest.approx(20.0, abs=0.5)
+        maximum = max(maximum, hands[0].exerted) if cycle > 2100 else 0.0
+    assert maximum == pytest.approx(20.0, abs=0.5)
 
 
 def test_soft_joints_do_not_swing_up_by_the_integral():

@@ -36,8 +36,8 @@ class Pair:
         arms = {name: self.arm(kind, side) for name, kind, side in zip(ARMS, kinds, (0.45, -0.45))}
         laws = {law: {"type": law} for law in SINGLE}
         laws |= {law: {"type": law, "arms": list(ARMS)} for law in COUPLED}
-        things = {"block": BLOCK} if rng.random() < 0.5 else {}
-        self.cell = make_cell(arms, laws, [], objects=things)
+        scene_objects = {"block": BLOCK} if rng.random() < 0.5 else {}
+        self.cell = make_cell(arms, laws, [], objects=scene_objects)
         backend = self.cell.loop.backends[0]
         self.states, self.data = backend.states, backend.data
         self.dofs = [np.arange(dofs.start, dofs.stop) for dofs in backend.dofs]

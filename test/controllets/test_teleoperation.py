@@ -8,10 +8,10 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import OVER_TABLE
 from contact_rig import LATE
 from dense_impedance import impedance
 from long_form import every_nth
-from postures import OVER_TABLE
 
 from multipanda_py import testing
 from multipanda_py.config.describe import bases_in_world
@@ -69,26 +69,26 @@ def test_law_against_dense_equation():
         across = context.arms[1].rotation_base_in_world.T @ context.arms[0].rotation_base_in_world
         double = np.kron(np.eye(2), across)
 
-        felt = double.T @ follower.wrench_ext_in_base
-        asked = (0.7 * min(1.0, params.scale), 0.7)
-        felt_stiffness = (asked[0] * params.scale * params.stiffness[:3].max(),
-                          asked[1] * params.stiffness[3:].max())  # fmt: skip
-        gains = [g * min(1.0, most / (k * 0.010))
-                 for g, k, most in zip(asked, felt_stiffness, (40.0, 1.0))]  # fmt: skip
-        felt_stiffness = np.minimum(felt_stiffness, (4000.0, 100.0))
+        estimated = double.T @ follower.wrench_ext_in_base
+        requested = (0.7 * min(1.0, params.scale), 0.7)
+        stiffness_bound = (requested[0] * params.scale * params.stiffness[:3].max(),
+                          requested[1] * params.stiffness[3:].max())  # fmt: skip
+        gains = [g * min(1.0, maximum / (k * 0.010))
+                 for g, k, maximum in zip(requested, stiffness_bound, (40.0, 1.0))]  # fmt: skip
+        stiffness_bound = np.minimum(stiffness_bound, (4000.0, 100.0))
         touches = []
         for part, deadband, bound, gain in (
-            (felt[:3], params.force_deadband, params.max_force, gains[0]),
-            (felt[3:], params.torque_deadband, params.max_torque, gains[1]),
+            (estimated[:3], params.force_deadband, params.max_force, gains[0]),
+            (estimated[3:], params.torque_deadband, params.max_torque, gains[1]),
         ):
             size = np.linalg.norm(part)
             kept = max(size - deadband, 0.0)
             assert size > 1.5 * deadband or size < 0.5 * deadband
             touches.append(kept / size)
             part *= gain * min(kept, bound) / size
-        brake = np.array([felt_stiffness[0]] * 3 + [felt_stiffness[1]] * 3) * 0.010
-        felt -= max(touches) * brake * leader.twist_ee_in_base
-        expected = leader.jacobian.T @ felt - params.leader_damping * leader.dq
+        brake = np.array([stiffness_bound[0]] * 3 + [stiffness_bound[1]] * 3) * 0.010
+        estimated -= max(touches) * brake * leader.twist_ee_in_base
+        expected = leader.jacobian.T @ estimated - params.leader_damping * leader.dq
         assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-9)
 
         (p_l, r_l), (p_f, r_f) = poses
@@ -197,14 +197,16 @@ def test_leader_feels_what_pushes_the_follower(make_cell):
     maker = StateMaker()
     (model,) = maker.states_at([state.q])
     brake = -TeleoperationParams().leader_damping * state.dq
-    felt = np.linalg.lstsq(model.jacobian.T, state.tau - brake - model.coriolis, rcond=None)[0]
+    estimated = np.linalg.lstsq(model.jacobian.T, state.tau - brake - model.coriolis, rcond=None)[
+        0
+    ]
     size = 13.0
     braked = (size - 0.5) / size * 0.8 * 0.010 * np.array([800.0] * 3 + [40.0] * 3)
-    felt += braked * (model.jacobian @ state.dq)
+    estimated += braked * (model.jacobian @ state.dq)
     expected = 0.8 * np.array([3.0, -4.0, 12.0]) * (size - 0.5) / size
     kept = cell.report("tele")["share of what is felt that is not faded out"]
     assert kept > 0.96  # the leader has begun to yield
-    assert np.allclose(base @ felt[:3], kept * expected, atol=0.1)
+    assert np.allclose(base @ estimated[:3], kept * expected, atol=0.1)
     assert cell.report("tele")["reflected force [N]"] == pytest.approx(
         0.8 * kept * (size - 0.5), rel=1e-2
     )

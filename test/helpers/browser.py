@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 PROGRAM = os.environ.get("MULTIPANDA_CHROMIUM") or shutil.which("chromium")
 """Where it is, or None."""
-PATIENCE = 90.0
+ANSWER_TIMEOUT = 90.0
 OPTIONS = (
     "--headless", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--use-gl=angle",
@@ -59,7 +59,7 @@ class Browser:
     def call(self, method, **params):
         self._number += 1
         self._socket.send(json.dumps({"id": self._number, "method": method, "params": params}))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + ANSWER_TIMEOUT
         while time.monotonic() < end:
             self._meanwhile()
             try:
@@ -68,7 +68,7 @@ class Browser:
                 continue
             if answer.get("id") == self._number:
                 return answer["result"]
-        raise AssertionError(f"{method}: no answer after {PATIENCE:g} s")
+        raise AssertionError(f"{method}: no answer after {ANSWER_TIMEOUT:g} s")
 
     def ask(self, script):
         """Return what a line of JavaScript is in the page."""

@@ -23,12 +23,12 @@ class Clearance:
         assert mine
         assert others
         self.pairs = list(itertools.product(mine, others))
-        self.mine, self.least, self.force = set(mine), np.inf, 0.0
+        self.mine, self.minimum, self.force = set(mine), np.inf, 0.0
 
     def look(self):
         for a, b in self.pairs:
             found = mujoco.mj_geomDistance(self.model, self.data, a, b, 0.1, None)
-            self.least = min(self.least, found)
+            self.minimum = min(self.minimum, found)
         self.feel()
 
     def feel(self):

@@ -67,9 +67,9 @@ class ClockLoop:
         """End the loop and read what it counted; safe to call twice."""
         process, self.process = self.process, None
         if process:
-            said, _ = process.communicate()
-            if said:  # else somebody has ended it, and it says nothing
-                self.missed, self.cycles, self.worst = map(int, said.split())
+            reported, _ = process.communicate()
+            if reported:  # else somebody has ended it, and it says nothing
+                self.missed, self.cycles, self.worst = map(int, reported.split())
 
     def complaint(self):
         """Say why the machine is too slow, or nothing; ends the loop."""

@@ -7,7 +7,7 @@ import math
 
 import mujoco
 import numpy as np
-from postures import OVER_TABLE
+from configurations import OVER_TABLE
 
 from multipanda_py.testing import simple_cell
 

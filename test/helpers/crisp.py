@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import PATIENCE, wait_until
+from processes import TIMEOUT_SCALE, wait_until
 from repository import ROOT
 
 FOLDER = ROOT / "config" / "crisp"
@@ -59,21 +59,23 @@ class Program:
             )  # fmt: skip
 
     @property
-    def said(self):
+    def reported(self):
         return self._log.read_text(errors="replace")
 
     def has_come_to_its_end(self):
         """Tell whether it ran to its last line; fail if it has ended before."""
         ended = self._process.poll() is not None
-        if "came to its end" in self.said:  # the end of its threads may take long, or never come
+        if (
+            "came to its end" in self.reported
+        ):  # the end of its threads may take long, or never come
             return True
-        assert not ended, self.said
+        assert not ended, self.reported
         return False
 
     def found(self):
         """Return what it has printed after the word "found", as JSON."""
-        assert "found " in self.said, self.said
-        return json.loads(self.said.partition("found ")[2].splitlines()[0])
+        assert "found " in self.reported, self.reported
+        return json.loads(self.reported.partition("found ")[2].splitlines()[0])
 
     def stop(self):
         # Not killed at once: who is while it makes a port leaves whoever meets that waiting.
@@ -81,7 +83,7 @@ class Program:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(3.0)
         self._process.kill()
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SCALE)
 
 
 @pytest.fixture
@@ -109,7 +111,7 @@ def run_crisp(crisp):
 
     def run(script, *words, timeout=60.0):
         program = crisp(script, *words)
-        wait_until(program.has_come_to_its_end, timeout, lambda: program.said)
+        wait_until(program.has_come_to_its_end, timeout, lambda: program.reported)
         program.stop()
         return program
 

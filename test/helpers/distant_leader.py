@@ -43,7 +43,7 @@ class Line:
             self._last = max(self._last, late)  # a stream keeps its order
             self._sent.append((self._last, message))
 
-    def heard(self, now):
+    def received(self, now):
         """Return what has come since the last time, in order; newest last."""
         found = []
         while self._sent and self._sent[0][0] <= now:
@@ -64,7 +64,7 @@ class Rig:
     """
 
     RATE = 30.0
-    SILENCE = 0.25
+    TIMEOUT = 0.25
 
     def __init__(
         self, feedback=0.3, delay=(0.0, 0.0), loss=0.0, hand=300.0, gap=0.02, seed=0, scale=1.0,
@@ -84,9 +84,9 @@ class Rig:
         rng = np.random.default_rng(seed)
         self.there, self.back = Line(rng, delay, loss), Line(rng, delay, loss)
         self.name, self.arms = "leader", ("follower",)
-        self.feedback, self.said = WrenchFeedback(feedback), []
+        self.feedback, self.reported = WrenchFeedback(feedback), []
         self.teleoperator = Teleoperator(
-            self.cell, [self], self.RATE, scale, report=self.said.append
+            self.cell, [self], self.RATE, scale, report=self.reported.append
         )
         self.is_engaged, self.hand, self.cut = True, hand, False
         self.cell.step(50)
@@ -95,31 +95,31 @@ class Rig:
         self.wall = self.start["follower"] - gap
         self._pose, self._at, self._next = None, -1.0, 0.0
         self.begin = 0.0
-        self.given = self.given_at_most = 0.0  # by the law, beyond what it was given [J]
+        self.given = self.maximum_given = 0.0  # by the law, beyond what it was given [J]
         lead = next(i for i in self.cell.loop.owners.active if i.spec.name == "lead")
         features = lead.features.features
-        self.felt = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
+        self.estimated = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
         if not keeps_account:
-            self.felt.account.update = lambda *_: 1.0
-            self.felt.damping[:] = 0.0
+            self.estimated.account.update = lambda *_: 1.0
+            self.estimated.damping[:] = 0.0
 
     def now(self):
         return self.cell.state("leader").time
 
     def read(self):
         """Return what the leader's side has said, as a device does."""
-        for pose in self.there.heard(self.now()):
+        for pose in self.there.received(self.now()):
             self._pose, self._at = pose, self.now()
         if self._pose is None or not self.is_engaged:
             return {}
-        if self.now() - self._at > self.SILENCE:
+        if self.now() - self._at > self.TIMEOUT:
             return {"follower": DeviceCommand(problem="nothing heard of the leader")}
         return {"follower": DeviceCommand(True, pose=self._pose)}
 
     def apply_wrench(self, arm, touch):
-        felt = self.feedback.compute(touch)
+        estimated = self.feedback.compute(touch)
         if not self.cut:
-            self.back.send(self.now(), felt)
+            self.back.send(self.now(), estimated)
 
     def close(self):
         self.cell.close()
@@ -151,7 +151,7 @@ class Rig:
                 if not self.cut:
                     self.there.send(now, self.cell.pose("leader"))
                 self.teleoperator.tick()
-            for wrench in self.back.heard(now):
+            for wrench in self.back.received(now):
                 self.cell.set_channel("leader", "feedback_wrench", wrench)
             self._find_places()
             place, jacobian = self.place("leader")
@@ -164,9 +164,9 @@ class Rig:
             force = max(0.0, WALL * depth - 35.0 * float(other[2] @ data.qvel)) * (depth > 0.0)
             data.qfrc_applied[:] += force * other[2]
             self.cell.step(1)
-            given = self.felt.wrench if self.felt.fresh else np.zeros(6)
+            given = self.estimated.wrench if self.estimated.fresh else np.zeros(6)
             self.given += float(given[:3] @ speed) * 1e-3
-            self.given_at_most = max(self.given_at_most, self.given)
+            self.maximum_given = max(self.maximum_given, self.given)
             row[:] = (
                 force,
                 tip[2] - self.start["follower"],

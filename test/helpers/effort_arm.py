@@ -22,7 +22,7 @@ import numpy as np
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.scene_mjcf import build_scene
 
-PATIENCE = 0.2  # for a command, in lockstep [s]
+COMMAND_TIMEOUT = 0.2  # for a command, in lockstep [s]
 WATCHDOG = 0.2  # silence after which it puts its brakes on, of its own time [s]
 
 
@@ -59,17 +59,17 @@ def main(options):
     executor.add_node(node)
     arm = Arm(options["model"], options["q"], options["heavy"])
     n, rate, interface = len(options["q"]), options["rate"], options["interface"]
-    seen = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0, "steepest": 0.0}
-    told = {"spoil": "", "push": [0.0] * n, "clock": 100, "zero": 0.0}
+    observed = {"commands": 0, "refused": 0, "tau": None, "fastest": 0.0, "steepest": 0.0}
+    command = {"spoil": "", "push": [0.0] * n, "clock": 100, "zero": 0.0}
     fresh = []
 
     def on_command(message):
         tau = list(message.data if hasattr(message, "data") else getattr(message, interface))
         if len(tau) != n:
-            seen["refused"] += 1
+            observed["refused"] += 1
             return
-        seen["commands"] += 1
-        seen["tau"] = tau
+        observed["commands"] += 1
+        observed["tau"] = tau
         fresh.append(tau)
 
     kind = JointState if options.get("command_type") == "joint_state" else Float64MultiArray
@@ -82,41 +82,43 @@ def main(options):
             line = sys.stdin.readline()
             if not line:
                 return
-            told.update(json.loads(line))
-            answer = {**seen, "q": arm.data.qpos.tolist(), "dq": arm.data.qvel.tolist()}
+            command.update(json.loads(line))
+            answer = {**observed, "q": arm.data.qpos.tolist(), "dq": arm.data.qvel.tolist()}
             sys.stdout.write(json.dumps({**answer, "time": tick / rate}) + "\n")
             sys.stdout.flush()
-            seen["fastest"] = seen["steepest"] = 0.0
-            if "put" in told:  # where somebody has led it, the other side's controller begun anew
-                seen["tau"], arm.data.qpos[:] = None, told.pop("put")
+            observed["fastest"] = observed["steepest"] = 0.0
+            if (
+                "put" in command
+            ):  # where somebody has led it, the other side's controller begun anew
+                observed["tau"], arm.data.qpos[:] = None, command.pop("put")
         message = JointState()
-        stamp = tick if told["spoil"] != "old" else min(tick, told.setdefault("at", tick))
-        message.header.stamp.sec = int(told["clock"] + stamp // rate)
+        stamp = tick if command["spoil"] != "old" else min(tick, command.setdefault("at", tick))
+        message.header.stamp.sec = int(command["clock"] + stamp // rate)
         message.header.stamp.nanosec = int(stamp % rate / rate * 1e9)
         message.name = ["gripper", *(arm.names[i] for i in order)]
         q, dq = arm.data.qpos.copy(), arm.data.qvel.copy()
-        q[0] += told["zero"]
-        if told["spoil"] == "nan":
+        q[0] += command["zero"]
+        if command["spoil"] == "nan":
             dq[1] = np.nan
         tau_J = (
             np.zeros(n)
-            if seen["tau"] is None or interface == "position"
-            else np.array(seen["tau"])
+            if observed["tau"] is None or interface == "position"
+            else np.array(observed["tau"])
         )
         message.position = array("d", [0.0, *q[order]])
         message.velocity = array("d", [0.0, *dq[order]])
         message.effort = array("d", [0.0, *tau_J[order]])
-        if told["spoil"] == "short":
+        if command["spoil"] == "short":
             message.velocity = message.velocity[:-1]
-        if told["spoil"] == "names":
+        if command["spoil"] == "names":
             message.name[2] = "another"
         fresh.clear()
-        if told["spoil"] != "nothing":
+        if command["spoil"] != "nothing":
             states.publish(message)
         now = time.monotonic()  # in lockstep it may have run ahead of the clock
         due = min(max(due + 1.0 / rate, now - 0.05), now + 1.0 / rate)
-        waits = options["lockstep"] and answered and not told["spoil"]
-        until = time.monotonic() + PATIENCE if waits else due
+        waits = options["lockstep"] and answered and not command["spoil"]
+        until = time.monotonic() + COMMAND_TIMEOUT if waits else due
         while (left := until - time.monotonic()) > 0:
             executor.spin_once(timeout_sec=left)
             if fresh and waits:
@@ -124,13 +126,15 @@ def main(options):
         tick, answered = tick + 1, bool(fresh)  # who does not answer is not waited for again
         if fresh:
             last = tick
-        if seen["tau"] is not None and (tick - last < WATCHDOG * rate or not options["watchdog"]):
+        if observed["tau"] is not None and (
+            tick - last < WATCHDOG * rate or not options["watchdog"]
+        ):
             if interface == "position":
-                seen["steepest"] = max(seen["steepest"], arm.follow(seen["tau"], rate))
+                observed["steepest"] = max(observed["steepest"], arm.follow(observed["tau"], rate))
             else:
-                arm.data.qfrc_applied[:] = told["push"]
-                arm.step(np.clip(seen["tau"], -200.0, 200.0), round(1000 / rate))
-            seen["fastest"] = max(seen["fastest"], float(np.abs(arm.data.qvel).max()))
+                arm.data.qfrc_applied[:] = command["push"]
+                arm.step(np.clip(observed["tau"], -200.0, 200.0), round(1000 / rate))
+            observed["fastest"] = max(observed["fastest"], float(np.abs(arm.data.qvel).max()))
         else:
             arm.data.qvel[:] = 0.0
 
@@ -154,7 +158,7 @@ class EffortArm:
             "answer_budget": 0.1, "state_timeout": 0.4,
         }  # fmt: skip
 
-    def tell(self, **what):
+    def send(self, **what):
         """Change what it does; return what it has seen until now."""
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()

@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 
 
-def forces_on(cell, thing):
+def forces_on(cell, scene_object):
     """Return the normal force of every body that touches a thing, by name [N]."""
     model, data = cell.simulation.model, cell.simulation.data
-    geom, force, found = model.geom(f"{thing}_geom").id, np.zeros(6), {}
+    geom, force, found = model.geom(f"{scene_object}_geom").id, np.zeros(6), {}
     for number in range(data.ncon):
         contact = data.contact[number]
         if geom in (contact.geom1, contact.geom2):

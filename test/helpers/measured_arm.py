@@ -121,8 +121,8 @@ def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0,
         q[i], dq[i], tau[i] = data.qpos[:n], data.qvel[:n], data.ctrl[:n]
         mass = pin.crba(guess, of_guess, data.qpos[:n])
         mass = np.triu(mass) + np.triu(mass, 1).T
-        wanted = ddq_d[i] + kp * (q_d[i] - q[i]) + kd * (dq_d[i] - dq[i])
-        waiting.append(mass @ wanted + pin.nle(guess, of_guess, q[i], dq[i]))
+        expected = ddq_d[i] + kp * (q_d[i] - q[i]) + kd * (dq_d[i] - dq[i])
+        waiting.append(mass @ expected + pin.nle(guess, of_guess, q[i], dq[i]))
         data.ctrl[:n] = np.clip(waiting.pop(0), -arm.limits.torque, arm.limits.torque)
         if wrong.stribeck:
             slow = np.exp(-((data.qvel[:n] / 0.05) ** 2))

@@ -18,9 +18,9 @@ def scene_of_two():
         ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
         for name, y in (("left", 0.3), ("right", -0.3))
     ]
-    things = [
+    objects = [
         SceneObject("table", "box", (0.2, 0.3, 0.1), np.array([0.5, 0.0, 0.2])),
         SceneObject("can", "cylinder", (0.05, 0.1), np.array([0.4, 0.3, 0.5]), mass=0.3),
         SceneObject("ball", "sphere", (0.1,), np.array([0.3, 0.0, 0.6])),
     ]
-    return Scene(arms, things)
+    return Scene(arms, objects)

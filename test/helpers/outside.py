@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 
 VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
 # Of the environment that runs the tests; theirs has its own.
@@ -86,7 +86,7 @@ class Outside:
         done = subprocess.run(
             [command, *map(str, words)],
             env=self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=PATIENCE * timeout, **options,
+            stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SCALE * timeout, **options,
         )  # fmt: skip
         return done.returncode, done.stdout
 
@@ -122,9 +122,11 @@ class Outside:
         waits five seconds at most; ``ros2 control`` waits for ever.
         """
         self.needs_daemon_stopped = True
-        code, said = self.run("python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout)
-        assert code == 0, said
-        return json.loads(said.splitlines()[-1])
+        code, reported = self.run(
+            "python", "-c", _LINES, turns, json.dumps(lines), timeout=timeout
+        )
+        assert code == 0, reported
+        return json.loads(reported.splitlines()[-1])
 
     def ros2_beside(self, *lines, processes=3):
         """Run lines of which none needs another, in some processes; return what each has said."""

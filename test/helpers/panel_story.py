@@ -21,10 +21,10 @@ def pixel(point):
     ahead = ahead / np.linalg.norm(ahead)
     right = np.cross(ahead, [0.0, 0.0, 1.0])
     right = right / np.linalg.norm(right)
-    seen = np.subtract(point, CAMERA_POSITION)
-    scale = HEIGHT / 2.0 / np.tan(np.radians(FIELD_OF_VIEW) / 2.0) / (seen @ ahead)
-    return WIDTH / 2.0 + scale * (seen @ right), HEIGHT / 2.0 - scale * (
-        seen @ np.cross(right, ahead)
+    observed = np.subtract(point, CAMERA_POSITION)
+    scale = HEIGHT / 2.0 / np.tan(np.radians(FIELD_OF_VIEW) / 2.0) / (observed @ ahead)
+    return WIDTH / 2.0 + scale * (observed @ right), HEIGHT / 2.0 - scale * (
+        observed @ np.cross(right, ahead)
     )
 
 

@@ -16,7 +16,7 @@ import sysconfig
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from repository import ROOT
 
 SOURCES = ("setup.py", "setup.cfg", "package.xml", "README.md", "resource", "config", "launch",
@@ -45,11 +45,11 @@ def required(package, extras=()):
     """Return the distributions that a distribution asks for with some extras, and theirs."""
     found, todo = {}, [(package, frozenset(extras))]
     while todo:
-        dist, wanted = todo.pop()
+        dist, expected = todo.pop()
         for line in dist.requires or ():
             text, _, marker = line.partition(";")
             extra = _EXTRA.search(marker)
-            if (extra and extra[1] not in wanted) or not _holds(marker):
+            if (extra and extra[1] not in expected) or not _holds(marker):
                 continue
             name = _NAME.match(text.strip())[0]
             key = re.sub(r"[-_.]+", "-", name).lower()
@@ -90,8 +90,8 @@ class PipEnvironment:
         )
         self.site = next(self.path.glob("lib/python3.*/site-packages"))
         ours = next(Path(self.site).glob("multipanda_py-*.dist-info"))
-        wanted = [extra] if extra else []
-        for one in required(Distribution.at(ours), wanted).values():
+        expected = [extra] if extra else []
+        for one in required(Distribution.at(ours), expected).values():
             self._link(one)
 
     def _link(self, dist):
@@ -108,7 +108,7 @@ class PipEnvironment:
         done = subprocess.run(
             [self.path / "bin" / program, *map(str, rest)],
             cwd=self.path, env=_clean(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, timeout=PATIENCE * timeout,
+            stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT_SCALE * timeout,
         )  # fmt: skip
         return done.returncode, done.stdout
 

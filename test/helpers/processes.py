@@ -48,7 +48,7 @@ def shared_memory():
     return {file.name for file in SHARED_MEMORY.iterdir() if not file.name.startswith(OF_DDS)}
 
 
-PATIENCE = 4.0
+TIMEOUT_SCALE = 4.0
 """How much longer than on a quiet machine anything may take: beside other loops a process gets a
 fraction of a core. It costs nothing where all goes well, and what hangs is found all the same."""
 
@@ -68,10 +68,10 @@ def poll():
 
 def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
     """Wait until a condition holds, with ``turn()`` between two checks; fail with ``what()``."""
-    deadline = time.monotonic() + PATIENCE * timeout
+    deadline = time.monotonic() + TIMEOUT_SCALE * timeout
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE * timeout:g} s: {what()}")
+            raise AssertionError(f"not within {TIMEOUT_SCALE * timeout:g} s: {what()}")
         turn()
 
 

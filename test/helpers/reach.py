@@ -43,7 +43,7 @@ def posture_at(settings, position, rotation, starts=40, seed=0):
         room = np.minimum(state.q - limits.lower, limits.upper - state.q).min()
         if np.abs(error).max() > 1e-9 or room < 0.2:
             continue
-        least = np.linalg.svd(state.jacobian, compute_uv=False)[-1]
-        if least > best:
-            best, found = least, state.q.copy()
+        smallest = np.linalg.svd(state.jacobian, compute_uv=False)[-1]
+        if smallest > best:
+            best, found = smallest, state.q.copy()
     return found

@@ -11,7 +11,7 @@ from spring_links import GRAVITY, INERTIA, LENGTH, MASS, clip, pendulum
 from multipanda_py.simulation.actuators import Motors
 from multipanda_py.simulation.actuators.compliant_actuators import Qbmove
 
-J, D, MOST, FASTEST, FRICTION, STICK = 0.0233, 0.2698, 6.0, 6.0, 0.02, 1e3
+J, D, MAXIMUM, FASTEST, FRICTION, STICK = 0.0233, 0.2698, 6.0, 6.0, 0.02, 1e3
 P, D_PID = 125.0, 4.5
 LINK_DAMPING = 0.065
 STEPS = 700
@@ -58,7 +58,7 @@ def reference(command, step=1e-5):
                 spring = 0.0019 * math.sinh(8.9992 * clip(theta[motor] - q, 0.8))
                 torque += spring
                 drive = P * (aims[motor] - theta[motor]) - D_PID * dtheta[motor]
-                drive = clip(drive, MOST)
+                drive = clip(drive, MAXIMUM)
                 places[motor] = min(max(places[motor], theta[motor] - slack), theta[motor] + slack)
                 held = STICK * (theta[motor] - places[motor])
                 rate = (drive - spring - held - D * dtheta[motor]) / J

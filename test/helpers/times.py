@@ -47,9 +47,9 @@ class Times:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect what workers send; the last report of a test has its times."""
-        said = dict(report.user_properties)
-        if report.when == "teardown" and CPU in said:
-            self._of_tests[report.nodeid] = said[CPU], said[WALL]
+        reported = dict(report.user_properties)
+        if report.when == "teardown" and CPU in reported:
+            self._of_tests[report.nodeid] = reported[CPU], reported[WALL]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         folders: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])

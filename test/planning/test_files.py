@@ -223,14 +223,14 @@ def test_any_robot_and_any_number_of_arms(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "reported"),
     [
         (lambda: cell(("left", {}), law="joint_impedance"), r"\bleft\b"),
         (lambda: cell(("both", {}), ("right", {})), r"\bboth\b"),
     ],
 )
-def test_what_cannot_be_planned_for_is_refused_in_a_sentence(config, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_what_cannot_be_planned_for_is_refused_in_a_sentence(config, reported):
+    with pytest.raises(ConfigurationError, match=reported):
         moveit_files(config())
 
 

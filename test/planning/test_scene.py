@@ -36,7 +36,7 @@ def read(text):
     """Read words as MoveIt does, which looks at lines for names only: shapes by thing."""
     name, _, rest = text.partition("\n")
     lines = iter(rest.splitlines())
-    things, words = {}, iter(())
+    objects, words = {}, iter(())
 
     def number():
         nonlocal words
@@ -51,21 +51,23 @@ def read(text):
     for line in lines:
         if line == ".":
             assert list(lines) == []
-            return name, things
-        marker, _, thing = line.partition(" ")
+            return name, objects
+        marker, _, scene_object = line.partition(" ")
         assert marker == "*"
-        assert thing not in things, "MoveIt would add the shapes to those of the first"
-        placed, things[thing] = pose(), []
+        assert scene_object not in objects, "MoveIt would add the shapes to those of the first"
+        placed, objects[scene_object] = pose(), []
         for _ in range(int(number())):
             kind = next(lines)
             size = [number() for _ in range(SIZES[kind])]
             within = pose()
-            things[thing].append(Shape(kind, size, placed * within, [number() for _ in range(4)]))
+            objects[scene_object].append(
+                Shape(kind, size, placed * within, [number() for _ in range(4)])
+            )
         assert number() == 0, "no frames"
     raise AssertionError("no end")
 
 
-THINGS = {
+OBJECTS = {
     "block": {"shape": "box", "size": [0.1, 0.2, 0.05], "rpy": [0.3, -0.4, 1.2]},
     "ball": {"shape": "sphere", "size": [0.07], "mass": 0.2},
     "can": {"shape": "cylinder", "size": [0.03, 0.08], "rpy": [1.0, 0.2, 0.0], "mass": 0.1},
@@ -76,13 +78,17 @@ THINGS = {
 @pytest.fixture(scope="module")
 def world():
     """A cell with a thing of each shape, its scene, and MuJoCo's model of it."""
-    things = {
-        name: {**thing, "position": [1.5, 0.4 * i, 0.5 + 0.1 * i], "rgba": [0.1 * i, 0.5, 0.5, 1]}
-        for i, (name, thing) in enumerate(THINGS.items())
+    objects = {
+        name: {
+            **scene_object,
+            "position": [1.5, 0.4 * i, 0.5 + 0.1 * i],
+            "rgba": [0.1 * i, 0.5, 0.5, 1],
+        }
+        for i, (name, scene_object) in enumerate(OBJECTS.items())
     }
     config = CellConfig.from_dict({
         "arms": {"left": {"position": [0.0, 0.0, -0.3]}},
-        "objects": things,
+        "objects": objects,
         "controllets": {"follow": {"type": "joint_trajectory"}},
         "cell": {"name": "shapes", "placement": "inline"},
     })  # fmt: skip
@@ -95,25 +101,25 @@ def world():
 
 
 def test_things_are_where_mujoco_has_them(world):
-    (name, things), model, data = world
+    (name, objects), model, data = world
     assert name.endswith("+"), "without it Isaac's reader refuses the file"
-    assert set(things) == {"floor", *THINGS}
-    for thing in ("block", "ball", "can"):
-        [shape] = things[thing]
-        geom = model.geom(f"{thing}_geom")
+    assert set(objects) == {"floor", *OBJECTS}
+    for scene_object in ("block", "ball", "can"):
+        [shape] = objects[scene_object]
+        geom = model.geom(f"{scene_object}_geom")
         assert geom.type[0] == KINDS[shape.kind]
         half = np.array(shape.size) / 2.0
         half = {"sphere": shape.size, "cylinder": [shape.size[0], half[-1]]}.get(shape.kind, half)
         np.testing.assert_allclose(geom.size[: len(half)], half, atol=1e-9)
-        placed = data.geom(f"{thing}_geom")
+        placed = data.geom(f"{scene_object}_geom")
         np.testing.assert_allclose(shape.pose.translation, placed.xpos, atol=1e-8)
         np.testing.assert_allclose(shape.pose.rotation.ravel(), placed.xmat, atol=1e-8)
         np.testing.assert_allclose(shape.color, geom.rgba, atol=1e-6)
 
 
 def test_a_capsule_is_a_cylinder_between_two_spheres(world):
-    (_, things), model, data = world
-    cylinder, *ends = things["pill"]
+    (_, objects), model, data = world
+    cylinder, *ends = objects["pill"]
     geom, placed = model.geom("pill_geom"), data.geom("pill_geom")
     assert geom.type[0] == mujoco.mjtGeom.mjGEOM_CAPSULE
     np.testing.assert_allclose(cylinder.size, [geom.size[0], 2.0 * geom.size[1]])
@@ -125,8 +131,8 @@ def test_a_capsule_is_a_cylinder_between_two_spheres(world):
 
 
 def test_the_floor_is_just_below_that_of_the_world(world):
-    (_, things), _, data = world
-    [floor] = things["floor"]
+    (_, objects), _, data = world
+    [floor] = objects["floor"]
     top = floor.pose.translation[2] + floor.size[2] / 2.0
     assert 0.0 < data.geom("floor").xpos[2] - top < 0.01
 
@@ -139,11 +145,11 @@ def test_an_arm_that_is_ready_touches_nothing_of_its_scene_and_one_that_bows_doe
     solids = pin.buildGeomFromUrdf(robot, str(folder / "cell.urdf"), pin.COLLISION)
     pin.loadReferenceConfigurations(robot, str(folder / "cell.srdf"), False)
     links = solids.ngeoms
-    for thing, shapes in read((folder / SCENE).read_text())[1].items():
+    for scene_object, shapes in read((folder / SCENE).read_text())[1].items():
         for number, shape in enumerate(shapes):
             solid = {"box": coal.Box, "sphere": coal.Sphere, "cylinder": coal.Cylinder}
             placed = pin.GeometryObject(
-                f"{thing}_{number}", 0, shape.pose, solid[shape.kind](*shape.size)
+                f"{scene_object}_{number}", 0, shape.pose, solid[shape.kind](*shape.size)
             )
             index = solids.addGeometryObject(placed)
             for link in range(links):

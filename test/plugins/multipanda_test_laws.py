@@ -150,11 +150,11 @@ class UnsteadyVelocity(UnsteadyPosition):
 TUG = Channel("tug", 3, "force along the axes of the base", unit="N", low=-20.0, high=20.0)
 
 
-def _turned(force: Sequence[float], asked: ArmTargetRequest) -> Vector:
-    force = finite_numbers(f"{asked.owner}: tip_force", force, 3)
+def _turned(force: Sequence[float], requested: ArmTargetRequest) -> Vector:
+    force = finite_numbers(f"{requested.owner}: tip_force", force, 3)
     if np.linalg.norm(force) > 10.0:
-        raise TargetRejected(f"{asked.owner}: tip_force: got {force.tolist()}, allowed 10 N")
-    return asked.frame.rotation @ force
+        raise TargetRejected(f"{requested.owner}: tip_force: got {force.tolist()}, allowed 10 N")
+    return requested.frame.rotation @ force
 
 
 TIP_FORCE = Channel(

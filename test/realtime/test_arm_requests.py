@@ -31,13 +31,13 @@ class Slow:
     def __init__(self, cell):
         self.backend = cell.loop.backends[0]
         self._configure = self.backend.configure
-        self._told = []
-        self.backend.configure = lambda arm, options: self._told.append((arm, options))
+        self._commanded = []
+        self.backend.configure = lambda arm, options: self._commanded.append((arm, options))
         self.backend.settings_responses = lambda: ()
-        self.backend.is_ready = lambda arm: arm not in [index for index, _ in self._told]
+        self.backend.is_ready = lambda arm: arm not in [index for index, _ in self._commanded]
 
     def answer(self, reason=""):
-        arm, options = self._told.pop()
+        arm, options = self._commanded.pop()
         self._configure(arm, options)
         self.backend.settings_responses = lambda: [(arm, reason)]
 
@@ -170,7 +170,7 @@ def push(cell, torques, first=0):
     sim.data.qfrc_applied[dof : dof + len(torques)] = torques
 
 
-def mean_felt(cell, cycles=400):
+def mean_estimated(cell, cycles=400):
     count = cell.records()[0]
     cell.step(cycles)
     rows = cell.records(count)[1]["arms"][:, 0]
@@ -190,12 +190,12 @@ def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
     np.testing.assert_allclose(offset, BIAS, atol=0.03)
     np.testing.assert_array_equal(cell.tare_offset("left"), offset)
     assert not cell.tare_offset("right").any()
-    torques, wrench = mean_felt(cell)
+    torques, wrench = mean_estimated(cell)
     assert np.abs(torques).max() < 0.04
     assert np.abs(wrench[:3]).max() < 0.3
     push(cell, [0.0, 3.0, 0.0, -2.0])
     cell.step(500)
-    torques, _ = mean_felt(cell)
+    torques, _ = mean_estimated(cell)
     np.testing.assert_allclose(torques, [0.0, 3.0, 0.0, -2.0, 0.0, 0.0, 0.0], atol=0.05)
     assert kinds(cell) == [Event.TARED]
 
@@ -251,15 +251,15 @@ def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declare
     cell.step(1500)
     here = weight()
     np.testing.assert_allclose(cell.tare("left"), here, atol=5e-3)
-    felt, _ = mean_felt(cell, 50)
-    np.testing.assert_allclose(felt, 0.0, atol=5e-3)
+    estimated, _ = mean_estimated(cell, 50)
+    np.testing.assert_allclose(estimated, 0.0, atol=5e-3)
     cell.switch(["left/cart"])
     pose = cell.pose("left")
     cell.set_target("left", Pose(pose.position + [0.1, 0.0, -0.1], pose.rotation))
     cell.step(3000)
-    felt, _ = mean_felt(cell, 20)
-    np.testing.assert_allclose(felt, weight() - here, atol=0.02)
-    assert np.abs(felt).max() > 0.2
+    estimated, _ = mean_estimated(cell, 20)
+    np.testing.assert_allclose(estimated, weight() - here, atol=0.02)
+    assert np.abs(estimated).max() > 0.2
 
 
 def refused(cell, reason):
@@ -363,10 +363,10 @@ def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     push(cell, [0.0, 1.0])
     cell.step(50)
     state = cell.loop.arms[0].state
-    felt = state.tau_ext.copy()
+    estimated = state.tau_ext.copy()
     for cycle in range(20):  # as of a real arm whose packet is late
         cell.loop.cycle(cycle, cycle, ())
-    np.testing.assert_array_equal(state.tau_ext, felt)
+    np.testing.assert_array_equal(state.tau_ext, estimated)
 
 
 @pytest.mark.sim

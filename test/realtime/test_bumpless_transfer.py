@@ -8,8 +8,8 @@ import re
 import mujoco
 import numpy as np
 import pytest
+from configurations import OVER_TABLE
 from long_form import every_nth
-from postures import OVER_TABLE
 
 from multipanda_py.context import BumplessTransfer
 from multipanda_py.pose import Pose
@@ -39,10 +39,10 @@ LAWS = {
 }
 
 
-def force_on(cell, thing):
+def force_on(cell, scene_object):
     """Sum of the contact forces on a thing, from the simulation itself, in the world, (3,)."""
     sim = cell.simulation
-    geom, wrench, total = sim.model.geom(f"{thing}_geom").id, np.zeros(6), np.zeros(3)
+    geom, wrench, total = sim.model.geom(f"{scene_object}_geom").id, np.zeros(6), np.zeros(3)
     for number in range(sim.data.ncon):
         contact = sim.data.contact[number]
         if geom in (contact.geom1, contact.geom2):
@@ -225,9 +225,9 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     force = -force_on(cell, "table")[2]
     result = cell.switch(["arm/weak"], strictness="force_auto")
     share = 0.15 * 40.0  # the error clip times the stiffness
-    before, said = result.message.split("keeps ")[1].split(" of ")
+    before, reported = result.message.split("keeps ")[1].split(" of ")
     assert float(before) == pytest.approx(share, abs=0.06)
-    assert float(said.split(" N")[0]) == pytest.approx(force, abs=0.3)
+    assert float(reported.split(" N")[0]) == pytest.approx(force, abs=0.3)
     cell.step(500)
     assert -force_on(cell, "table")[2] == pytest.approx(share, abs=0.3)
 
@@ -308,19 +308,21 @@ def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
     directions = rng.normal(size=(20000, 3))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
     for _ in range(20):
-        asked, measured = rng.normal(size=3) * 10.0, rng.normal(size=3) * 10.0
+        requested, measured = rng.normal(size=3) * 10.0, rng.normal(size=3) * 10.0
         size = np.linalg.norm(measured)
         end = measured * min(1.0, max(0.0, size - 2.0) / 4.0)
         points = 0.5 * end + 0.5 * np.linalg.norm(end) * directions
-        inside = (asked @ (end - asked)) >= 0.0
-        nearest = asked if inside else points[np.argmin(np.linalg.norm(points - asked, axis=1))]
-        found = asked.copy()
+        inside = (requested @ (end - requested)) >= 0.0
+        nearest = (
+            requested if inside else points[np.argmin(np.linalg.norm(points - requested, axis=1))]
+        )
+        found = requested.copy()
         project_to_measured(found, measured, 2.0)
-        assert np.linalg.norm(found - asked) <= np.linalg.norm(nearest - asked) + 1e-9
+        assert np.linalg.norm(found - requested) <= np.linalg.norm(nearest - requested) + 1e-9
         assert np.linalg.norm(found - 0.5 * end) <= 0.5 * np.linalg.norm(end) + 1e-9
-    asked = np.array([5.0, 0.0, 0.0])
-    project_to_measured(asked, np.array([1.5, 0.0, 0.0]), 2.0)
-    assert not asked.any()
+    requested = np.array([5.0, 0.0, 0.0])
+    project_to_measured(requested, np.array([1.5, 0.0, 0.0]), 2.0)
+    assert not requested.any()
 
 
 @pytest.mark.parametrize(

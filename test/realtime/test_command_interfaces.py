@@ -47,9 +47,9 @@ def rows(cell, cycles, arm=0):
 def within_limits(commands, limits):
     """Judge differences of commanded positions, as a robot does."""
     q = np.vstack([commands[:1]] * 3 + [commands])
-    for most in (limits.velocity, limits.acceleration, limits.jerk):
+    for maximum in (limits.velocity, limits.acceleration, limits.jerk):
         q = np.diff(q, axis=0) / T
-        assert (np.abs(q) <= most * (1.0 + 1e-3)).all(), (np.abs(q) / most).max()
+        assert (np.abs(q) <= maximum * (1.0 + 1e-3)).all(), (np.abs(q) / maximum).max()
 
 
 def test_to_positions_and_back_nothing_moves():

@@ -186,21 +186,21 @@ def test_switch_of_a_pair_is_one_cycle(make_cell):
 def test_a_switch_planned_on_an_outdated_active_set_is_planned_again(make_cell, monkeypatch):
     cell = make_cell(controllets=LAWS, active=["left/odd", "right/cart"])
     cell.step(2)
-    seen = []
+    observed = []
 
     def plan(specs, active, *request):
         """Plan, and have a fault change the active set before the loop reads the plan."""
         found = plan_switch(specs, active, *request)
-        seen.append(list(active))
-        if len(seen) == 1:
+        observed.append(list(active))
+        if len(observed) == 1:
             cell.set_parameters("left/odd", {"fault": "raise"})
             cell.step(2)
         return found
 
     monkeypatch.setattr("multipanda_py.cell.pending_switch.plan_switch", plan)
     result = cell.switch(["right/joint"], ["right/cart"])
-    assert len(seen) == 2
-    assert seen[0] != seen[1]
+    assert len(observed) == 2
+    assert observed[0] != observed[1]
     assert result.activated == ("right/joint",)
     assert set(cell.active) == {"left/hold", "right/joint"}
 

@@ -49,7 +49,7 @@ def arms_of():
 def test_a_state_is_sound_for_all_together_if_it_is_for_each():
     arms, together = arms_of()
     rng = np.random.default_rng(8)
-    seen = set()
+    observed = set()
     for _ in range(600):
         for arm in arms:
             limits = arm.state.limits
@@ -58,8 +58,8 @@ def test_a_state_is_sound_for_all_together_if_it_is_for_each():
             arm.state.dq[:] = limits.velocity * rng.uniform(-1, 1, 7) * rng.choice([1.0, 1.12])
         faults = {arm.check() for arm in arms} - {Event.NONE}
         assert together.check_states() == (not faults)
-        seen |= faults or {Event.NONE}
-    assert seen == {Event.NONE, Event.POSITION_LIMIT, Event.VELOCITY_LIMIT}
+        observed |= faults or {Event.NONE}
+    assert observed == {Event.NONE, Event.POSITION_LIMIT, Event.VELOCITY_LIMIT}
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -130,18 +130,18 @@ def rig():
 
 
 def test_an_owner_that_beat_while_the_loop_was_being_built_was_silent_in_its_first_cycle(rig):
-    silence, words, held = rig
+    timeout, words, held = rig
     words[SharedFlag.CLIENT_HEARTBEAT] = 10 * SECOND
-    silence.check(13 * SECOND)
+    timeout.check(13 * SECOND)
     assert held == []
-    silence.check(13 * SECOND + 6 * SECOND // 10)
+    timeout.check(13 * SECOND + 6 * SECOND // 10)
     assert len(held) == 1
 
 
 def test_an_owner_that_has_never_beaten_is_busy_with_its_start_and_not_for_ever(rig):
-    silence, _, held = rig
-    silence.check(10 * SECOND)
-    silence.check(int((9.9 + START_TIMEOUT) * SECOND))
+    timeout, _, held = rig
+    timeout.check(10 * SECOND)
+    timeout.check(int((9.9 + START_TIMEOUT) * SECOND))
     assert held == []
-    silence.check(int((10.1 + START_TIMEOUT) * SECOND))
+    timeout.check(int((10.1 + START_TIMEOUT) * SECOND))
     assert len(held) == 1

@@ -35,9 +35,9 @@ def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
     cell.step()
     cell.set_target("left", q=bent)
     cell.step(200)
-    for wanted in (False, True):
+    for expected in (False, True):
         _, before = cell.records()
-        cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": wanted})
+        cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": expected})
         cell.step(round(FADE_TIME * 1000) + 20)
         _, rows = cell.records(before["cycle"][-1])
         steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
@@ -70,8 +70,8 @@ def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
     cell.set_target("left", q=cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0])
     cell.step(200)
     start = cell.records()[1]["cycle"][-1]
-    for wanted in (False, True, False, True):
-        cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": wanted})
+    for expected in (False, True, False, True):
+        cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": expected})
         cell.step(37)
     _, rows = cell.records(start)
     assert np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max() < 0.15

@@ -212,8 +212,13 @@ def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
 
 def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
     """What had been taken on of its weight is a part of a saved state: it grew from zero anew."""
-    thing = {"shape": "box", "size": [0.02, 0.02, 0.02], "position": [3.0, 3.0, 0.02], "mass": 1.0}
-    cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"box": thing})
+    scene_object = {
+        "shape": "box",
+        "size": [0.02, 0.02, 0.02],
+        "position": [3.0, 3.0, 0.02],
+        "mass": 1.0,
+    }
+    cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"box": scene_object})
     beside = Pose(cell.pose("arm").position + [0.2, 0.0, 0.0], np.eye(3))
     cell.simulation.set_pose("box", beside)
     cell.step()

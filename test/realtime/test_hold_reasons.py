@@ -37,7 +37,7 @@ class Watch:
 
     def __init__(self, cell):
         self.cell = cell
-        self.seen, _ = cell.events_since(0)
+        self.observed, _ = cell.events_since(0)
         self.cycle = cell.latest_record()["cycle"]
         self.owners = self.read()
         self.ended = []
@@ -55,7 +55,7 @@ class Watch:
         if self.cell.latest_record()["cycle"] == self.cycle:
             return
         self.cycle = self.cell.latest_record()["cycle"]
-        self.seen, events = self.cell.events_since(self.seen)
+        self.observed, events = self.cell.events_since(self.observed)
         before, self.owners = self.owners, self.read()
         for arm, owner in self.owners.items():
             if not owner.endswith("/hold") or before[arm].endswith("/hold"):
@@ -250,9 +250,9 @@ def test_an_event_that_is_overwritten_while_it_is_read_is_left_out(ring):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        seen = 0
-        while seen < 20_000:
-            seen, found = ring.since(seen)
+        observed = 0
+        while observed < 20_000:
+            observed, found = ring.since(observed)
             for event in found:
                 if event.event is not Event.LOST:
                     assert event.text.split()[0] == f"{event.time_ns}"

@@ -75,15 +75,15 @@ def test_a_short_leash_carries_less_and_says_so(make_cell):
     cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
     cell.step(1500)
     words = cell.switch(["arm/soft"], strictness="force_auto").message
-    said, whole = words.split("keeps ")[1].split(" of ")
+    reported, whole = words.split("keeps ")[1].split(" of ")
     cell.step(1)
     arm = cell.loop.arms[0]
     law = cell.loop.owners.active[0].law
     assert np.abs(law.references[0].q - arm.state.q).max() <= 0.02 + 1e-9
     carried = tool_wrench(arm.state, law.tau[0])[:3]
     assert float(whole.split(" N")[0]) == pytest.approx(29.4, abs=0.1)
-    assert float(said) == pytest.approx(carried[2], abs=0.3)
-    assert 5.0 < float(said) < 26.0
+    assert float(reported) == pytest.approx(carried[2], abs=0.3)
+    assert 5.0 < float(reported) < 26.0
 
 
 def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):

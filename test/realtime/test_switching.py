@@ -104,16 +104,16 @@ def test_best_effort_leaves_out_what_conflicts() -> None:
 
 
 def test_best_effort_misses_only_what_will_not_be_active() -> None:
-    asked = ["a/one", "c/hold", "b/hold", "nonsense", "ab", "bc"]
-    plan = switch(("a/one", "c/two"), asked, ["b/one"], BEST)
+    requested = ["a/one", "c/hold", "b/hold", "nonsense", "ab", "bc"]
+    plan = switch(("a/one", "c/two"), requested, ["b/one"], BEST)
     assert plan.missing == ["c/hold", "nonsense", "ab", "bc"]
     assert switch(("a/one",), ["a/one", "b/hold"], ["c/two"], BEST).missing == []
 
 
 def test_best_effort_that_can_activate_nothing_stopped_laws_all_the_same() -> None:
-    for asked in (["ab"], ["nonsense"], ["c/hold", "ab"]):
-        with pytest.raises(SwitchRejected, match=asked[-1]):
-            switch(("a/one", "b/one", "c/two"), asked, ["b/one"], BEST)
+    for requested in (["ab"], ["nonsense"], ["c/hold", "ab"]):
+        with pytest.raises(SwitchRejected, match=requested[-1]):
+            switch(("a/one", "b/one", "c/two"), requested, ["b/one"], BEST)
     assert switch(("a/one",), [], ["a/one"], BEST).deactivated == ["a/one"]
 
 

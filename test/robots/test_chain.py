@@ -262,8 +262,8 @@ def test_five_lines_make_an_arm(tmp_path):
     limits = robot.limits
     for name, values in robot.figures.items():
         assert np.isfinite(values).all(), name
-    for bound, most in itertools.pairwise(("leader_damping", "most_leader_damping")):
-        assert (np.array(robot.value(bound)) <= robot.value(most)).all()
+    for bound, maximum in itertools.pairwise(("leader_damping", "most_leader_damping")):
+        assert (np.array(robot.value(bound)) <= robot.value(maximum)).all()
     assert (np.array(robot.value("contact_torque")) <= limits.torque).all()
     assert ((robot.ready >= limits.lower) & (robot.ready <= limits.upper)).all()
     assert sum(map(len, robot.sections)) == 7

@@ -34,7 +34,7 @@ def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments", "says"),
+    ("method", "arguments", "message"),
     [
         ("move", {"width": 0.09}, r"gripper of arm: width: got 0\.09, allowed \[0, 0\.08\] m"),
         ("move", {"width": -1e-6}, "width: got -1e-06"),
@@ -52,10 +52,10 @@ def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
     ],
 )
 def test_what_cannot_be_executed_is_refused_and_changes_nothing(
-    mock_cell, method, arguments, says
+    mock_cell, method, arguments, message
 ):
     gripper = mock_cell.gripper("arm")
-    with pytest.raises(TargetRejected, match=says):
+    with pytest.raises(TargetRejected, match=message):
         getattr(gripper, method)(**arguments)
     mock_cell.step(5)
     assert gripper.state().width == MAX_WIDTH

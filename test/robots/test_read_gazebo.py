@@ -82,7 +82,7 @@ def test_other_plug_ins_are_left_alone(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (plugin(more="<spring_k3>1</spring_k3>"), "spring_k3:.*joint, operat"),
         (plugin(more="<spring_k1>soft</spring_k1>"), "spring_k1:.*'soft'"),
@@ -100,6 +100,6 @@ def test_other_plug_ins_are_left_alone(tmp_path):
         (plugin("libsea_plugin.so", "<mot_1_J>1</mot_1_J>"), "mot_1_J:"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(tmp_path, text, says):
-    with pytest.raises(ConfigurationError, match=says):
+def test_what_cannot_be_is_refused_in_words(tmp_path, text, message):
+    with pytest.raises(ConfigurationError, match=message):
         read_gazebo(urdf(tmp_path, text))

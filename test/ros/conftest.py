@@ -17,7 +17,7 @@ import pytest
 from cell_names import IMPEDANCE
 from crisp import crisp, run_crisp  # noqa: F401 -- fixtures
 from outside import outside  # noqa: F401 -- a fixture
-from processes import PATIENCE, children, is_running, runs_module, wait_until
+from processes import TIMEOUT_SCALE, children, is_running, runs_module, wait_until
 from repository import DUAL_SIM, ROOT
 
 from multipanda_py.realtime.system.child_process import end_with_parent
@@ -83,7 +83,7 @@ class NodeProcess:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(PATIENCE * timeout)
+            return self.process.wait(TIMEOUT_SCALE * timeout)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
@@ -98,7 +98,7 @@ class Client:
     """
 
     def __init__(self, name="test_client"):
-        self._name, self._heard = name, {}
+        self._name, self._received = name, {}
         self._latest, self._statuses = {}, None
         self._begin()
 
@@ -109,8 +109,8 @@ class Client:
         self.executor = SingleThreadedExecutor(context=self._context)
         self.executor.add_node(self.node)
         self._clients, self._publishers = {}, {}
-        for topic, heard in self._heard.items():
-            self.subscribe(topic, *heard)
+        for topic, received in self._received.items():
+            self.subscribe(topic, *received)
 
     def close(self):
         self.executor.shutdown()
@@ -118,7 +118,7 @@ class Client:
         rclpy.try_shutdown(context=self._context)
 
     def subscribe(self, topic, kind, keep, qos):
-        self._heard[topic] = kind, keep, qos
+        self._received[topic] = kind, keep, qos
         self.node.create_subscription(kind, topic, keep, qos)
 
     def _find(self, make, is_found, what):

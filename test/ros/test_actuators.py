@@ -89,8 +89,8 @@ def test_single_joints_are_commanded_and_told(arm):
     motors = [arm.newest(JointState, f"joint_1/motor_{i}_state") for i in (1, 2)]
     lead = np.array([motor.position[0] for motor in motors]) - link.position[0]
     loads = K * np.sinh(A * lead)
-    told = [arm.newest(Float64, f"joint_1/torque_el{i}_state").data for i in (1, 2)]
-    np.testing.assert_allclose(told, loads, rtol=0.02, atol=1e-4)
+    reported = [arm.newest(Float64, f"joint_1/torque_el{i}_state").data for i in (1, 2)]
+    np.testing.assert_allclose(reported, loads, rtol=0.02, atol=1e-4)
     assert torque == pytest.approx(sum(loads), rel=0.05, abs=1e-3)
     assert stiffness == pytest.approx(A * K * np.cosh(A * lead).sum(), rel=0.02)
     assert [motor.effort[0] for motor in motors] == pytest.approx(loads.tolist(), abs=0.03)
@@ -146,13 +146,15 @@ def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
     ],
 )
 def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
-    def told():
+    def status():
         return arm.client.diagnosis(f"{node.name}/arm")[1]
 
-    before, references = int(told()["rejected targets"]), arm.values("joint_1")[2:4]
+    before, references = int(status()["rejected targets"]), arm.values("joint_1")[2:4]
     arm.send(
         topic, data,
-        lambda: int(told()["rejected targets"]) > before and reason in told()["last rejection"],
+        lambda: (
+            int(status()["rejected targets"]) > before and reason in status()["last rejection"]
+        ),
         reason,
     )  # fmt: skip
     # The motors may still come to rest; what was refused asks for a tenth of a radian and more.

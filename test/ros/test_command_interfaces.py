@@ -146,8 +146,8 @@ def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
     assert np.abs(manager.joints() - start - STEP).max() < 2e-3
     assert manager.switch(TORQUES).ok
     _, result = goals.run(goal)
-    said = f"{POSITIONS} is not active; switch to it first ({TORQUES} has the arm)"
-    assert result.error_string == said
+    reported = f"{POSITIONS} is not active; switch to it first ({TORQUES} has the arm)"
+    assert result.error_string == reported
 
 
 def test_a_pose_is_reached_by_commanded_positions(manager, client):
@@ -166,9 +166,9 @@ def test_a_pose_is_reached_by_commanded_positions(manager, client):
 
 def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, client):
     assert manager.switch(RATE).ok
-    before, said = manager.joints(), "target rejected: left: joint: got positions"
+    before, reported = manager.joints(), "target rejected: left: joint: got positions"
     there = JointState(name=LEFT_JOINTS, position=(before + 0.1).tolist())
-    client.stream(f"{SPACE}/left/target_joint", there, lambda: said in node.log, said)
+    client.stream(f"{SPACE}/left/target_joint", there, lambda: reported in node.log, reported)
     assert np.abs(manager.joints() - before).max() < 1e-3
 
 

@@ -12,7 +12,7 @@ import parameters_of
 import pytest
 from cell_names import ARMS
 from geometry_msgs.msg import PoseStamped, TwistStamped
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from repository import ROOT
 from scipy.spatial.transform import Rotation
 
@@ -106,9 +106,9 @@ def run(client, watch):
             client.until(lambda: example.poll() is not None, 40.0, f"end of {file.name}")
         finally:
             example.kill()
-            said = example.communicate(timeout=PATIENCE)[0]
-        assert example.returncode == 0, said
-        return said
+            reported = example.communicate(timeout=TIMEOUT_SCALE)[0]
+        assert example.returncode == 0, reported
+        return reported
 
     return run_it
 
@@ -131,10 +131,10 @@ def speeds(client):
 def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
     """It left the arms too slow for what came after it."""
     before = speeds(client)
-    said = run("07", "--steps", "50")
+    reported = run("07", "--steps", "50")
     assert speeds(client) == before
-    actions, chunks, _ = map(int, re.findall(r"\d+", said))
-    assert (actions, 5 <= chunks <= 8) == (50, True), said
+    actions, chunks, _ = map(int, re.findall(r"\d+", reported))
+    assert (actions, 5 <= chunks <= 8) == (50, True), reported
     for arm in ARMS:
         at = watch.positions(arm)
         radius = np.linalg.norm(at[:, 1:] - at[0, 1:] - [0.0, 0.05], axis=1)
@@ -158,8 +158,8 @@ def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch
 
 @pytest.mark.long
 def test_circles_at_1_khz_are_round(cell, run, watch):
-    said = run("09", "--seconds", "5")
-    assert "targets/s for each arm" in said
+    reported = run("09", "--seconds", "5")
+    assert "targets/s for each arm" in reported
     for arm in ARMS:
         time, at = watch.times(arm), watch.positions(arm)[:, 1:] - watch.positions(arm)[0, 1:]
         full = at[time > time[-1] - 3.0]  # the circles have their size by then, also after the end
@@ -175,11 +175,11 @@ def test_circles_at_1_khz_are_round(cell, run, watch):
 
 @pytest.mark.long
 def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
-    said = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
+    reported = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
     number = r"(-?\d+\.\d+)"
     line = rf"(\w+): (left|right) at x {number} z {number} m with {number} N"
     at = {(phase, arm): np.array(list(map(float, rest))) for phase, arm, *rest in
-          re.findall(line, said)}  # fmt: skip
+          re.findall(line, reported)}  # fmt: skip
     for arm in ARMS:
         assert at["approach", arm][1] == pytest.approx(0.305, abs=0.003)
         x, z, force = at["contact", arm]
@@ -189,4 +189,4 @@ def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
         assert at["slide", arm][0] - x == pytest.approx(0.078, abs=0.004)
         assert at["lift", arm][1] > 0.37
         assert at["lift", arm][2] < 1.0
-    assert said.count("deactivated: left/") >= 2, said
+    assert reported.count("deactivated: left/") >= 2, reported

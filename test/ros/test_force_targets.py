@@ -72,11 +72,11 @@ def test_stiffness_changes_how_far_it_gives_way(node, client):
 
 
 def refused(client, node, who, topic, message, reason):
-    def seen():
+    def observed():
         status = client.diagnosis(f"{node.name}/{who}")
         return status is not None and reason in status[1].get("last rejection", "")
 
-    client.stream(topic, message, seen, reason)
+    client.stream(topic, message, observed, reason)
 
 
 def test_bad_ones_are_refused_with_the_reason(node, client):

@@ -53,15 +53,15 @@ def offered(client, *asks):
 
 
 def compare(client, kind, *asks):
-    page, seen = listed(kind), {}
+    page, observed = listed(kind), {}
 
     def complete():
-        seen.clear()
-        seen.update(offered(client, *asks))
-        return page.items() <= seen.items()
+        observed.clear()
+        observed.update(offered(client, *asks))
+        return page.items() <= observed.items()
 
-    client.until(complete, 10.0, f"what the page lists: {sorted(page.items() - seen.items())}")
-    assert sorted(seen.keys() - page.keys()) == []
+    client.until(complete, 10.0, f"what the page lists: {sorted(page.items() - observed.items())}")
+    assert sorted(observed.keys() - page.keys()) == []
 
 
 def test_topics(cell, client):

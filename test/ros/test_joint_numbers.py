@@ -76,12 +76,14 @@ def test_a_goal_of_the_trajectory_action(node, client, names, numbers, reason):
 
 
 def test_a_parameter(node, client):
-    asked = {"names": ["stiffness"]}
-    found = client.call(DescribeParameters, f"{LAW}/describe_parameters", **asked).descriptors[0]
+    requested = {"names": ["stiffness"]}
+    found = client.call(DescribeParameters, f"{LAW}/describe_parameters", **requested).descriptors[
+        0
+    ]
     assert found.additional_constraints.startswith("6 numbers, one per joint")
     value = Parameter("stiffness", value=[50.0] * 7).to_parameter_msg()
     answer = client.call(SetParameters, f"{LAW}/set_parameters", parameters=[value]).results[0]
     assert not answer.successful
     assert re.search(r"stiffness: .*\b7 numbers\b.*\b6 numbers", answer.reason)
-    kept = client.call(GetParameters, f"{LAW}/get_parameters", **asked).values[0]
+    kept = client.call(GetParameters, f"{LAW}/get_parameters", **requested).values[0]
     assert len(kept.double_array_value) == 6

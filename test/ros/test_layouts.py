@@ -46,10 +46,10 @@ def topics_of_foxglove():
 
 @pytest.mark.parametrize("topics", [topics_of_rviz, topics_of_foxglove])
 def test_topics_of_a_layout_are_there(cell, client, topics):
-    wanted = set(topics())
-    assert len(wanted) > 2
+    expected = set(topics())
+    assert len(expected) > 2
     client.until(
-        lambda: wanted <= set(dict(client.node.get_topic_names_and_types())),
+        lambda: expected <= set(dict(client.node.get_topic_names_and_types())),
         10.0,
-        f"all of {sorted(wanted)}",
+        f"all of {sorted(expected)}",
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from controller_manager_msgs.srv import ListControllers
 from long_form import long_form
-from needs import needs_two_cores
-from processes import PATIENCE, descendants, let_pass
+from processes import TIMEOUT_SCALE, descendants, let_pass
 from rcl_interfaces.srv import GetParameters
+from requirements import needs_two_cores
 from sensor_msgs.msg import JointState
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
@@ -50,7 +50,7 @@ def file(tmp_path):
 
 
 def exit_code(node):
-    return node.process.wait(20.0 * PATIENCE)
+    return node.process.wait(20.0 * TIMEOUT_SCALE)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +73,13 @@ def test_signal_ends_it_quietly(start, file, number):
 def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, client, file):
     """Python's last collection freed what the middleware's threads still called into."""
     lister = client.node.create_client(ListControllers, "controller_manager/list_controllers")
-    asked, targets = ListControllers.Request(), JointState()
+    requested, targets = ListControllers.Request(), JointState()
     publisher = client.node.create_publisher(JointState, "only/target_joint", 1)
 
     def traffic_until(condition):
         def throw():
             publisher.publish(targets)
-            lister.call_async(asked)
+            lister.call_async(requested)
             return condition()
 
         client.until(throw, 40.0)

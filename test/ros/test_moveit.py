@@ -63,11 +63,11 @@ def without_kind(interfaces):
 def switch_as_moveit(client, name):
     """Activate a controller as Ros2ControlManager does: strictly, ending who has its joints."""
     now = listed(client)
-    wanted = without_kind(now[name].required_command_interfaces)
+    expected = without_kind(now[name].required_command_interfaces)
     in_the_way = [
         one.name
         for one in now.values()
-        if one.state == "active" and wanted & without_kind(one.claimed_interfaces)
+        if one.state == "active" and expected & without_kind(one.claimed_interfaces)
     ]
     return client.switch([name], in_the_way, STRICT, SPACE)
 
@@ -187,12 +187,12 @@ def test_a_plan_of_two_arms_is_played_on_one_clock(node, client, simple, planner
         [0.4, -0.3, 0.2, 0.3, -0.4, 0.3, 0.5, -0.4, -0.3, -0.2, 0.3, 0.4, 0.3, -0.5]
     )
     followed = Goals(client, FollowJointTrajectory, f"{SPACE}/{DUAL}/{entry['action_ns']}")
-    seen = play(client, planner, followed, names, end)
+    observed = play(client, planner, followed, names, end)
     order = np.random.default_rng(3).permutation(len(names))
-    seen += play(client, planner, followed, names, begin, order)
-    seen += play(client, planner, followed, names[7:], begin[7:] + 0.1)  # one arm of both
-    seen += play(client, planner, followed, names, begin)
-    assert seen > 20
+    observed += play(client, planner, followed, names, begin, order)
+    observed += play(client, planner, followed, names[7:], begin[7:] + 0.1)  # one arm of both
+    observed += play(client, planner, followed, names, begin)
+    assert observed > 20
 
 
 def test_plans_of_each_arm_are_played_and_the_hand_closes(node, client, simple, planner):

@@ -17,26 +17,26 @@ SPAWNER = "../lib/controller_manager/spawner"
 
 
 def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, outside):
-    code, said = outside.control("set_controller_state", f"left/{JOINT}", "active")
-    assert "Successfully activated" not in said
-    assert "Error activating controller, check controller_manager logs" in said
+    code, reported = outside.control("set_controller_state", f"left/{JOINT}", "active")
+    assert "Successfully activated" not in reported
+    assert "Error activating controller, check controller_manager logs" in reported
     assert code != 0
     words = f"switch rejected: left/{JOINT}: conflicts with"
     cell.wait_for(words)
     assert "strictness 4 (FORCE_AUTO) would deactivate left/" in cell.log.partition(words)[2]
     left_out = ("--activate", f"right/{JOINT}", "--best-effort")
     gripper = ("--deactivate", "left/gripper")  # which is left out, and was so without a word
-    code, said = outside.control("switch_controllers", *left_out, *gripper)
-    assert (code, f"right/{JOINT}: conflicts with" in said) == (1, True), said
-    code, said = outside.control(
+    code, reported = outside.control("switch_controllers", *left_out, *gripper)
+    assert (code, f"right/{JOINT}: conflicts with" in reported) == (1, True), reported
+    code, reported = outside.control(
         "switch_controllers", *left_out, "--deactivate", f"right/{CARTESIAN}"
     )
-    assert (code, f"active: right/{JOINT}" in said) == (0, True), said
+    assert (code, f"active: right/{JOINT}" in reported) == (0, True), reported
 
 
 def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):
     name = f"left/{JOINT}"
-    said = outside.ros2(
+    reported = outside.ros2(
         "control list_hardware_components -v",
         "control list_hardware_interfaces",
         "control list_controller_types",
@@ -50,30 +50,30 @@ def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):
         "control list_controllers -c /left/controller_manager",
         "param get /controller_manager update_rate",
     )
-    assert "plugin name: mujoco" in said[0]
-    assert "left_fr3_joint1/effort [double] [available] [claimed]" in said[0]
-    assert "right_fr3_joint7/velocity" in said[1]
-    assert "joint_trajectory" in said[2]
-    assert "Successfully set left to state" in said[3]
-    assert "arm left is inactive" in said[4]
-    assert "Successfully set left to state" in said[5]
-    assert f"active: {name}" in said[6]
-    assert "Successfully cleaned up" in said[7]
-    assert "Successfully configured" in said[8]
-    assert "exit: " in said[9]
-    assert "joint_state_broadcaster/JointStateBroadcaster" in said[10]
-    assert "1000" in said[11]
+    assert "plugin name: mujoco" in reported[0]
+    assert "left_fr3_joint1/effort [double] [available] [claimed]" in reported[0]
+    assert "right_fr3_joint7/velocity" in reported[1]
+    assert "joint_trajectory" in reported[2]
+    assert "Successfully set left to state" in reported[3]
+    assert "arm left is inactive" in reported[4]
+    assert "Successfully set left to state" in reported[5]
+    assert f"active: {name}" in reported[6]
+    assert "Successfully cleaned up" in reported[7]
+    assert "Successfully configured" in reported[8]
+    assert "exit: " in reported[9]
+    assert "joint_state_broadcaster/JointStateBroadcaster" in reported[10]
+    assert "1000" in reported[11]
 
 
 def test_the_spawner_spawns_a_law_and_the_joint_states(cell, client, outside):
     assert client.switch((), [CARTESIAN], 2, "/left").ok
     names = ("joint_state_broadcaster", JOINT)
-    code, said = outside.run(
+    code, reported = outside.run(
         SPAWNER,
         *names, "-c", "/left/controller_manager", "--activate-as-group",
     )  # fmt: skip
-    assert code == 0, said
-    assert "Configured and activated all" in said
+    assert code == 0, reported
+    assert "Configured and activated all" in reported
     assert client.switch((), [JOINT], 2, "/left").ok, "the spawner has activated it"
 
 
@@ -109,19 +109,21 @@ def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
     words = (JOINT, "-c", "/left/controller_manager", "--inactive")
     other = tmp_path / "other.yaml"
     other.write_text(FILE + "    type: joint_velocity\n")
-    code, said = outside.run(SPAWNER, *words, "-p", other)
-    assert code != 0, said
+    code, reported = outside.run(SPAWNER, *words, "-p", other)
+    assert code != 0, reported
     without_joint.wait_for(f"{JOINT}.type: got 'joint_velocity', but it is read-only")
-    code, said = outside.run(SPAWNER, *words, "--controller-ros-args=-r target_joint:=/elsewhere")
-    assert code != 0, said
-    assert "Failed loading controller" in said
+    code, reported = outside.run(
+        SPAWNER, *words, "--controller-ros-args=-r target_joint:=/elsewhere"
+    )
+    assert code != 0, reported
+    assert "Failed loading controller" in reported
     without_joint.wait_for("arguments: got '-r target_joint:=/elsewhere', allowed")
-    code, said = outside.run(SPAWNER, *words, "--controller-ros-args=-p stiffness_scale:=1.0")
-    assert code != 0, said
+    code, reported = outside.run(SPAWNER, *words, "--controller-ros-args=-p stiffness_scale:=1.0")
+    assert code != 0, reported
     without_joint.wait_for("parameter 'stiffness_scale' does not exist")
-    code, said = outside.run(SPAWNER, *words, "-p", file, "--controller-ros-args=--ros-args")
-    assert code == 0, said
-    assert "Loaded" in said
+    code, reported = outside.run(SPAWNER, *words, "-p", file, "--controller-ros-args=--ros-args")
+    assert code == 0, reported
+    assert "Loaded" in reported
     [value] = parameters_of.get(client, "damping_ratio", node=f"/left/{JOINT}")
     assert list(value.double_array_value) == [0.6] * 7
 
@@ -129,6 +131,6 @@ def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
 def test_why_a_goal_came_to_nothing_was_not_told_to_who_sent_it(cell, outside):
     action = "/left/joint_trajectory_controller/follow_joint_trajectory"
     kind = "control_msgs/action/FollowJointTrajectory"
-    _, said = outside.run("ros2", "action", "send_goal", action, kind, "{}")
-    assert "Goal finished with status: ABORTED" in said
-    assert "left/joint_trajectory_controller is not active" in said
+    _, reported = outside.run("ros2", "action", "send_goal", action, kind, "{}")
+    assert "Goal finished with status: ABORTED" in reported
+    assert "left/joint_trajectory_controller is not active" in reported

@@ -145,9 +145,11 @@ stay(robot, 60.0)
 def test_what_crisp_py_cannot_have_is_refused_and_changes_nothing(cell, client, crisp):
     """Values raise there; a target has no answer, but a topic says what became of it."""
     program = crisp(REFUSALS)
-    client.until(lambda: program.has_come_to_its_end() or "waits" in program.said, 30.0, "waits")
-    said, kept, moved = program.found()
-    for reason, name in zip(said, ("stop_commands", "use_operational_space", "stiffness",
+    client.until(
+        lambda: program.has_come_to_its_end() or "waits" in program.reported, 30.0, "waits"
+    )
+    reported, kept, moved = program.found()
+    for reason, name in zip(reported, ("stop_commands", "use_operational_space", "stiffness",
                                    "task.k_pos_x"), strict=True):  # fmt: skip
         assert f"('{name}', False, " in reason
     assert kept

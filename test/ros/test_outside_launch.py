@@ -29,7 +29,7 @@ class Launch:
     def __init__(
         self, outside, folder, *arguments, package=("multipanda_py",), file="sim.launch.py"
     ):
-        self._log, self._seen = folder / "launch.log", set()
+        self._log, self._observed = folder / "launch.log", set()
         runpy.run_path(str(TOOLS))["link_into"](folder / "prefix")
         with self._log.open("wb") as output:
             self.process = outside.beside(
@@ -43,8 +43,8 @@ class Launch:
 
     def processes(self):
         """Return what it has started so far, also those that are nobody's children any more."""
-        self._seen.update(descendants(self.process.pid))
-        return self._seen
+        self._observed.update(descendants(self.process.pid))
+        return self._observed
 
     def wait_for(self, text):
         """Wait until the log holds a text, or the launch has ended."""
@@ -83,7 +83,7 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
 
 @pytest.mark.inline
 @pytest.mark.parametrize(
-    ("file", "word", "said"),
+    ("file", "word", "reported"),
     [
         ("sim", "conifg_file:=single_sim.yaml", "unknown argument; near: config_file"),
         ("sim", "namespace:=2nd", "namespace: got '2nd', allowed names of letters"),
@@ -92,12 +92,12 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
         ("real", "robot_ips:=middle:172.16.0.2", "got 'middle:172.16.0.2', allowed ARM:ADDRESS"),
     ],
 )
-def test_a_misspelt_argument_started_another_cell(launch, file, word, said):
+def test_a_misspelt_argument_started_another_cell(launch, file, word, reported):
     """The default one, where the name was unknown; one with an arm more, for an unknown arm."""
     it = launch(word, file=f"{file}.launch.py")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert it.process.returncode != 0
-    assert said in it.log
+    assert reported in it.log
     assert "process started" not in it.log
 
 
@@ -203,22 +203,22 @@ def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
     Another one takes the scene, which move_group did not know of: plans went through the table.
     """
     package(tmp_path, "moveit_ros_move_group", "move_group", MOVE_GROUP.format(
-        python=sys.executable, seen=tmp_path / "seen.json"
+        python=sys.executable, observed=tmp_path / "seen.json"
     ))  # fmt: skip
     scene, path = tmp_path / "seen.scene", tmp_path / "path"
-    program = SCENE_PUBLISHER.format(seen=scene, path=path)
+    program = SCENE_PUBLISHER.format(observed=scene, path=path)
     package(tmp_path, "moveit_ros_planning", "moveit_publish_scene_from_text", program)
     it = launch(
         "namespace:=lab", "start_cell:=false", f"moveit_folder:={FILES}", "controllers:=simple",
         file="moveit.launch.py",
     )  # fmt: skip
     it.wait_for("move_group has read its parameters")
-    namespace, seen = json.loads((tmp_path / "seen.json").read_text())
+    namespace, observed = json.loads((tmp_path / "seen.json").read_text())
     assert namespace == "/lab"
-    assert seen["robot_description"] == (FILES / "cell.urdf").read_text()
-    assert seen["robot_description_semantic"] == (FILES / "cell.srdf").read_text()
+    assert observed["robot_description"] == (FILES / "cell.urdf").read_text()
+    assert observed["robot_description_semantic"] == (FILES / "cell.srdf").read_text()
     for name, value in flat(move_group_parameters(read_files(FILES), "simple", "lab")).items():
-        assert seen[name] == value, name
+        assert observed[name] == value, name
     it.wait_for("a scene of --ros-args")
     wait_until(lambda: not Path(path.read_text().strip()).exists(), 10.0, lambda: "its end")
     assert scene.read_text() == (FILES / "cell.scene").read_text()

@@ -23,7 +23,7 @@ def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
         return node in states[0] and "active [3]" in states[1]
 
     client.until(found, 40.0, "the node, by ros2 lifecycle")
-    said = outside.ros2(
+    reported = outside.ros2(
         f"lifecycle list {node}",
         f"lifecycle set {node} deactivate",
         f"lifecycle get {node}",
@@ -31,10 +31,10 @@ def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
         f"lifecycle set {node} activate",
         f"lifecycle get {node}",
     )
-    assert "deactivate" in said[0]
-    assert "shutdown" in said[0]
-    assert "Transitioning successful" in said[1]
-    assert "inactive [2]" in said[2]
-    assert "Transitioning successful" not in said[3], "it is configured already"
-    assert "Transitioning successful" in said[4]
-    assert "active [3]" in said[5]
+    assert "deactivate" in reported[0]
+    assert "shutdown" in reported[0]
+    assert "Transitioning successful" in reported[1]
+    assert "inactive [2]" in reported[2]
+    assert "Transitioning successful" not in reported[3], "it is configured already"
+    assert "Transitioning successful" in reported[4]
+    assert "active [3]" in reported[5]

@@ -25,8 +25,8 @@ def lines(verb, *words):
 @pytest.fixture(scope="module")
 def dumped(shared_node, outside):
     """All parameters of the shared node's nodes: node, file."""
-    said = outside.ros2_beside(*lines("dump", *(f"/{name}" for name in NODES)))
-    parts = {f"/{name}": yaml.safe_load(text) for name, text in zip(NODES, said)}
+    reported = outside.ros2_beside(*lines("dump", *(f"/{name}" for name in NODES)))
+    parts = {f"/{name}": yaml.safe_load(text) for name, text in zip(NODES, reported)}
     for name, part in parts.items():  # or every test and every try would go by half a dump
         assert list(part) == [name], part
     return parts
@@ -45,10 +45,10 @@ def test_it_loads_what_it_has_dumped(dumped, cell, client, outside, tmp_path):
         file = tmp_path / f"{number}.yaml"
         file.write_text(yaml.safe_dump({"/**": part[name]}))
         pairs.append(f"{name} {file}")
-    for said in outside.ros2_beside(*lines("load", *pairs)):
-        assert said.count("successful") == len(said.splitlines()) > 10, said
+    for reported in outside.ros2_beside(*lines("load", *pairs)):
+        assert reported.count("successful") == len(reported.splitlines()) > 10, reported
 
 
 def test_it_describes_a_parameter_of_the_cell(cell, outside):
-    [said] = outside.ros2(*lines("describe", f"{CELL_NODE} cell.rate"))
-    assert said.startswith("Parameter name: cell.rate\n  Type: double\n")
+    [reported] = outside.ros2(*lines("describe", f"{CELL_NODE} cell.rate"))
+    assert reported.startswith("Parameter name: cell.rate\n  Type: double\n")

@@ -83,14 +83,14 @@ def test_every_command_of_the_readme_has_a_run():
 @pytest.mark.clock
 def test_what_the_readme_calls_is_answered(cell, client, outside):
     lines = [line for line in commands() if key_of(line) in ANSWERS]
-    said, asked = [], []
+    reported, requested = [], []
     for line in lines:
-        asked += next((more for key, more in BEFORE.items() if line.startswith(key)), [])
-        asked.append(line.removeprefix("ros2 "))
-    said = dict(zip(asked, outside.ros2(*asked, timeout=120.0)))
+        requested += next((more for key, more in BEFORE.items() if line.startswith(key)), [])
+        requested.append(line.removeprefix("ros2 "))
+    reported = dict(zip(requested, outside.ros2(*requested, timeout=120.0)))
     try:
         for line in lines:
-            assert ANSWERS[key_of(line)] in said[line.removeprefix("ros2 ")], (line, said)
+            assert ANSWERS[key_of(line)] in reported[line.removeprefix("ros2 ")], (line, reported)
     finally:
         outside.ros2("control set_hardware_component_state left active")
 

@@ -197,13 +197,15 @@ FAULTS = {
 def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     strike, word = FAULTS[name]
     start, goal = rig.here("right"), rig.other_end("right")
-    said = len(rig.node.log)
+    reported = len(rig.node.log)
     with rig.path("right") as path:
         rig.client.publish(f"{rig.space}/right/target_pose", rig.target("right", goal))
         strike(rig)
         rig.reaches("right", goal)
-    rig.until(lambda: word in rig.node.log[said:], f"{word!r} in the log")
-    rig.until(lambda: (why := rig.reason("left")) and why in rig.node.log[said:], "diagnostics")
+    rig.until(lambda: word in rig.node.log[reported:], f"{word!r} in the log")
+    rig.until(
+        lambda: (why := rig.reason("left")) and why in rig.node.log[reported:], "diagnostics"
+    )
     assert rig.active("left") == {"left/hold"}
     refused = rig.ask_to_switch(f"left/{CARTESIAN}")
     assert not refused.ok
@@ -281,20 +283,20 @@ def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(r
     rig.admin("left", "push", wrench=pushed)
 
     def is_still():
-        told = rig.admin("left", "state")
+        admin_state = rig.admin("left", "state")
         found = state() and wrench_of(state().o_f_ext_hat_k)
         return (
             found is not None
-            and np.abs(told["dq"]).max() < 1e-3
-            and np.allclose(found, told["O_F_ext_hat_K"], atol=0.2)
+            and np.abs(admin_state["dq"]).max() < 1e-3
+            and np.allclose(found, admin_state["O_F_ext_hat_K"], atol=0.2)
             and abs(found[2] - 15.0) < 1.0
         )
 
     rig.until(is_still, "a pushed arm at rest, with the same wrench on both sides")
-    told, found = rig.admin("left", "state"), state()
+    admin_state, found = rig.admin("left", "state"), state()
     assert np.allclose(wrench_of(load())[:3], pushed[:3], atol=1.0), "the project's own topic"
     assert np.allclose(wrench_of(found.o_f_ext_hat_k)[:3], [-3.0, 2.0, 15.0], atol=1.0)
-    assert np.allclose(wrench_of(found.k_f_ext_hat_k), told["K_F_ext_hat_K"], atol=0.2)
+    assert np.allclose(wrench_of(found.k_f_ext_hat_k), admin_state["K_F_ext_hat_K"], atol=0.2)
     for part, fields in (
         (found.measured_joint_state, ("q", "dq", "tau_J")),
         (found.desired_joint_state, (None, None, "tau_J_d")),
@@ -302,25 +304,29 @@ def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(r
     ):
         for values, field in zip((part.position, part.velocity, part.effort), fields):
             if field is not None:
-                assert np.allclose(values, told[field], atol=0.2), field
+                assert np.allclose(values, admin_state[field], atol=0.2), field
     for part, field in (
         (found.o_t_ee, "O_T_EE"), (found.f_t_ee, "F_T_EE"), (found.ee_t_k, "EE_T_K"),
     ):  # fmt: skip
-        assert np.allclose(pose_of(part), told[field], atol=2e-3), field
+        assert np.allclose(pose_of(part), admin_state[field], atol=2e-3), field
     flags = found.collision_indicators
-    assert np.array_equal(flags.is_joint_contact, told["joint_contact"])
+    assert np.array_equal(flags.is_joint_contact, admin_state["joint_contact"])
     contact = flags.is_cartesian_linear_contact
-    assert [contact.x, contact.y, contact.z] == told["cartesian_contact"][:3] == [0.0, 0.0, 1.0]
+    assert (
+        [contact.x, contact.y, contact.z]
+        == admin_state["cartesian_contact"][:3]
+        == [0.0, 0.0, 1.0]
+    )
     assert not np.any(flags.is_joint_collision)
-    assert np.allclose(found.elbow.position, told["elbow"], atol=1e-3)
+    assert np.allclose(found.elbow.position, admin_state["elbow"], atol=1e-3)
     assert found.elbow.position[1] == -1.0
     load = inertia_of(found.inertia_load)
-    assert load[0] == pytest.approx(told["m_load"][0], abs=1e-6)
+    assert load[0] == pytest.approx(admin_state["m_load"][0], abs=1e-6)
     assert inertia_of(found.inertia_ee)[0] > 0.5, "a Franka Hand"
     assert inertia_of(found.inertia_total)[0] == pytest.approx(
         load[0] + inertia_of(found.inertia_ee)[0]
     )
-    assert found.robot_mode == told["robot_mode"][0] + 0 == found.ROBOT_MODE_MOVE
+    assert found.robot_mode == admin_state["robot_mode"][0] + 0 == found.ROBOT_MODE_MOVE
     for nobody_knows in (
         found.ddq_d, found.dtau_j, found.measured_joint_motor_state.position,
         found.control_command_success_rate, found.o_ddp_ee_c.accel.linear.x,
@@ -382,26 +388,26 @@ def test_the_walk_through_of_the_readme(rig, shared_node, talk, capsys):
     law = "dual_cartesian_impedance_controller"
     assert do(talk.switch, names=[law])[0]
     for arm in ARMS:
-        done, said = do(talk.move, arm=arm, dx=0.0, dy=0.0, dz=0.02)
-        assert done, said
+        done, reported = do(talk.move, arm=arm, dx=0.0, dy=0.0, dz=0.02)
+        assert done, reported
     assert main(["inject", rig.address["left"], "reflex"]) == 0
     rig.until(lambda: "joint_reflex" in rig.reason("left"), "diagnostics")
-    _, said = do(talk.show_faults)
-    assert f"{rig.node.name}/left: latched fault: arm_stopped " in said
-    assert f"{rig.node.name}/right: follows right/hold" in said
+    _, reported = do(talk.show_faults)
+    assert f"{rig.node.name}/left: latched fault: arm_stopped " in reported
+    assert f"{rig.node.name}/right: follows right/hold" in reported
     begin = time.monotonic()
-    done, said = do(talk.move, arm="left", dx=0.0, dy=0.0, dz=0.02)
+    done, reported = do(talk.move, arm="left", dx=0.0, dy=0.0, dz=0.02)
     assert not done
-    assert "left: latched fault: arm_stopped " in said  # 20 s later, it was
-    assert "recover left" in said
+    assert "left: latched fault: arm_stopped " in reported  # 20 s later, it was
+    assert "recover left" in reported
     assert time.monotonic() - begin < 0.5 * talk.TIMEOUT
-    done, said = do(talk.switch, names=[law])
+    done, reported = do(talk.switch, names=[law])
     assert not done
-    assert "call left/error_recovery first" in said
-    done, said = do(talk.recover, arm="left")
-    assert done, said
+    assert "call left/error_recovery first" in reported
+    done, reported = do(talk.recover, arm="left")
+    assert done, reported
     assert do(talk.switch, names=[law])[0]
     assert do(talk.move, arm="left", dx=0.0, dy=0.0, dz=-0.02)[0]
-    done, said = do(talk.show_list)
-    assert f"active       cartesian_impedance        {law}" in said
+    done, reported = do(talk.show_list)
+    assert f"active       cartesian_impedance        {law}" in reported
     node.destroy_node()

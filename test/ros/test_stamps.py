@@ -30,11 +30,11 @@ def test_messages_of_one_cycle_have_one_stamp(cell, client):
     topics, stamps, subscriptions = dict(measured()), {}, []
     assert len(topics) >= 8
     for topic, kind in topics.items():
-        seen = stamps[topic] = set()
+        observed = stamps[topic] = set()
 
-        def keep(message, seen=seen):
+        def keep(message, observed=observed):
             parts = message.transforms if hasattr(message, "transforms") else [message]
-            seen.update((one.header.stamp.sec, one.header.stamp.nanosec) for one in parts)
+            observed.update((one.header.stamp.sec, one.header.stamp.nanosec) for one in parts)
 
         subscriptions.append(
             client.node.create_subscription(kind, topic, keep, QoSProfile(depth=50))

@@ -35,8 +35,8 @@ def stopped(node):
 
 def withdrawn_requests(client, cell):
     """Return how many requests of any kind were withdrawn."""
-    said = client.diagnosis(cell.name)[1]["withdrawn requests"]
-    return sum(map(int, re.findall(r"\d+", said)))
+    reported = client.diagnosis(cell.name)[1]["withdrawn requests"]
+    return sum(map(int, re.findall(r"\d+", reported)))
 
 
 def active(client, arm="left"):
@@ -106,12 +106,12 @@ def test_a_refused_switch_happened_later(cell, client):
 
 def test_refused_parameters_happened_later(cell, client):
     service = f"{LEFT_CARTESIAN}/set_parameters"
-    asked = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
+    requested = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
     with stopped(cell):
         client.until(
             lambda: client.diagnosis(cell.name)[0].level == DiagnosticStatus.ERROR, what="an error"
         )
-        result = client.call(SetParameters, service, parameters=asked).results[0]
+        result = client.call(SetParameters, service, parameters=requested).results[0]
         assert not result.successful
         assert "has not run" in result.reason
     settle(client, cell)

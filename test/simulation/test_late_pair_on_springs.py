@@ -38,11 +38,11 @@ def test_they_lift_it_with_5_ms_of_delay_and_2_ms_of_lag_beside_that_of_their_mo
     for arm in config["arms"].values():
         arm["perturbation"] |= {"state_delay": 0.005, "torque_lag": 0.002}
     with Cell(CellConfig.from_dict(config)) as cell:
-        said = example.lift(cell)
+        reported = example.lift(cell)
         assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]
         pressed = example.forces(cell)
         cell.step(200)
         assert example.forces(cell) == pytest.approx(pressed, abs=0.05)  # it does not swing
-    height, *forces = (float(number) for number in re.findall(r"[\d.]+", said))
+    height, *forces = (float(number) for number in re.findall(r"[\d.]+", reported))
     assert height == pytest.approx(0.046, abs=0.003)
     assert forces == pytest.approx([25.0, 25.0], abs=0.2)

@@ -27,8 +27,8 @@ def test_states_are_as_old_as_the_delay_says(make_cell):
     for _ in range(50):
         truth.append(data.qpos[:7].copy())
         cell.step(1)
-    seen = cell.state("left").q  # read at the start of the last cycle, 4 cycles late
-    np.testing.assert_allclose(seen, truth[-5], atol=1e-15)
+    observed = cell.state("left").q  # read at the start of the last cycle, 4 cycles late
+    np.testing.assert_allclose(observed, truth[-5], atol=1e-15)
 
 
 def test_torque_follows_with_the_lag(make_cell):
@@ -64,9 +64,9 @@ def test_only_what_moves_is_heavier(make_cell):
 def test_an_unknown_payload_pulls_with_its_weight_and_is_felt(make_cell):
     cell = make_cell(arms(payload=2.0, payload_com=[0.03, 0.0, 0.1]))
     cell.step(1500)
-    felt = cell.state("left").wrench_ext_in_base
-    assert felt[2] == pytest.approx(-2.0 * 9.81, rel=0.01)
-    assert np.abs(felt[:2]).max() < 0.3
+    estimated = cell.state("left").wrench_ext_in_base
+    assert estimated[2] == pytest.approx(-2.0 * 9.81, rel=0.01)
+    assert np.abs(estimated[:2]).max() < 0.3
     # Hold carries it: what is commanded is what the weight asks for.
     model, data = world(cell)
     jacobian = np.zeros((3, model.nv))

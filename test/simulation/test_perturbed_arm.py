@@ -139,7 +139,7 @@ def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_ce
     cell = make_cell(one(**LINKS, **RUBBING), STIFF, ["arm/stiff"])
     q0 = cell.state("arm").q.copy()
     model = model_with_gravity(cell.descriptions["arm"])
-    data, felt, expected = model.createData(), [], []
+    data, estimated, expected = model.createData(), [], []
     for k in range(500):
         q = q0.copy()
         q[[1, 3, 5]] += 0.04 * (1.0 - np.cos(2.0 * np.pi * k * 1e-3 / 0.5))
@@ -147,13 +147,13 @@ def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_ce
         cell.step(1)
         state = cell.state("arm")
         if k > 200:
-            felt.append(state.tau_ext.copy())
+            estimated.append(state.tau_ext.copy())
             acceleration = cell.loop.backends[0].data.qacc[:7]
             rows = pin.rnea(model, data, state.q, state.dq, acceleration)
             expected.append(rows - state.tau_J)
-    felt, expected = np.array(felt), np.array(expected)
+    estimated, expected = np.array(estimated), np.array(expected)
     assert expected.std(axis=0)[[1, 3]].min() > 0.2
-    error = np.sqrt(np.mean((felt - expected)[20:] ** 2, axis=0))
+    error = np.sqrt(np.mean((estimated - expected)[20:] ** 2, axis=0))
     # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
     assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
 
@@ -295,13 +295,13 @@ def test_the_first_torque_after_a_reset_was_judged_by_the_friction_of_another_sp
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
     cell.set_target("arm", q=cell.state("arm").q + 0.05)
     cell.step(60)
-    saved, felt = cell.simulation.save(), []
+    saved, estimated = cell.simulation.save(), []
     for _ in range(2):
         cell.simulation.reset(saved)
         cell.step()
-        felt.append(cell.state("arm").tau_ext.copy())
+        estimated.append(cell.state("arm").tau_ext.copy())
         cell.step(1000)  # comes to rest
-    np.testing.assert_array_equal(*felt)
+    np.testing.assert_array_equal(*estimated)
 
 
 def test_an_arm_with_nothing_wrong_is_the_described_one():
@@ -340,19 +340,19 @@ def test_its_robot_feels_and_carries_what_the_data_sheet_says(make_cell, tmp_pat
     robot = write_robot(tmp_path / "robot.yaml", 3)
     cell = make_cell(identified(tmp_path / "robot.yaml"), STIFF, ["arm/stiff"])
     model = model_with_gravity(cell.descriptions["arm"])
-    data, q0, felt, expected = model.createData(), cell.state("arm").q.copy(), [], []
+    data, q0, estimated, expected = model.createData(), cell.state("arm").q.copy(), [], []
     for k in range(700):
         q = q0 + 0.1 * (1.0 - np.cos(2.0 * np.pi * k * 1e-3 / 0.5))
         cell.set_target("arm", q=q)
         cell.step(1)
         state = cell.state("arm")
         if k > 300:
-            felt.append(state.tau_ext.copy())
+            estimated.append(state.tau_ext.copy())
             acceleration = cell.loop.backends[0].data.qacc[:7]
             rows = pin.rnea(model, data, state.q, state.dq, acceleration)
             expected.append(rows - state.tau_J)
-    felt, expected = np.array(felt), np.array(expected)
-    error = np.sqrt(np.mean((felt - expected) ** 2, axis=0))
+    estimated, expected = np.array(estimated), np.array(expected)
+    error = np.sqrt(np.mean((estimated - expected) ** 2, axis=0))
     # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
     assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
     truth = model_with_gravity(ArmDescription("arm", robot))

@@ -47,24 +47,24 @@ def kinds(cell):
     return [(event.event.name, event.arm) for event in cell.events()]
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_carried_load_floats_if_the_robot_is_told_of_it(make_cell, told):
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_carried_load_floats_if_the_robot_is_told_of_it(make_cell, reported):
     cell = make_cell(controllets=FLOAT)
     cell.step(10)
-    if told:
+    if reported:
         cell.set_robot_settings("left", load_mass=MASS, load_com=CENTRE)
     step_loaded(cell, "left", 50)
     cell.switch(["left/float"])
     before = cell.pose("left").position
     step_loaded(cell, "left", 500)
     drift = np.linalg.norm(cell.pose("left").position - before)
-    felt = np.abs(cell.state("left").tau_ext).max()
-    if told:
+    estimated = np.abs(cell.state("left").tau_ext).max()
+    if reported:
         assert drift < 5e-3
-        assert felt < 0.05
+        assert estimated < 0.05
     else:
         assert drift > 0.05
-        assert felt > 2.0
+        assert estimated > 2.0
 
 
 def test_a_load_in_the_cell_file_is_there_from_the_start(make_cell):

@@ -94,12 +94,12 @@ def test_arms_that_are_driven_together_stop_each_other():
     left, right = (scene.site(f"{n}_fr3_hand_tcp").id for n in ("left", "right"))
     data.actuator("left_fr3_joint1").ctrl = -8.0
     data.actuator("right_fr3_joint1").ctrl = 8.0
-    seen = False
+    observed = False
     for _ in range(1500):
         mujoco.mj_step(scene, data)
-        seen = seen or bool(touching(scene, data))
+        observed = observed or bool(touching(scene, data))
         assert data.site_xpos[left][1] > data.site_xpos[right][1]
-    assert seen
+    assert observed
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
@@ -138,13 +138,13 @@ def test_a_cube_between_the_fingers_can_be_held():
 
 
 def test_objects_are_fixed_or_free():
-    things = [
+    objects = [
         SceneObject("table", "box", (0.3, 0.3, 0.2), position=np.array([0.6, 0.0, 0.2])),
         SceneObject("ball", "sphere", (0.03,), position=np.array([0.6, 0.0, 0.6]), mass=0.2),
         SceneObject("can", "cylinder", (0.03, 0.06), position=np.array([0.5, 0.2, 0.46]), mass=1),
         SceneObject("peg", "capsule", (0.01, 0.04), position=np.array([0.7, 0.2, 0.6]), mass=0.1),
     ]
-    scene = build_scene([], things).compile()
+    scene = build_scene([], objects).compile()
     assert scene.nv == 18
     np.testing.assert_allclose(scene.body("ball").mass, 0.2)
     data = ready(scene)

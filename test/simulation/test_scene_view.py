@@ -12,7 +12,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 
 from multipanda_py.cell import Cell
 from multipanda_py.config.cell_file import CellConfig
@@ -142,7 +142,7 @@ def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     cell = make_cell()
     process = start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
-    assert process.wait(20 * PATIENCE) == 1
+    assert process.wait(20 * TIMEOUT_SCALE) == 1
     assert stop_viewer(process) == stop_viewer(process) == 1
     cell.step(10)
     error = capfd.readouterr().err
@@ -156,13 +156,13 @@ def test_the_word_that_there_is_no_display_waited_behind_everything_else(
 ) -> None:
     """The viewer made way for all others first: on a busy machine it was not heard for 20 s."""
     cell = make_cell()
-    said = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", ASK_NICENESS, str(cell.shared_memory_fd)],
         input=cell.config.model_dump_json() + "\n", env={**os.environ, "DISPLAY": ""},
         capture_output=True, text=True, pass_fds=(cell.shared_memory_fd,), timeout=80, check=True,
     )  # fmt: skip
-    assert "no display" in said.stderr
-    assert int(said.stdout) == os.nice(0)
+    assert "no display" in reported.stderr
+    assert int(reported.stdout) == os.nice(0)
 
 
 def test_a_cell_that_is_not_started_cannot_be_viewed() -> None:

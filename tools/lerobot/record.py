@@ -17,10 +17,10 @@ pictures = []
 for seeds in ((0, 1), (2,)):  # the second recorder goes on where the first one ended
     with EpisodeRecorder(env, folder, instruction="push the puck") as recorder:
         for seed in seeds:
-            seen, _ = recorder.start_episode(seed)
+            observed, _ = recorder.start_episode(seed)
             for _ in range(20):
-                pictures.append(seen["images"]["overview"])
-                seen, *_ = recorder.step(env.expert_action())
+                pictures.append(observed["images"]["overview"])
+                observed, *_ = recorder.step(env.expert_action())
             recorder.end(success=seed != 1)
 env.close()
 episodes = list(Dataset(folder))

@@ -21,17 +21,17 @@ dataset = LeRobotDataset("local/recorded", root=folder, video_backend="pyav")
 faults = []
 
 
-def expect(what: str, got: object, wanted: object) -> None:
+def expect(what: str, got: object, desired: object) -> None:
     """Keep in mind what differs."""
-    if got != wanted:
-        faults.append(f"{what}: got {got}, expected {wanted}")
+    if got != desired:
+        faults.append(f"{what}: got {got}, expected {desired}")
 
 
-def close(what: str, got: ArrayLike, wanted: ArrayLike, atol: float) -> None:
+def close(what: str, got: ArrayLike, desired: ArrayLike, atol: float) -> None:
     """Keep in mind numbers that differ."""
-    got, wanted = np.asarray(got, float), np.asarray(wanted, float)
-    if got.shape != wanted.shape or not np.allclose(got, wanted, atol=atol):
-        faults.append(f"{what}: got {got.ravel()[:4]}, expected {wanted.ravel()[:4]}")
+    got, desired = np.asarray(got, float), np.asarray(desired, float)
+    if got.shape != desired.shape or not np.allclose(got, desired, atol=atol):
+        faults.append(f"{what}: got {got.ravel()[:4]}, expected {desired.ravel()[:4]}")
 
 
 lengths = expected["lengths"]

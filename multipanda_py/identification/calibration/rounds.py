@@ -77,7 +77,7 @@ class Round:
     def score(self) -> float:
         """Mean of the twin's largest error in each task and quantity, relative to the paper.
 
-        The error of the paper is the ``ceiling`` of a :class:`.Quantity`. The score is infinite if
+        The error in the paper is the ``ceiling`` of a :class:`.Quantity`. The score is infinite if
         the twin fails a task or always stops before the plant.
         """
         if not all(one.repeats and one.full for one in self.comparisons):

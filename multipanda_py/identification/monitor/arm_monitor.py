@@ -185,10 +185,9 @@ def residual_slices(joints: int) -> dict[str, slice]:
 
 
 def min_half_widths(limits: ArmLimits) -> Vector:
-    """Return the minimum half widths of the good ranges (bands) of an arm's residuals, (m,).
+    """Return the minimum half width of the range of each residual in good runs, (m,).
 
-    They cover sensor drift, and avoid ranges of zero width for simulated arms that equal their
-    twin.
+    It covers sensor drift, and avoids zero widths for simulated arms that equal their twin.
     """
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)

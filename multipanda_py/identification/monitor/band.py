@@ -66,7 +66,7 @@ class Band:
             joints: Names of its joints.
 
         Raises:
-            MonitorRejected: If there are none for this arm, or for an arm with other joints.
+            MonitorRejected: If the arm is missing, or its ranges were learnt with other joints.
         """
         if arm not in self.arms:
             raise MonitorRejected(

@@ -160,7 +160,7 @@ def record_pairs(
     align = checked_alignment(align, ALIGNMENTS[sides.is_real])
     if sides.is_real:
         sides = replace(sides, twin=with_tools_of(*_of_arm(plant, twin, arm)))
-        needed("scipy")  # Path planning needs scipy. If it is missing, no arm may move.
+        needed("scipy")  # Path planning needs scipy, so check for it before arms move.
     if not spec.names():
         raise ConfigurationError("motions: got none, allowed one or more")
     key = [fingerprint(twin), fingerprint(plant), arm, spec.seed, spec.margin]

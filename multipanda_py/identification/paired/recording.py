@@ -225,7 +225,7 @@ def side_of(log: ArmLog, name: str) -> Side:
 def command_start_of(log: ArmLog) -> int:
     """Return the sample at which the commanded position starts to move.
 
-    The result is 0 if it was not recorded or does not move.
+    The result is 0 if this position was not recorded or does not move.
     """
     if "target_joint" not in log.columns:
         return 0

@@ -99,7 +99,7 @@ def logged_motions(
     """Cut recordings into motions from rest to rest.
 
     A motion starts 0.1 s before a joint exceeds 0.02 rad/s, and ends when all joints have been
-    slower for 0.25 s. Before it, all joints rest for 0.45 s.
+    slower for 0.25 s. Before each motion, all joints rest for 0.45 s.
 
     Args:
         recordings: Recordings of the arm in chronological order.

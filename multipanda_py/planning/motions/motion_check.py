@@ -78,7 +78,12 @@ class Avoidance(Protocol):
         """
 
     def blocked_by(self, q: Vector, dq: Vector) -> str:
-        """Describe the pairs of bodies that limit the velocities most, with their distances."""
+        """Describe the pairs of bodies that limit the velocities most, with their distances.
+
+        Args:
+            q: Joint positions of all arms, (n,) [rad].
+            dq: Joint velocities of all arms, (n,) [rad/s].
+        """
 
 
 SAMPLES_PER_SEGMENT = 10

@@ -48,8 +48,8 @@ def retreat_path(
 ) -> Matrix:
     r"""Return configurations along which close pairs move apart, up to a target distance.
 
-    Every step s is the shortest one that increases all distances :math:`d_j` below the target by
-    :math:`\Delta` (:data:`DISTANCE_STEP`), or up to the target :math:`d_{free}`.
+    Distances :math:`d_j` below the target :math:`d_{free}` increase by :math:`\Delta`
+    (:data:`DISTANCE_STEP`) in every step, or up to the target. The step s is the shortest one:
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 

@@ -163,12 +163,13 @@ class JointMotion:
         self._ruckig_input.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
-        """Restart the reference at a measured state, (n,) [rad] and [rad/s], and bring it to rest."""
+        """Restart the reference at a measured state [rad, rad/s], (n,) each, and bring it to
+        rest."""
         self.reset_to(q, dq)
         self.stop()
 
     def reset_to(self, q: Vector, dq: Vector) -> None:
-        """Set the reference to a measured state, (n,) [rad] and [rad/s].
+        """Set the reference to a measured state [rad, rad/s], (n,) each.
 
         Call a method that starts a motion next.
         """
@@ -180,7 +181,10 @@ class JointMotion:
         self._go(self._brake, self._state)
 
     def stop_from(self, q: Vector, dq: Vector) -> None:
-        """Plan a stop from a measured state, (n,) [rad] and [rad/s], and blend the reference into it."""
+        """Plan a stop from a measured state [rad, rad/s], (n,) each.
+
+        The reference blends into this stop.
+        """
         start = self._start_state.reshape(3, self._n)
         start[0], start[1], start[2] = q, dq, 0.0
         self._go(self._brake, self._start_state)

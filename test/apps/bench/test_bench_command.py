@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import needs_rclpy
-from processes import PATIENCE, descendants, is_running
+from processes import TIMEOUT_SCALE, descendants, is_running
+from requirements import needs_rclpy
 
 from multipanda_py.apps.bench.conditions import ARM_POSITIONS, CONDITIONS
 
@@ -39,7 +39,7 @@ def bench(folder, *words):
 @pytest.mark.timeout(400)
 def test_a_report_has_every_condition(tmp_path):
     process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")
-    out, err = process.communicate(timeout=90.0 * PATIENCE)
+    out, err = process.communicate(timeout=90.0 * TIMEOUT_SCALE)
     assert process.returncode == 0, err
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["left_out"].pop("hot") == "not requested"
@@ -68,8 +68,8 @@ def test_interrupted_it_leaves_no_process(tmp_path):
     process.send_signal(signal.SIGINT)
     assert re.fullmatch(r"multipanda: SIGINT\b.*\b3 s\n", process.stderr.readline())
     begun = time.monotonic()
-    _, err = process.communicate(timeout=30.0 * PATIENCE)
-    assert time.monotonic() - begun < 3.0 * PATIENCE
+    _, err = process.communicate(timeout=30.0 * TIMEOUT_SCALE)
+    assert time.monotonic() - begun < 3.0 * TIMEOUT_SCALE
     assert process.returncode == 130
     assert "Traceback" not in err
     assert not any(map(is_running, children))

@@ -174,8 +174,8 @@ def test_plots_are_drawn_from_what_there_is(tmp_path):
 
 def test_what_is_not_installed_is_left_out_and_the_rest_is_measured(monkeypatch):
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
-    said = []
-    report, samples = bench.run(Effort(parts=("hot", "paced", "wired")), said.append)
+    reported = []
+    report, samples = bench.run(Effort(parts=("hot", "paced", "wired")), reported.append)
     assert set(report["left_out"]) == {"hot", "cpp", "paced", "wired", "scaling"}
     assert report["left_out"]["wired"] == (
         "mujoco, pylibfranka, rclpy, controller_manager_msgs not installed"

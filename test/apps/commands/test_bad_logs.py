@@ -149,10 +149,10 @@ def refusal(line, folder, capsys):
     """Run a command that refuses; return its sentence."""
     before = sorted(folder.iterdir())
     assert main(line) == 1
-    said = capsys.readouterr()
+    reported = capsys.readouterr()
     assert sorted(folder.iterdir()) == before, "something was written"
-    sentences = [text for text in said.err.splitlines() if not text.startswith("note: ")]
-    assert len(sentences) == 1, said.err
+    sentences = [text for text in reported.err.splitlines() if not text.startswith("note: ")]
+    assert len(sentences) == 1, reported.err
     return sentences[0]
 
 
@@ -254,9 +254,9 @@ def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
         ["refine", "--plant", cell, "--twin", cell, "--motion", f"left={path}", "--task", "1",
          "-o", str(tmp_path / "refined")],
     ):  # fmt: skip
-        said = refusal(line, tmp_path, capsys)
-        assert words in said
-        assert str(path) in said
+        reported = refusal(line, tmp_path, capsys)
+        assert words in reported
+        assert str(path) in reported
 
 
 @pytest.mark.long
@@ -275,11 +275,11 @@ def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypat
                 "--repeats", "1", "-o", str(tmp_path / "report.html")]  # fmt: skip
     for line in (["plot", str(path)], compared, ["identify", str(path), "-o", "r.yaml"], band):
         main(line)
-        said = capsys.readouterr().err
+        reported = capsys.readouterr().err
         assert (
             f"note: {path}: the recording is truncated: its recorder was killed, "
             "or is still running"
-        ) in said
+        ) in reported
 
 
 def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):

@@ -22,9 +22,9 @@ def test_a_residual_that_is_not_there_passed_the_check_and_the_cell_never_starte
         "      right: {position: [0.0, -0.6, 0.0], residual: {wrench: none.npz}}\n"
     )
     assert main(["check", str(file)]) == 1
-    said = capsys.readouterr().err
+    reported = capsys.readouterr().err
     for place in ("arms.left.residual.state", "arms.right.residual.wrench"):
-        assert f"{place}: {tmp_path / 'none.npz'}: cannot be read" in said
+        assert f"{place}: {tmp_path / 'none.npz'}: cannot be read" in reported
 
 
 def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys):
@@ -37,9 +37,9 @@ def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys
         "    controllets:\n      one: {type: joint_impedance, features: [residual]}\n"
     )
     assert main(["check", str(file)]) == 1
-    said = capsys.readouterr().err
-    assert "controllets.one.features: residual: arm right has no residual file" in said
-    assert "arm left has no" not in said
+    reported = capsys.readouterr().err
+    assert "controllets.one.features: residual: arm right has no residual file" in reported
+    assert "arm left has no" not in reported
 
 
 @pytest.mark.parametrize("features", ["residual", "coriolis, friction"])

@@ -44,7 +44,7 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "base", "told"),
+    ("old", "new", "base", "received"),
     [
         ('"revolute"', '"planar"', "shoulder_link", "joint_1 (planar)"),
         (
@@ -55,11 +55,15 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
         ),
     ],
 )
-def test_joints_before_the_arm_are_not_dropped_in_silence(tmp_path, capsys, old, new, base, told):
+def test_joints_before_the_arm_are_not_dropped_in_silence(
+    tmp_path, capsys, old, new, base, received
+):
     path = tmp_path / "railed.urdf"
     path.write_text(BENCH_ARM.read_text().replace(old, new, 1))
     assert draft(path, tmp_path) == 0
-    warning = f"warning: the arm starts at {base}, behind joint {told}. This joint is not part of"
+    warning = (
+        f"warning: the arm starts at {base}, behind joint {received}. This joint is not part of"
+    )
     assert warning in capsys.readouterr().err
 
 
@@ -122,9 +126,9 @@ def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, ne
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(text.replace(old, new))
     assert draft(urdf, tmp_path / "out") == 1
-    said = capsys.readouterr().err
-    assert message in said
-    assert str(tmp_path) in said
+    reported = capsys.readouterr().err
+    assert message in reported
+    assert str(tmp_path) in reported
     assert not (tmp_path / "out").exists()
 
 
@@ -144,9 +148,9 @@ def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
         BENCH_ARM.read_text().replace('<origin xyz="0 0 0.15"/>', '<origin xyz="0 0.2 0"/>', 1)
     )
     assert draft(urdf, tmp_path) == 0
-    said = capsys.readouterr().err
-    assert "link upper_arm_link: its centre of mass is 15" in said
-    assert said.count("warning") == 1
+    reported = capsys.readouterr().err
+    assert "link upper_arm_link: its centre of mass is 15" in reported
+    assert reported.count("warning") == 1
 
 
 def tree_of_links(count, arm):
@@ -194,9 +198,9 @@ def test_of_a_tree_of_100_links_only_those_of_the_arm_are_fitted(tmp_path, monke
 def test_the_picture_has_the_capsules_on_its_right_half(tmp_path, capsys):
     imageio = pytest.importorskip("imageio.v3")
     assert main(["robot", "import", str(BENCH_ARM), "-o", str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    if "no image" in said.err:
-        pytest.skip(said.err)
+    reported = capsys.readouterr()
+    if "no image" in reported.err:
+        pytest.skip(reported.err)
     image = imageio.imread(tmp_path / "bench_arm.png")[..., :3].astype(int)
     orange = (image[..., 0] > image[..., 2] + 80) & (image[..., 0] > 150)
     left, right = np.split(orange, 2, axis=1)

@@ -54,9 +54,9 @@ def test_nothing_is_begun_that_cannot_be_written(files, line, words, capsys):
     """Over the cell or the log that was read, or found out when it was done: after minutes."""
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     assert main(line.split()) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1, said
-    assert words in said[0]
+    reported = capsys.readouterr().err.splitlines()
+    assert len(reported) == 1, reported
+    assert words in reported[0]
     assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from urllib.request import urlopen
 
 import pytest
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from repository import DUAL_SIM
 
 from multipanda_py.apps.cli import main
@@ -34,13 +34,13 @@ def test_the_page_is_served_while_the_cell_runs(cell_file):
     with subprocess.Popen(
         [*command, "--duration", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
-        said = ""
+        reported = ""
         for line in process.stdout:
-            said += line
+            reported += line
             if found := re.search(r"the panel is at (http://127\.0\.0\.1:\d+/\S*)", line):
-                assert b"<html" in urlopen(found[1], timeout=10.0 * PATIENCE).read()
-        assert process.wait(10.0 * PATIENCE) == 0, said
-    assert "the panel is at" in said
+                assert b"<html" in urlopen(found[1], timeout=10.0 * TIMEOUT_SCALE).read()
+        assert process.wait(10.0 * TIMEOUT_SCALE) == 0, reported
+    assert "the panel is at" in reported
 
 
 def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):

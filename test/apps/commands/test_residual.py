@@ -34,9 +34,9 @@ def test_evaluate_says_errors_by_joint_and_draws(files, tmp_path, capsys):
     numbers, picture = tmp_path / "gain.json", tmp_path / "torques.png"
     options = ["--json", str(numbers), "--plot", str(picture)]
     assert main(["residual", "evaluate", *files, *options]) == 0
-    said = capsys.readouterr().out
-    assert "linear, 3 motions" in said
-    assert "| ratio |" in said
+    reported = capsys.readouterr().out
+    assert "linear, 3 motions" in reported
+    assert "| ratio |" in reported
     assert np.shape(json.loads(numbers.read_text())["linear"]["before"]) == (3, 2)
     assert picture.read_bytes().startswith(b"\x89PNG")
 
@@ -79,7 +79,7 @@ def test_export_writes_a_model(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reported"),
     [
         (["evaluate", "none.npz", "PAIRS"], "none.npz: cannot be read"),
         (["evaluate", "FILE", "none.parquet"], "none.parquet: cannot be read"),
@@ -92,11 +92,11 @@ def test_export_writes_a_model(files, tmp_path, capsys):
         (["train", "PAIRS", "-o", "x.npz", "--threads", "0"], "--threads: got 0"),
     ],
 )
-def test_what_is_wrong_is_one_line(files, capsys, words, said):
+def test_what_is_wrong_is_one_line(files, capsys, words, reported):
     words = [{"FILE": files[0], "PAIRS": files[1]}.get(word, word) for word in words]
     assert main(["residual", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert reported in line
 
 
 def test_the_weights_that_ship_do_what_their_page_says(tmp_path, capsys):

@@ -176,7 +176,7 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
     level = [1.0, 0.0, 0.0, 0.0]
-    for place, turn, said in (
+    for place, turn, reported in (
         ([np.nan, 0.0, 0.5], level, "finite"),
         ([0.3, 0.3, 0.5], [np.nan, 0.0, 0.0, 0.0], "finite"),
         ([0.3, 0.3, 0.5], [3.0, 0.0, 0.0, 0.0], "norm"),
@@ -185,7 +185,7 @@ def test_what_is_no_target_is_refused_and_moves_nothing(rig):
     ):
         rig.panel.session.notes = ()
         page.drag("left", place, turn)
-        rig.until(rig.noted(said), f"{place} is refused")
+        rig.until(rig.noted(reported), f"{place} is refused")
     for _ in range(MANY):
         rig.round()
     assert rig.z() == pytest.approx(before, abs=1e-3)
@@ -258,8 +258,8 @@ def test_an_arm_holds_when_its_page_is_closed_in_the_middle_of_a_drag(rig):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("is_seen", [True, False])
-def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_seen):
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_shown):
     """Nobody had grasped the gizmo again, and the mouse was where it had been before."""
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
@@ -269,7 +269,7 @@ def test_a_drag_went_on_under_a_law_that_had_gone_and_come_back(rig, is_seen):
     rig.until(lambda: rig.z() > before + 0.015, "the tool goes up")
     for law in (JOINT, CARTESIAN):
         rig.cell.switch([f"left/{law}"], strictness="force_auto")
-        if is_seen:
+        if is_shown:
             rig.round()
     stopped = rig.z()
     for _ in range(MANY):
@@ -310,8 +310,8 @@ def test_a_value_of_another_kind_is_not_taken_and_ends_in_no_error_within_viser(
     page.use("x [N/m]", 650)  # a page says whole numbers so
     rig.until(lambda: rig.cell.parameters(law)["stiffness"][0] == 650.0, "the gain is changed")
     gc.collect()  # tasks tell of their errors when they go
-    said = [record.getMessage() for record in caplog.records]
-    assert [": rejected " in text for text in said] == [True] * 2, said
+    reported = [record.getMessage() for record in caplog.records]
+    assert [": rejected " in text for text in reported] == [True] * 2, reported
 
 
 def test_gains_are_those_of_the_law_that_the_arm_has_now(rig):
@@ -465,11 +465,11 @@ def test_things_and_arms_are_drawn_in_their_size(rig):
         "cylinder": ([0.1, 0.3], [0.2, 0.2, 0.6]),
         "capsule": ([0.1, 0.3], [0.2, 0.2, 0.8]),
     }
-    things = {
+    scene_objects = {
         f"a_{kind}": {"shape": kind, "size": size, "position": [1.5, 0.8 * number, 1.0]}
         for number, (kind, (size, _)) in enumerate(shapes.items())
     }
-    page = rig(objects=things).page()
+    page = rig(objects=scene_objects).page()
     for kind, (_, size) in shapes.items():
         until(lambda kind=kind: f"/cell/a_{kind}/shape_0" in page.meshes, f"there is the {kind}")
         vertices = page.meshes[f"/cell/a_{kind}/shape_0"]

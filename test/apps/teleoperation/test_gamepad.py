@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 
 pytest.importorskip("pygame", reason="pygame is not installed: extra teleop")
 
@@ -76,7 +76,7 @@ print("played")
 
 def test_sticks_and_buttons_are_read_and_a_pad_may_go_and_come_back():
     done = subprocess.run(
-        [sys.executable, "-c", PLAY], capture_output=True, text=True, timeout=30.0 * PATIENCE,
+        [sys.executable, "-c", PLAY], capture_output=True, text=True, timeout=30.0 * TIMEOUT_SCALE,
         env={**os.environ, "SDL_VIDEODRIVER": "dummy"},
     )  # fmt: skip
     if done.returncode == 77:
@@ -120,7 +120,7 @@ print("played")
 
 def test_a_shoulder_held_from_the_start_and_a_second_pad_moved_the_arm_at_once():
     done = subprocess.run(
-        [sys.executable, "-c", TWO], capture_output=True, text=True, timeout=30.0 * PATIENCE,
+        [sys.executable, "-c", TWO], capture_output=True, text=True, timeout=30.0 * TIMEOUT_SCALE,
         env={**os.environ, "SDL_VIDEODRIVER": "dummy"},
     )  # fmt: skip
     if done.returncode == 77:

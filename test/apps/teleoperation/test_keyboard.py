@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import PATIENCE, poll, wait_until
+from processes import TIMEOUT_SCALE, poll, wait_until
 
 from multipanda_py.apps.cli import main
 from multipanda_py.apps.teleoperation.devices import KEY_HOLD_TIME, KEYBOARD_SPEED, Keyboard
@@ -42,13 +42,13 @@ def terminal():
 
 def test_keys_are_twists_while_they_are_held_and_space_is_the_clutch(terminal):
     type_keys, keyboard, now = terminal
-    said = type_keys("w")["left"]
-    assert not said.is_engaged
-    np.testing.assert_array_equal(said.twist, [KEYBOARD_SPEED[0], 0, 0, 0, 0, 0])
-    said = type_keys(" fl\x1b[A?")["left"]  # others mean nothing
-    assert said.is_engaged
+    reported = type_keys("w")["left"]
+    assert not reported.is_engaged
+    np.testing.assert_array_equal(reported.twist, [KEYBOARD_SPEED[0], 0, 0, 0, 0, 0])
+    reported = type_keys(" fl\x1b[A?")["left"]  # others mean nothing
+    assert reported.is_engaged
     linear, angular = KEYBOARD_SPEED
-    np.testing.assert_array_equal(said.twist, [linear, 0, -linear, 0, 0, -angular])
+    np.testing.assert_array_equal(reported.twist, [linear, 0, -linear, 0, 0, -angular])
     now[0] = KEY_HOLD_TIME + 0.01
     np.testing.assert_array_equal(keyboard.read()["left"].twist, np.zeros(6))
     assert [type_keys("g")["left"].gripper for _ in range(2)] == ["close", "open"]
@@ -83,8 +83,8 @@ def test_the_command_takes_keys_of_a_terminal_and_ends_in_time(tmp_path):
         [*command, "--frame", "world"], stdin=theirs, stdout=subprocess.PIPE, text=True,
         stderr=subprocess.STDOUT, start_new_session=True,
     ) as process:  # fmt: skip
-        said = process.stdout.readline()
-        assert said.startswith("space: clutch; w s")
+        reported = process.stdout.readline()
+        assert reported.startswith("space: clutch; w s")
         os.write(ours, b" ")
 
         def keep_pressing():
@@ -92,10 +92,10 @@ def test_the_command_takes_keys_of_a_terminal_and_ends_in_time(tmp_path):
             poll()
 
         wait_until(lambda: process.poll() is not None, 20.0, turn=keep_pressing)
-        said = process.stdout.read()
-        assert process.wait(10.0 * PATIENCE) == 0, said
-    assert "keyboard moves arm\n" in said
-    assert "holds" not in said
+        reported = process.stdout.read()
+        assert process.wait(10.0 * TIMEOUT_SCALE) == 0, reported
+    assert "keyboard moves arm\n" in reported
+    assert "holds" not in reported
     os.close(ours)
     os.close(theirs)
 

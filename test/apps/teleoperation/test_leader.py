@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("rclpy", reason="rclpy is not installed")
 import rclpy
 from geometry_msgs.msg import PoseStamped, WrenchStamped
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -40,9 +40,11 @@ class Led:
         self.cell.start()
         self.cell.step(5)
         self.hand = self.cell.simulation.model.body("left_fr3_hand").id
-        self.said, self.sent, self.height = [], [], None
-        self.leader = Leader({"left": place}, feedback=0.5, report=self.said.append)
-        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, report=self.said.append)
+        self.reported, self.sent, self.height = [], [], None
+        self.leader = Leader({"left": place}, feedback=0.5, report=self.reported.append)
+        self.teleoperator = Teleoperator(
+            self.cell, [self.leader], 30.0, report=self.reported.append
+        )
         self.context = Context()  # others of this process have the default one
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)
@@ -61,10 +63,10 @@ class Led:
         self.node.create_subscription(WrenchStamped, self.topic, keep, EVERY)
 
     def until(self, condition, what):
-        end = time.monotonic() + 20.0 * PATIENCE
+        end = time.monotonic() + 20.0 * TIMEOUT_SCALE
         due = 0.0
         while not condition():
-            assert time.monotonic() < end, (what, self.said, self.sent[-5:])
+            assert time.monotonic() < end, (what, self.reported, self.sent[-5:])
             self.executor.spin_once(timeout_sec=0.01)
             if time.monotonic() > due:
                 due = time.monotonic() + 0.03
@@ -76,17 +78,17 @@ class Led:
                 self.cell.step(33)
 
     def clutch(self, is_closed):
-        heard = self.leader.inputs["left"]
+        received = self.leader.inputs["left"]
         self.pedal.publish(Bool(data=is_closed))
-        self.until(lambda: heard.is_engaged == is_closed, "the clutch")
+        self.until(lambda: received.is_engaged == is_closed, "the clutch")
 
     def engage(self, height=0.0):
         """Close the clutch anew while the stream goes on; nothing moves by that."""
         self.clutch(False)
         self.height, begin = height, time.monotonic()
-        heard = self.leader.inputs["left"]
-        self.until(lambda: heard.time > begin and heard.value[2] == height, "the stream")
-        self.said.clear()
+        received = self.leader.inputs["left"]
+        self.until(lambda: received.time > begin and received.value[2] == height, "the stream")
+        self.reported.clear()
         self.clutch(True)
         clutch = self.teleoperator.arms["left"].clutch
         self.until(lambda: clutch.is_closed, "an arm that follows")
@@ -119,8 +121,8 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {TIMEOUT:g} s"
     begin = led.z()
     led.engage()
-    led.until(lambda: led.said, "words that nobody feels anything")
-    assert "no subscriber of" in led.said[0]
+    led.until(lambda: led.reported, "words that nobody feels anything")
+    assert "no subscriber of" in led.reported[0]
     led.listen()
     led.height = -0.02
     led.until(lambda: led.z() < begin - 0.018, "the follower")
@@ -130,7 +132,7 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     # The link is stopped, and goes on when what waits in it is of the past.
     process = led.leader.listener.pid
     os.kill(process, signal.SIGSTOP)
-    led.until(lambda: silent in str(led.said), "words of an arm that holds")
+    led.until(lambda: silent in str(led.reported), "words of an arm that holds")
     end = time.monotonic() + 2 * TIMEOUT
     led.until(lambda: time.monotonic() > end, "what waits to be old")
     led.press(0.0)
@@ -146,11 +148,11 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     # Nonsense, and a leader that falls silent.
     led.engage()
     led.height = math.nan
-    led.until(lambda: led.said, "words about nonsense")
-    assert "position: got" in led.said[0]
+    led.until(lambda: led.reported, "words about nonsense")
+    assert "position: got" in led.reported[0]
     led.engage(0.1)
     led.height = None
-    led.until(lambda: led.said, "words of an arm whose leader is silent")
-    assert silent in led.said[0]
+    led.until(lambda: led.reported, "words of an arm whose leader is silent")
+    assert silent in led.reported[0]
     assert led.target() == pytest.approx(held, abs=1e-9)
     led.until(lambda: abs(led.z() - held) < 2e-3, "an arm at rest where it held")

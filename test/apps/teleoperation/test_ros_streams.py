@@ -34,8 +34,8 @@ class Hand:
         self.cell.start()
         self.cell.step(5)
         self.root = f"/hand_{os.getpid()}"
-        self.source, self.said = RosStreams(("left",), self.root), []
-        self.teleoperator = Teleoperator(self.cell, [self.source], report=self.said.append)
+        self.source, self.reported = RosStreams(("left",), self.root), []
+        self.teleoperator = Teleoperator(self.cell, [self.source], report=self.reported.append)
         self.context = Context()  # others of this process have the default one
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"tracker_{os.getpid()}", context=self.context)
@@ -55,7 +55,7 @@ class Hand:
             self.cell.step(20)
             poll()
 
-        wait_until(condition, 20.0, lambda: self.said, turn)
+        wait_until(condition, 20.0, lambda: self.reported, turn)
 
     def clutch(self, is_closed):
         self.publishers["clutch"].publish(Bool(data=is_closed))
@@ -99,19 +99,19 @@ def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
     engage(hand)
     heights = iter([0.002 * k for k in range(31)] + [0.06] * 10_000)
     hand.until(lambda: hand.z() > before + 0.055, lambda: hand.pose(next(heights)))
-    assert hand.said == []
-    hand.until(lambda: hand.said)  # the stream pauses
-    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in hand.said[0]
+    assert hand.reported == []
+    hand.until(lambda: hand.reported)  # the stream pauses
+    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in hand.reported[0]
     held = hand.z()
     hand.clutch(False)
     engage(hand)  # 6 cm lower than where the hand was: nothing moves by that
     assert hand.z() == pytest.approx(held, abs=4e-3)
-    hand.until(lambda: len(hand.said) == 2, lambda: hand.pose(math.nan))
-    assert "position: got" in hand.said[1]
+    hand.until(lambda: len(hand.reported) == 2, lambda: hand.pose(math.nan))
+    assert "position: got" in hand.reported[1]
     hand.clutch(False)
     engage(hand)
-    hand.until(lambda: len(hand.said) == 3, lambda: hand.pose(0.0, w=0.5))
-    assert "quaternion: got norm 0.5" in hand.said[2]
+    hand.until(lambda: len(hand.reported) == 3, lambda: hand.pose(0.0, w=0.5))
+    assert "quaternion: got norm 0.5" in hand.reported[2]
     assert hand.z() == pytest.approx(held, abs=4e-3)
 
 
@@ -119,13 +119,13 @@ def test_two_trackers_on_one_stream_moved_the_arm_to_and_fro(hand):
     before = hand.z()
     engage(hand)
     other = hand.node.create_publisher(PoseStamped, f"{hand.root}/left/pose", 10)
-    hand.until(lambda: hand.said, lambda: hand.pose(0.0))
-    assert f"{hand.root}/left/pose has 2 publishers" in hand.said[0]
+    hand.until(lambda: hand.reported, lambda: hand.pose(0.0))
+    assert f"{hand.root}/left/pose has 2 publishers" in hand.reported[0]
     hand.node.destroy_publisher(other)
     hand.until(lambda: not hand.source.inputs["left"].conflict, lambda: hand.pose(0.0))
     hand.clutch(False)
     engage(hand)
-    assert len(hand.said) == 1
+    assert len(hand.reported) == 1
     assert hand.z() == pytest.approx(before, abs=4e-3)
 
 
@@ -137,12 +137,12 @@ def test_twists_of_both_kinds_move_it_the_hand_closes_and_a_dead_listener_is_sai
     engage(hand, lambda: twist.publish(stamped))
     hand.until(lambda: hand.z() > before + 0.03, lambda: twist.publish(stamped))
     hand.until(lambda: hand.z() < before + 0.01, lambda: cmd_vel.publish(plain))
-    assert hand.said == []
+    assert hand.reported == []
     hand.publishers["gripper"].publish(Bool(data=True))
     gripper = hand.cell.gripper("left")
     hand.until(lambda: gripper.state().width < 0.01, lambda: cmd_vel.publish(Twist()))
     os.kill(hand.source.listener.pid, signal.SIGKILL)
-    hand.until(lambda: hand.said)
-    assert "ros: " in hand.said[0]
+    hand.until(lambda: hand.reported)
+    assert "ros: " in hand.reported[0]
     with pytest.raises(SourceLost):
         hand.source.read()

@@ -62,9 +62,9 @@ def test_the_cap_is_a_twist_and_all_reports_of_a_period_count(mouse):
     wire, _, source = mouse
     for push in range(0, 351, 35):
         wire.cap(y=-push)  # away from the user
-    said = source.read()["left"]
-    np.testing.assert_allclose(said.twist, [SPACE_MOUSE_SPEED[0], 0, 0, 0, 0, 0], atol=1e-9)
-    assert not said.is_engaged
+    reported = source.read()["left"]
+    np.testing.assert_allclose(reported.twist, [SPACE_MOUSE_SPEED[0], 0, 0, 0, 0, 0], atol=1e-9)
+    assert not reported.is_engaged
     wire.buttons(1)
     wire.buttons(0)
     assert source.read()["left"].is_engaged

@@ -27,12 +27,12 @@ class Script:
     name = "script"
 
     def __init__(self, *arms):
-        self.arms, self.says = arms, {}
+        self.arms, self.message = arms, {}
 
     def read(self):
-        if isinstance(self.says, Exception):
-            raise self.says
-        return self.says
+        if isinstance(self.message, Exception):
+            raise self.message
+        return self.message
 
     def close(self):
         pass
@@ -45,13 +45,13 @@ class Rig:
         self.cell = simple_cell(active=[f"{arm}/{CARTESIAN}" for arm in ("left", "right")])
         self.cell.start()
         self.cell.step(5)
-        self.source, self.said = Script("left"), []
+        self.source, self.reported = Script("left"), []
         self.teleoperator = Teleoperator(
-            self.cell, [self.source], report=self.said.append, **options
+            self.cell, [self.source], report=self.reported.append, **options
         )
 
-    def play(self, says, ticks=1):
-        self.source.says = says
+    def play(self, message, ticks=1):
+        self.source.message = message
         for _ in range(ticks):
             self.teleoperator.tick()
             self.cell.step(20)
@@ -85,7 +85,7 @@ def test_a_twist_moves_its_arm_alone_while_the_clutch_is_closed(rig):
     rig.left(30)
     assert rig.z() == pytest.approx(before + 0.05, abs=0.004)
     assert rig.z("right") == pytest.approx(other, abs=1e-3)
-    assert rig.said == []
+    assert rig.reported == []
 
 
 @pytest.mark.parametrize("rate", [20.0, 100.0])
@@ -93,12 +93,12 @@ def test_slowest_and_fastest_rate_move_it_as_far(rig, rate):
     rig = rig(rate=rate)
     before, cycles = rig.z(), round(1000 / rate)
     for _ in range(round(rate)):  # 1 s
-        rig.source.says = {"left": DeviceCommand(True, UP)}
+        rig.source.message = {"left": DeviceCommand(True, UP)}
         rig.teleoperator.tick()
         rig.cell.step(cycles)
     rig.left(30)
     assert rig.z() == pytest.approx(before + 0.1, abs=0.005)
-    assert rig.said == []
+    assert rig.reported == []
 
 
 def test_a_pose_repositions_without_moving_the_arm(rig):
@@ -149,14 +149,14 @@ def test_what_goes_wrong_is_said_once_and_the_arm_holds_until_the_clutch_is_clos
     held = rig.z()
     rig.left(10, twist=UP, is_engaged=True)  # as if nothing had happened
     assert rig.z() == pytest.approx(held, abs=2e-3)
-    (said,) = rig.said
-    assert said.startswith("left holds: ")
-    assert said.endswith("; open and close the clutch to continue")
-    assert re.search(why, said)
+    (reported,) = rig.reported
+    assert reported.startswith("left holds: ")
+    assert reported.endswith("; open and close the clutch to continue")
+    assert re.search(why, reported)
     rig.left(1)
     rig.left(25, twist=UP, is_engaged=True)
     assert rig.z() > held + 0.03
-    assert len(rig.said) == 1
+    assert len(rig.reported) == 1
 
 
 def test_a_jump_of_the_device_is_not_followed(rig):
@@ -165,14 +165,14 @@ def test_a_jump_of_the_device_is_not_followed(rig):
     rig.left(5, pose=Pose.identity(), is_engaged=True)
     rig.left(20, pose=Pose([0.0, 0.0, 0.5], np.eye(3)), is_engaged=True)
     assert rig.z() == pytest.approx(before, abs=1e-3)
-    assert "0.50 m" in rig.said[0]
+    assert "0.50 m" in rig.reported[0]
 
 
 def test_a_source_that_takes_long_counts_as_lost(rig):
     times = iter(np.arange(0.0, 100.0, 0.3))
     rig = rig(clock=lambda: float(next(times)))
     rig.left(2, twist=UP, is_engaged=True)
-    assert rig.said == [
+    assert rig.reported == [
         "left holds: script: reading took 0.30 s; open and close the clutch to continue"
     ]
 
@@ -184,7 +184,7 @@ def test_a_target_does_not_run_away_from_an_arm_that_is_held_back(rig):
     body = rig.cell.simulation.model.body("left_fr3_hand").id
     rig.cell.simulation.data.xfrc_applied[body, 2] = -60.0
     rig.left(150, twist=[0.0, 0.0, 0.3, 0.0, 0.0, 0.0], is_engaged=True)
-    assert rig.said == []
+    assert rig.reported == []
     target = rig.teleoperator.arms["left"].clutch.target
     assert target.position[2] - rig.z() < 0.11
 
@@ -193,8 +193,8 @@ def test_a_law_that_takes_no_poses_is_said(rig):
     rig = rig()
     rig.cell.switch(["left/joint_impedance_controller"], [f"left/{CARTESIAN}"])
     rig.left(3, twist=UP, is_engaged=True)
-    assert len(rig.said) == 1
-    assert "pose" in rig.said[0]
+    assert len(rig.reported) == 1
+    assert "pose" in rig.reported[0]
 
 
 def test_the_hand_opens_and_closes(rig):
@@ -233,10 +233,10 @@ def test_arms_that_hold_since_the_program_stood_still_could_never_be_moved_again
     assert abs(one.z() - before) < 5e-3
     one.left(3)
     assert set(laws) <= set(one.cell.active)
-    assert one.said[-1].startswith(f"{', '.join(laws)} ")
+    assert one.reported[-1].startswith(f"{', '.join(laws)} ")
     one.cell.hold()
     one.left(1)
-    assert one.said[-2:] == [one.said[-1]] * 2, "the second time was not said"
+    assert one.reported[-2:] == [one.reported[-1]] * 2, "the second time was not said"
     rest = one.z()
     one.left(10)
     assert abs(one.z() - rest) < 2e-3
@@ -251,7 +251,7 @@ def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
     one.left(5)
     one.left(5, is_engaged=True, twist=UP)
     assert one.cell.active == ("left/hold", "right/hold")
-    assert "accepts no targets" in one.said[-1]
+    assert "accepts no targets" in one.reported[-1]
 
 
 def test_laws_are_not_taken_again_by_an_arm_with_a_fault(rig):

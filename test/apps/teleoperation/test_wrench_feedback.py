@@ -100,16 +100,16 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
     rig = Rig(feedback=0.5)
     try:
         rig.play(0.9, 0.06)
-        assert rig.felt.wrench[2] > 3.0
+        assert rig.estimated.wrench[2] > 3.0
         rig.cut = True
         rig.play(0.2, 0.06)
         rig.cut = False
         rig.play(0.1, 0.06)
-        assert rig.said == rig.cell.events() == []
+        assert rig.reported == rig.cell.events() == []
         rig.cut = True
-        felt = rig.play(0.65, 0.06)[:, 3]
-        assert felt[-60:].max() == 0.0
-        assert rig.said == [
+        estimated = rig.play(0.65, 0.06)[:, 3]
+        assert estimated[-60:].max() == 0.0
+        assert rig.reported == [
             "follower holds: nothing heard of the leader; open and close the clutch to continue"
         ]
         assert [event.text for event in rig.cell.events()] == [
@@ -127,8 +127,8 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
         owners.fail(follow, Event.CONTROLLET_ERROR, "of a test", 0)
         rig.play(0.3, 0.06)
         assert rig.feedback.fade == 0.0
-        assert len(rig.said) == 2
-        assert rig.said[1].startswith("follower holds: ")
+        assert len(rig.reported) == 2
+        assert rig.reported[1].startswith("follower holds: ")
     finally:
         rig.close()
 

@@ -50,6 +50,6 @@ def test_two_cubes_are_carried_over_a_metre(seed):
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
-        things = cell.objects()
-    assert things["second"].position == pytest.approx([0.5, 0.0, 0.25], abs=0.021)
-    assert things["first"].position == pytest.approx([0.5, 0.0, 0.55], abs=0.021)
+        scene_objects = cell.objects()
+    assert scene_objects["second"].position == pytest.approx([0.5, 0.0, 0.25], abs=0.021)
+    assert scene_objects["first"].position == pytest.approx([0.5, 0.0, 0.55], abs=0.021)

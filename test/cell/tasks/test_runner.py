@@ -57,7 +57,7 @@ class Doing:
         self.until(lambda: False)
         return self.runner.state == "done"
 
-    def said(self, what, subtask=None):
+    def reported(self, what, subtask=None):
         return [
             event.text
             for event in self.runner.events
@@ -74,7 +74,7 @@ class Doing:
 def test_two_arms_squeeze_lift_put_down_and_leave(make_cell):
     doing = Doing(make_cell, SQUEEZE, LIFT, PUT_DOWN, LEAVE, size=NARROW)
     start = doing.box
-    doing.until(lambda: doing.said("done", "lift"))
+    doing.until(lambda: doing.reported("done", "lift"))
     assert doing.box - start == pytest.approx([0.0, 0.0, 0.04], abs=0.012)
     assert doing.cell.simulation.contact_force("box", "table") == pytest.approx(
         [0, 0, 0], abs=1e-9
@@ -117,7 +117,7 @@ def test_progress_was_at_the_end_of_a_subtask_when_it_began(make_cell):
 def test_a_task_took_the_reports_of_the_loop_from_whoever_else_reads_them(make_cell):
     """In a node they are its log and its diagnostics."""
     doing = Doing(make_cell, SQUEEZE, LIFT)
-    doing.until(lambda: doing.said("planned", "lift"))
+    doing.until(lambda: doing.reported("planned", "lift"))
     doing.cell.events()
     doing.cell.simulation.set_pose("box", Pose(np.array([1.5, 1.5, 0.1]), np.eye(3)))
     assert not doing.finish()
@@ -143,15 +143,15 @@ def test_a_box_is_not_carried_without_forces(make_cell):
     assert not doing.finish()
     assert doing.box[2] - start[2] < 0.005
     assert "box is" in doing.runner.reason
-    assert not doing.said("touching")
+    assert not doing.reported("touching")
 
 
 @pytest.mark.sim
 def test_without_both_at_once_hands_press_and_then_follow_the_plan(make_cell):
     doing = Doing(make_cell, SQUEEZE, LIFT, without="hybrid")
-    doing.until(lambda: doing.said("planned", "lift"))
-    assert doing.said("touching", "squeeze")
-    assert not doing.said("touching", "lift")
+    doing.until(lambda: doing.reported("planned", "lift"))
+    assert doing.reported("touching", "squeeze")
+    assert not doing.reported("touching", "lift")
     assert doing.cell.parameters("augmented")["mode"] == "optimization"
     assert not doing.runner.presses
     assert list(doing.runner.plan.object_paths) == ["box"]
@@ -209,7 +209,7 @@ def test_a_task_in_lockstep_is_the_same_to_the_last_bit(make_cell):
 @pytest.mark.sim
 def test_aborted_arms_hold_and_nothing_goes_on(make_cell):
     doing = Doing(make_cell, SQUEEZE, LIFT)
-    doing.until(lambda: doing.said("planned", "lift"))
+    doing.until(lambda: doing.reported("planned", "lift"))
     doing.runner.abort("enough")
     assert doing.runner.state == "aborted"
     assert doing.runner.reason == "lift: enough"
@@ -239,7 +239,7 @@ def test_a_paused_box_stays_up_and_goes_on_when_resumed(make_cell):
     assert waits[2] > start[2] + 0.005
     doing.runner.resume()
     assert doing.finish(), doing.runner.reason
-    assert doing.said("paused") == doing.said("resumed") == [""]
+    assert doing.reported("paused") == doing.reported("resumed") == [""]
 
 
 @pytest.mark.sim
@@ -269,12 +269,12 @@ def test_a_law_that_is_switched_off_ends_the_task(make_cell):
 def test_an_owner_that_stood_still_was_told_as_somebody_s_switch(make_cell):
     doing = Doing(make_cell, SQUEEZE)
     doing.cell.step(1)
-    said = "no heartbeat of the owning process for 2.00 s; all arms hold"
-    doing.cell.loop.hold_all(Event.CLIENT_SILENT, said, 0)
+    reported = "no heartbeat of the owning process for 2.00 s; all arms hold"
+    doing.cell.loop.hold_all(Event.CLIENT_SILENT, reported, 0)
     doing.cell.step(1)
     doing.runner.step()
     assert doing.runner.state == "failed"
-    assert doing.runner.reason.endswith(said)
+    assert doing.runner.reason.endswith(reported)
 
 
 @pytest.mark.sim
@@ -282,12 +282,12 @@ def test_a_thing_that_moves_away_is_followed(make_cell):
     """Measured on the way, and planned anew."""
     away = {**LEAVE, "duration": 0.8, "approach_distance": 0.05}
     doing = Doing(make_cell, away)
-    doing.until(lambda: doing.said("planned"))
+    doing.until(lambda: doing.reported("planned"))
     doing.cell.step(200)
     moved = Pose(doing.box + [0.05, 0.0, 0.0], np.eye(3))
     doing.cell.simulation.set_pose("box", moved)
     assert doing.finish(), doing.runner.reason
-    assert any("box is 0.05" in text for text in doing.said("replanned"))
+    assert any("box is 0.05" in text for text in doing.reported("replanned"))
     for arm in BOTH:
         tool = doing.cell.pose(arm).position + BASES[arm]
         assert tool[0] == pytest.approx(doing.box[0], abs=0.011)
@@ -298,17 +298,17 @@ def test_a_thing_that_moves_away_is_followed(make_cell):
 def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
     """Somebody presses on the box, along the line of the hands, and lets go."""
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "duration": 1.0, "force_tolerance": 0.1})
-    doing.until(lambda: doing.said("planned", "lift"))
+    doing.until(lambda: doing.reported("planned", "lift"))
     doing.cell.step(100)
     law = "augmented"
     doing.cell.set_parameters(law, {"force_ki": 0.0, "force_kp": 0.0})
     doing.cell.simulation.apply_wrench("box", force=[0.0, 12.0, 0.0])
-    doing.until(lambda: doing.said("replanned", "lift"))
-    assert "band" in doing.said("replanned", "lift")[0]
+    doing.until(lambda: doing.reported("replanned", "lift"))
+    assert "band" in doing.reported("replanned", "lift")[0]
     doing.cell.simulation.apply_wrench("box", force=[0.0, 0.0, 0.0])
     doing.cell.set_parameters(law, {"force_ki": 10.0, "force_kp": 0.2})
     assert doing.finish(), doing.runner.reason
-    assert len(doing.said("planned", "lift")) > 1
+    assert len(doing.reported("planned", "lift")) > 1
 
 
 @pytest.mark.long
@@ -316,12 +316,12 @@ def test_a_force_out_of_its_band_stops_the_motion_until_it_is_back(make_cell):
 def test_a_box_that_is_taken_away_fails_after_its_retries_and_arms_hold(make_cell):
     lift = {**LIFT, "on_failure": {"retry": 1}, "timeout": 1.5}
     doing = Doing(make_cell, SQUEEZE, lift)
-    doing.until(lambda: doing.said("planned", "lift"))
+    doing.until(lambda: doing.reported("planned", "lift"))
     doing.cell.step(100)
     doing.cell.simulation.set_pose("box", Pose(np.array([1.5, 1.5, 0.1]), np.eye(3)))
     assert not doing.finish()
-    assert len(doing.said("retry")) == 1
-    assert "contact" in doing.said("retry")[0]
+    assert len(doing.reported("retry")) == 1
+    assert "contact" in doing.reported("retry")[0]
     assert doing.runner.state == "failed"
     assert doing.holds
 
@@ -348,8 +348,8 @@ def test_force_alone_lifts_where_there_is_no_plan(make_cell):
     doing = Doing(make_cell, SQUEEZE, {**LIFT, **fast, "on_failure": {"fallback": "force"}})
     start = doing.box
     doing.until(lambda: doing.box[2] > start[2] + 0.03)
-    assert "no path" in doing.said("fallback")[0]
-    assert doing.said("planned", "lift") == ["without a plan"]
+    assert "no path" in doing.reported("fallback")[0]
+    assert doing.reported("planned", "lift") == ["without a plan"]
     assert doing.runner.is_going, doing.runner.reason
 
 
@@ -368,10 +368,10 @@ def test_a_goal_that_is_missed_is_said_with_how_far_it_is(make_cell):
 def test_a_motion_that_ends_short_of_its_goal_is_planned_anew(make_cell):
     """It waited there until its time was over."""
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "position_tolerance": 1e-4, "settling_time": 0.02})
-    doing.until(lambda: doing.said("replanned", "lift"))
-    assert "box is 0.0" in doing.said("replanned", "lift")[0]
-    assert len(doing.said("planned", "lift")) == 1
-    doing.until(lambda: len(doing.said("planned", "lift")) == 2)
+    doing.until(lambda: doing.reported("replanned", "lift"))
+    assert "box is 0.0" in doing.reported("replanned", "lift")[0]
+    assert len(doing.reported("planned", "lift")) == 1
+    doing.until(lambda: len(doing.reported("planned", "lift")) == 2)
 
 
 @pytest.mark.long
@@ -381,7 +381,7 @@ def test_force_alone_lifts_where_no_plan_is_wanted(make_cell):
     doing = Doing(make_cell, SQUEEZE, {**LIFT, "mode": "force", "position_tolerance": 0.02})
     start = doing.box
     assert doing.finish(), doing.runner.reason
-    assert doing.said("planned", "lift") == ["without a plan"]
+    assert doing.reported("planned", "lift") == ["without a plan"]
     assert doing.box[2] - start[2] > 0.018
 
 

@@ -89,7 +89,7 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
 
 @pytest.mark.inline
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reported"),
     [
         (
             ("controllet: augmented", "controllet: other"),
@@ -99,9 +99,9 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
         ((str(CONFIG / "box_task_sim.yaml"), '""'), "cell: missing"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path, capsys, change, said):
+def test_what_is_wrong_is_one_line(tmp_path, capsys, change, reported):
     assert main(["task", near(tmp_path, change), "--check"]) == 1
-    assert said in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 @pytest.mark.inline
@@ -135,7 +135,7 @@ def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
             if "planned" in line:
                 task.send_signal(signal.SIGTERM)
                 break
-        rest, said = task.stdout.read(), task.stderr.read()
+        rest, reported = task.stdout.read(), task.stderr.read()
         assert task.wait(30) == 143
     assert "approach: aborted: closed" in rest
-    assert "SIGTERM" in said
+    assert "SIGTERM" in reported

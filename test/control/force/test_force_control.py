@@ -55,7 +55,7 @@ def test_a_rising_goal_is_not_led_by_the_filter():
 
 
 @pytest.mark.parametrize(
-    ("goal", "asked", "speed", "friction"),
+    ("goal", "requested", "speed", "friction"),
     [
         (10.0, 0.01, 0.01, 0.0),
         (10.0, 0.01, 0.01, 3.0),
@@ -65,8 +65,8 @@ def test_a_rising_goal_is_not_led_by_the_filter():
         (2.0, 0.01, 0.0025, 0.0),  # slower, as an impact is large compared with this goal
     ],
 )
-def test_contact_is_looked_for_with_bounded_speed(goal, asked, speed, friction):
-    force = controller(approach_speed=asked, loss_distance=0.5)
+def test_contact_is_looked_for_with_bounded_speed(goal, requested, speed, friction):
+    force = controller(approach_speed=requested, loss_distance=0.5)
     x = v = 0.0
     fastest = 0.0
     for _ in range(3000):
@@ -162,11 +162,11 @@ def test_injected_energy_never_exceeds_what_the_tank_was_given(seed):
 def pushed_about(force, goal, floor, cycles, late=5):
     """Yield way and speed of a mass on a floor [N/m] whose force and speed are felt late."""
     x = v = 0.0
-    felt = [(0.0, 0.0)] * late
+    estimated = [(0.0, 0.0)] * late
     for k in range(cycles):
         contact = max(0.0, floor(k) * x)
-        felt.append((contact, v))
-        measured, speed = felt.pop(0)
+        estimated.append((contact, v))
+        measured, speed = estimated.pop(0)
         pushed = force.step(goal, measured, 0.0 if force.touching else x, speed, MASS)
         force.tank.settle(pushed * v * DT)
         v += DT * (pushed - contact) / MASS

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.force.force_impedance import ForceSubspace
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
@@ -56,10 +56,10 @@ def unit(*parts):
 def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
     bench = Bench()
     bench.subspace.set_direction(u)
-    seen = bench.error(200)
-    assert u @ seen == pytest.approx(0.0, abs=1e-9)
+    observed = bench.error(200)
+    assert u @ observed == pytest.approx(0.0, abs=1e-9)
     across = np.eye(6) - np.outer(u, u)
-    assert np.allclose(seen, across @ bench.whole, atol=1e-9)
+    assert np.allclose(observed, across @ bench.whole, atol=1e-9)
     wrench = np.arange(1.0, 7.0)
     assert np.allclose(bench.subspace.project(wrench.copy()), across @ wrench)
 
@@ -92,9 +92,9 @@ def test_nothing_jumps_whatever_is_asked_for(seed):
             turn = rng.normal(size=6) * rng.choice([0.05, 1.0])
             bench.subspace.set_direction(unit(*(bench.subspace.direction + turn)))
         for _ in range(int(rng.integers(1, 150))):
-            seen = bench.error()
-            worst = max(worst, float(np.linalg.norm(seen - last)))
-            last = seen
+            observed = bench.error()
+            worst = max(worst, float(np.linalg.norm(observed - last)))
+            last = observed
     # In 1 ms: a hundredth of the whole error fades, and a turn within 0.2 rad shows its share.
     assert worst < 0.06 * np.linalg.norm(bench.whole)
 
@@ -103,10 +103,10 @@ def test_the_spring_comes_back_relaxed_and_with_bounded_speed():
     bench = Bench()
     u = unit(0, 0, 1, 0, 0, 0)
     bench.subspace.set_direction(u)
-    seen = bench.error(500)
+    observed = bench.error(500)
     bench.subspace.release()
     back = bench.error()
-    assert np.allclose(back, seen, atol=SPEED * PERIOD * 1.01)
+    assert np.allclose(back, observed, atol=SPEED * PERIOD * 1.01)
     path = [bench.error() for _ in range(round(abs(bench.whole[2]) / SPEED / PERIOD) + 10)]
     speeds = np.linalg.norm(np.diff(path, axis=0)[:, :3], axis=1) / PERIOD
     assert speeds.max() <= SPEED * 1.001
@@ -121,6 +121,6 @@ def test_a_direction_that_turns_slowly_stays_free_of_the_spring():
         angle = 0.01 * k
         u = unit(np.sin(angle), 0, -np.cos(angle), 0, 0, 0)
         bench.subspace.set_direction(u)
-        seen = bench.error(10)
+        observed = bench.error(10)
         if k > 30:
-            assert abs(u @ seen) < 0.1 * np.linalg.norm(bench.whole)
+            assert abs(u @ observed) < 0.1 * np.linalg.norm(bench.whole)

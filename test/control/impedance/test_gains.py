@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.impedance.gains import Ramp
 from multipanda_py.controllets.cartesian_impedance import CartesianImpedance

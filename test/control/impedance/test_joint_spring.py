@@ -14,7 +14,7 @@ from multipanda_py.testing import StateMaker
 pytestmark = pytest.mark.inline
 
 KINDS = ["kinematic", "dynamic"]
-LEAST = 0.01  # smallest singular value of J above which the projectors are exact
+MINIMUM = 0.01  # smallest singular value of J above which the projectors are exact
 
 
 def narrowest(state):
@@ -32,7 +32,7 @@ def near_singular(rng, maker):
     """Random postures with a smallest singular value of 0.01 to 0.05."""
     while True:
         (state,) = maker.random(rng)
-        if LEAST < narrowest(state) < 0.05:
+        if MINIMUM < narrowest(state) < 0.05:
             return state
 
 
@@ -44,7 +44,7 @@ def test_damping_of_the_projector_let_posture_torque_reach_the_tool(kind, close)
     checked = 0
     while checked < 60:
         state = near_singular(rng, maker) if close else maker.random(rng)[0]
-        if narrowest(state) < LEAST:
+        if narrowest(state) < MINIMUM:
             continue
         checked += 1
         free = rng.normal(size=7)
@@ -59,17 +59,17 @@ def test_projection_stays_bounded_and_continuous_through_a_singular_posture(kind
     """Stretch the elbow and bend it the other way: the torque never grows, and never jumps."""
     maker = StateMaker()
     project = getattr(NullspaceProjector(7), kind)
-    before, steps, least = None, [], 1.0
+    before, steps, minimum = None, [], 1.0
     for elbow in np.linspace(-0.1, 0.1, 4001):
         (state,) = maker.states_at([np.array([0.3, 0.0, 0.2, elbow, 0.1, 0.0, 0.4])])
-        least = min(least, narrowest(state))
+        minimum = min(minimum, narrowest(state))
         tau = project(state, np.linspace(-5.0, 5.0, 7))
         assert np.isfinite(tau).all()
         assert np.abs(tau).max() < 15.0
         if before is not None:
             steps.append(np.abs(tau - before).max())
         before = tau.copy()
-    assert least < 1e-9
+    assert minimum < 1e-9
     assert max(steps) < 0.03  # in steps of 5e-5 rad, and half of it at half the step
 
 
@@ -97,7 +97,7 @@ def test_projection_is_continuous_along_random_paths_through_small_singular_valu
 def test_six_joints_leave_no_nullspace(kind):
     rng, maker = np.random.default_rng(7), StateMaker()
     (state,) = maker.random(rng)
-    while np.linalg.svd(state.jacobian[:, :6])[1][-1] < 2 * LEAST:
+    while np.linalg.svd(state.jacobian[:, :6])[1][-1] < 2 * MINIMUM:
         (state,) = maker.random(rng)
 
     class SixJoints:

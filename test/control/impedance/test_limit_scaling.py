@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.limit_scaling import (
@@ -61,10 +61,10 @@ def test_no_fast_joint_is_among_what_counts_as_slow():
     for _ in range(200):
         (state,) = maker.random(rng)
         state.dq[:] = rng.normal(size=7) * rng.choice([0.2, 1.0], 7)
-        most = (np.abs(state.dq) / FR3_LIMITS.velocity).max()
+        maximum = (np.abs(state.dq) / FR3_LIMITS.velocity).max()
         used = margin.used(state)
-        assert used == pytest.approx(most) or (used == 0.0 and most <= 0.35)
-        found += most > 0.35
+        assert used == pytest.approx(maximum) or (used == 0.0 and maximum <= 0.35)
+        found += maximum > 0.35
     assert found > 50
 
 
@@ -79,7 +79,7 @@ def test_a_damper_becomes_critical_and_brakes_no_faster_than_latency_stands(rati
     maker, rng = StateMaker(), np.random.default_rng(2)
     spring = CartesianSpring()
     spring.set_shape(np.full(6, ratio), np.ones(6), False)
-    seen = set()
+    observed = set()
     for _ in range(40):
         stiffness = rng.choice([50.0, 5000.0]) * np.array([1.0, 1.0, 1.0, 0.06, 0.06, 0.06])
         spring.set_stiffness(stiffness)
@@ -92,8 +92,8 @@ def test_a_damper_becomes_critical_and_brakes_no_faster_than_latency_stands(rati
         expected = min(2.0 * max(1.0, ratio) * omega, BANDWIDTH)
         assert grown * rate == pytest.approx(expected, rel=1e-3)
         assert VelocityLimitScaling.damper(0.35, ratio, spring.stiffness_scale) == 1.0
-        seen.add(spring.stiffness_scale < 1.0)
-    assert len(seen) == 2
+        observed.add(spring.stiffness_scale < 1.0)
+    assert len(observed) == 2
 
 
 WAY = np.array([1.0, 0.5, -0.3, 0.2, 0.0, 0.4])
@@ -107,8 +107,8 @@ def test_an_approach_from_afar_is_braked_by_what_was_allowed_and_no_later(steepn
     bound.set_damping(2.0 * steepness)
     inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
     torque = np.abs(state.jacobian.T @ np.linalg.solve(inverse, WAY))  # of 1 m/s^2 along it
-    most = 0.6 * np.minimum(FR3_LIMITS.torque, FR3_LIMITS.torque_rate / (2.0 * steepness))
-    hardest = (most / torque).min()
+    maximum = 0.6 * np.minimum(FR3_LIMITS.torque, FR3_LIMITS.torque_rate / (2.0 * steepness))
+    hardest = (maximum / torque).min()
     gap, step, speeds = 0.5, 1e-4, []
     while gap > 1e-3:
         twist = steepness * gap * WAY

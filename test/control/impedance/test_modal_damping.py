@@ -101,17 +101,17 @@ def test_no_mode_is_faster_than_the_bandwidth(ratio, coupled):
         assert np.linalg.eigvals(inverse @ d).real.max() < 100.0 * (1 + 1e-9)
         assert np.linalg.eigvalsh(d)[0] > -1e-6
         # Squared frequencies of the spring that is left: as asked for, or at the bound.
-        asked = np.sort(np.linalg.eigvals(inverse @ stiffness).real)
+        requested = np.sort(np.linalg.eigvals(inverse @ stiffness).real)
         left = stiffness if modal.stiffness_scale == 1.0 else modal.stiffness
         found = np.sort(np.linalg.eigvals(inverse @ left).real)
-        np.testing.assert_allclose(found, np.minimum(asked, 2500.0), rtol=1e-6)
-        assert modal.stiffness_scale == pytest.approx(min(1.0, 2500.0 / asked[-1]), rel=1e-9)
+        np.testing.assert_allclose(found, np.minimum(requested, 2500.0), rtol=1e-6)
+        assert modal.stiffness_scale == pytest.approx(min(1.0, 2500.0 / requested[-1]), rel=1e-9)
         assert np.linalg.eigvalsh(stiffness - left)[0] > -1e-6  # never stiffer anywhere
         cut += modal.stiffness_scale < 1.0
         if np.ndim(z) == 0:  # never less damped than asked for, or critically
-            for k, w in zip(asked, np.sort(np.linalg.eigvals(inverse @ d).real)):
-                least = min(z, 1.0) * 2 * np.sqrt(min(k, 2500.0))
-                assert w > least * (1 - 1e-6)
+            for k, w in zip(requested, np.sort(np.linalg.eigvals(inverse @ d).real)):
+                smallest = min(z, 1.0) * 2 * np.sqrt(min(k, 2500.0))
+                assert w > smallest * (1 - 1e-6)
     assert cut > 10
 
 

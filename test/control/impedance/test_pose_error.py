@@ -28,14 +28,14 @@ def test_the_error_is_the_way_to_the_wanted_pose_along_the_common_axes():
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 1.7, 20.0])
 def test_each_axis_keeps_to_its_own_bound(scale):
-    bounds, asked = np.array([0.1, 0.2, 0.3, 0.5, 0.6, 0.7]), np.zeros(6)
+    bounds, requested = np.array([0.1, 0.2, 0.3, 0.5, 0.6, 0.7]), np.zeros(6)
     rng = np.random.default_rng(3)
     for _ in range(50):
-        asked = scale * bounds * rng.uniform(-1.0, 1.0, 6)
+        requested = scale * bounds * rng.uniform(-1.0, 1.0, 6)
         error = PoseError()
         error.set_bounds(bounds)
-        error.value[:] = asked
-        assert (error.clip() == np.clip(asked, -bounds, bounds)).all()
+        error.value[:] = requested
+        assert (error.clip() == np.clip(requested, -bounds, bounds)).all()
 
 
 def test_bounds_are_kept_apart_from_the_array_they_came_in():

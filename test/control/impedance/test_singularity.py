@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import stretched
+from configurations import stretched
 
 from multipanda_py.control.impedance.cartesian_spring import CartesianSpring
 from multipanda_py.control.impedance.singularity import (
@@ -180,8 +180,8 @@ def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
         tau = np.zeros(6)
         guard.add(wrist(maker, angle, motion), tau)
         state.tau[:] = state.coriolis + tau
-    most = 0.05 * arm.limits.torque @ np.abs(motion)
-    assert -motion @ tau == pytest.approx(most + 2 * np.sqrt(STIFFNESS), rel=0.05)
+    largest = 0.05 * arm.limits.torque @ np.abs(motion)
+    assert -motion @ tau == pytest.approx(largest + 2 * np.sqrt(STIFFNESS), rel=0.05)
 
 
 @pytest.mark.parametrize("share", [0.02, -0.02, 0.2])
@@ -195,14 +195,14 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
     motion = lost(state)[1][:, 0]
     before = share * arm.limits.torque * np.sign(motion)
     bound = 0.05 * arm.limits.torque @ np.abs(motion)
-    wanted = float(motion @ before)
+    desired = float(motion @ before)
     held = guard.resume(state, before)
-    assert motion @ held == pytest.approx(np.clip(wanted, -bound, bound), rel=1e-6)
+    assert motion @ held == pytest.approx(np.clip(desired, -bound, bound), rel=1e-6)
     of_law = 0.1 * held
     tau = of_law.copy()
     guard.add(state, tau)
     added = motion @ (tau - of_law)
-    assert added == pytest.approx(np.clip(wanted - motion @ of_law, -bound, bound), rel=1e-3)
+    assert added == pytest.approx(np.clip(desired - motion @ of_law, -bound, bound), rel=1e-3)
     again = of_law.copy()
     state.tau[:] = state.coriolis + tau
     guard.add(state, again)

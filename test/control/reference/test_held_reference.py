@@ -21,7 +21,7 @@ pytestmark = pytest.mark.inline
 PERIOD = 1e-3
 
 
-def felt(contact, requested, external, cycles):
+def estimated(contact, requested, external, cycles):
     """Update a contact estimate with constant forces along z; return whether there is contact."""
     for _ in range(cycles):
         contact.update((0.0, 0.0, requested), (0.0, 0.0, external))
@@ -30,28 +30,28 @@ def felt(contact, requested, external, cycles):
 
 def test_contact_needs_a_requested_force_and_its_reaction():
     contact = ToolContact(PERIOD)
-    assert not felt(contact, 0.0, 15.0, 500)  # a payload, or a bias
-    assert not felt(contact, -10.0, 0.0, 500)  # on its way to the surface
-    assert not felt(contact, -10.0, 3.0, 500)  # with a bias
-    assert not felt(contact, -10.0, -15.0, 500)  # with a payload
-    assert felt(contact, -10.0, 9.0, 50)
+    assert not estimated(contact, 0.0, 15.0, 500)  # a payload, or a bias
+    assert not estimated(contact, -10.0, 0.0, 500)  # on its way to the surface
+    assert not estimated(contact, -10.0, 3.0, 500)  # with a bias
+    assert not estimated(contact, -10.0, -15.0, 500)  # with a payload
+    assert estimated(contact, -10.0, 9.0, 50)
 
 
 def test_a_tool_that_bounces_stays_in_contact_and_one_that_is_lifted_does_not():
     contact = ToolContact(PERIOD)
-    assert felt(contact, -10.0, 10.0, 50)
+    assert estimated(contact, -10.0, 10.0, 50)
     for _ in range(20):
-        assert felt(contact, -10.0, 0.0, 200)
-        assert felt(contact, -10.0, 10.0, 20)
-    assert not felt(contact, -10.0, 0.0, 600)
+        assert estimated(contact, -10.0, 0.0, 200)
+        assert estimated(contact, -10.0, 10.0, 20)
+    assert not estimated(contact, -10.0, 0.0, 600)
 
 
 def test_contact_is_known_at_once_after_a_pause():
     contact = ToolContact(PERIOD)
     contact.pause()
-    assert felt(contact, -10.0, 10.0, 1)
+    assert estimated(contact, -10.0, 10.0, 1)
     contact.pause()
-    assert not felt(contact, -10.0, 0.0, 1)
+    assert not estimated(contact, -10.0, 0.0, 1)
 
 
 class Goal:

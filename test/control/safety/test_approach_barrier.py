@@ -29,9 +29,9 @@ def test_body_that_keeps_to_it_stops_in_front_of_the_end_with_the_deceleration(s
     law, step = barrier(), 1e-4
     distance, v, hardest = law.reach(speed), speed, 0.0
     for _ in range(30_000):
-        least = law.required(distance, v, law.stop)
-        hardest = max(hardest, least)
-        v -= max(least, 0.0) * step
+        minimum = law.required(distance, v, law.stop)
+        hardest = max(hardest, minimum)
+        v -= max(minimum, 0.0) * step
         distance -= v * step
         assert distance > law.stop - 1e-6
     assert distance == pytest.approx(law.stop, abs=1e-3)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pinocchio as pin
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.control.safety.collision_forces import CollisionVelocityDamper
 from multipanda_py.control.safety.collision_geometry import CollisionGeometry
@@ -46,10 +46,10 @@ def test_no_end_of_a_capsule_is_faster_than_its_arm_is_said_to_be():
         scene.v[:] = np.concatenate([state.dq for state in states])
         scene.update_placements()
         speeds = scene.speeds().reshape(2, 7).max(axis=1)
-        for model, arm, state, most in zip(models, arms, states, speeds):
+        for model, arm, state, maximum in zip(models, arms, states, speeds):
             data, step = model.createData(), 1e-7 * state.dq
             moved = ends(model, data, arm, state.q + step) - ends(model, data, arm, state.q - step)
-            shares.append(np.linalg.norm(moved, axis=1).max() / 2e-7 / most)
+            shares.append(np.linalg.norm(moved, axis=1).max() / 2e-7 / maximum)
     assert max(shares) <= 1.0
     assert np.median(shares) > 0.5  # a bound that is no use would be true as well
 
@@ -84,9 +84,9 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
     assert 0 < near < cycles
 
 
-def scene_of(things):
+def scene_of(scene_objects):
     """Return two arms beside a row of boxes that can be moved."""
-    place = [np.array([0.5, 0.1 * k, 0.02]) for k in range(things)]
+    place = [np.array([0.5, 0.1 * k, 0.02]) for k in range(scene_objects)]
     objects = tuple(
         SceneObject(f"box{k}", "box", (0.02, 0.02, 0.02), at, mass=0.1)
         for k, at in enumerate(place)

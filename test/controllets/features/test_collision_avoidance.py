@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import READY
 from long_form import every_nth, long_form
-from postures import READY
 
 from multipanda_py.control.safety.collision_forces import (
     MAX_REPULSION_DAMPING_RATE,
@@ -113,24 +113,26 @@ def distances(context, poses, arm, qs, params):
     if params.floor:
         found += [end[2] - a[3] for a in mine if a[0] > 1 for end in a[1:3]]
     poses = iter(poses)
-    for thing in context.objects:
-        parts = params.movable_objects if thing.mass else params.fixed_objects
-        position, rotation = thing.position, thing.rotation
-        if thing.mass:
+    for scene_object in context.objects:
+        parts = params.movable_objects if scene_object.mass else params.fixed_objects
+        position, rotation = scene_object.position, scene_object.rotation
+        if scene_object.mass:
             pose = next(poses)
             position, rotation = pose[:3], pin.Quaternion(*pose[3:]).matrix()
         for a in mine:
             if a[0] < 2 or parts == "ignore" or (parts == "without_gripper" and a[4]):
                 continue
             p, q = ((rotation.T @ (x - position)) for x in a[1:3])
-            if thing.shape == "box":
+            if scene_object.shape == "box":
                 # The whole capsule, and both ends: one point would jump between them.
-                found += [to_box(x, y, np.array(thing.size)) - a[3]
+                found += [to_box(x, y, np.array(scene_object.size)) - a[3]
                           for x, y in ((p, q), (p, p), (q, q))]  # fmt: skip
             else:
-                up = np.array([[0, 0, thing.size[-1] if thing.shape == "capsule" else 1e-9]])
+                up = np.array(
+                    [[0, 0, scene_object.size[-1] if scene_object.shape == "capsule" else 1e-9]]
+                )
                 distance = between_segments(p[None], q[None], -up, up)[0]
-                found.append(distance - a[3] - thing.size[0])
+                found.append(distance - a[3] - scene_object.size[0])
     return np.array(found)
 
 
@@ -394,8 +396,8 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
         fresh = CollisionAvoidance(context, params)
         fresh.on_activate(states, None)
         begins = [begin for group in feature.near.groups for begin in group.near_distances]
-        wanted = [begin for group in fresh.near.groups for begin in group.near_distances]
-        assert begins == pytest.approx(wanted, abs=1e-12)
+        desired = [begin for group in fresh.near.groups for begin in group.near_distances]
+        assert begins == pytest.approx(desired, abs=1e-12)
         assert np.allclose(added(feature, states), added(fresh, states), atol=1e-10)
         near += min(begins) < params.distance
     assert near > 5
@@ -533,9 +535,9 @@ def taken(turn, rate, pulled):
     for state, g in zip(states, pair.gradients):
         state.tau_ext[:] = pulled * g
     tau = [-80.0 * g + state.coriolis for state, g in zip(states, pair.gradients)]
-    asked = np.concatenate(tau)
+    requested = np.concatenate(tau)
     feature.add(states, JointTarget(2), tau, PERIOD)
-    return np.concatenate(tau) - asked, pair.distance
+    return np.concatenate(tau) - requested, pair.distance
 
 
 TURNS = np.linspace(0.22, 0.42, 21)

@@ -64,13 +64,13 @@ def kinetic_and_spring(make_cell, rng, law, params, q=BENT, site="arm_fr3_hand_t
     cell.simulation.apply_wrench(book.body, force=10.0 * direction / np.linalg.norm(direction))
     cell.step(100)
     cell.simulation.apply_wrench(book.body)
-    start, most = book.total(), 0.0
+    start, maximum = book.total(), 0.0
     for _ in range(round(seconds / 0.02)):
         cell.step(20)
-        most = max(most, book.total())
+        maximum = max(maximum, book.total())
     assert cell.state("arm").fault == ""
     cell.close()
-    return start, most
+    return start, maximum
 
 
 @pytest.mark.slow
@@ -86,8 +86,8 @@ def test_a_nullspace_feeds_no_energy_into_a_free_tool(make_cell, episodes):
             params |= {"gain_frame": str(rng.choice(["base", "tool"]))}
         law = "force_impedance" if seed % 3 == 1 else "cartesian_impedance"
         seconds = 6.5 if seed < 100 else episodes(3, 7)
-        start, most = kinetic_and_spring(make_cell, rng, law, params, q, seconds=seconds)
-        assert most < start + 0.02 * start + 1e-3, (seed, law, params, start, most)
+        start, maximum = kinetic_and_spring(make_cell, rng, law, params, q, seconds=seconds)
+        assert maximum < start + 0.02 * start + 1e-3, (seed, law, params, start, maximum)
 
 
 def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
@@ -98,9 +98,9 @@ def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
         params = {"stiffness": stiffness_with_free_axes(rng).tolist(), "error_clip": [10.0] * 6}
         params |= corner_of_nullspace(rng, 7)
         law = "force_impedance" if seed % 3 == 1 else "cartesian_impedance"
-        start, most = kinetic_and_spring(make_cell, rng, law, params, full=True,
+        start, maximum = kinetic_and_spring(make_cell, rng, law, params, full=True,
                                          seconds=episodes(3, 7))  # fmt: skip
-        assert most < start + 0.02 * start + 1e-3, (seed, law, params, start, most)
+        assert maximum < start + 0.02 * start + 1e-3, (seed, law, params, start, maximum)
 
 
 @pytest.mark.slow
@@ -122,12 +122,12 @@ def test_operational_space_drove_an_arm_along_its_free_axes(make_cell, episodes)
         cell.simulation.apply_wrench(book.body, force=10.0 * direction / np.linalg.norm(direction))
         cell.step(100)
         cell.simulation.apply_wrench(book.body)
-        start, most = book.kinetic(), 0.0
+        start, maximum = book.kinetic(), 0.0
         for _ in range(round(episodes(4, 7) / 0.02)):
             cell.step(20)
-            most = max(most, book.kinetic())
+            maximum = max(maximum, book.kinetic())
         assert cell.state("arm").fault == ""
-        assert most < 1.5 * start + 1e-3, (seed, params, start, most)
+        assert maximum < 1.5 * start + 1e-3, (seed, params, start, maximum)
         cell.close()
 
 
@@ -135,11 +135,11 @@ def test_six_joints_gain_no_energy_along_free_axes(make_cell, episodes):
     for seed in range(300, 300 + episodes(1, 20)):
         rng = np.random.default_rng(seed)
         params = {"stiffness": stiffness_with_free_axes(rng).tolist()}
-        start, most = kinetic_and_spring(
+        start, maximum = kinetic_and_spring(
             make_cell, rng, "cartesian_impedance", params,
             BENT_UR, "arm_ur5e_tool0", model="ur5e",
         )  # fmt: skip
-        assert most < start + 0.02 * start + 1e-3, (seed, params, start, most)
+        assert maximum < start + 0.02 * start + 1e-3, (seed, params, start, maximum)
 
 
 def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episodes):
@@ -158,11 +158,11 @@ def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episod
         cell.simulation.apply_wrench(book.body)
         cell.set_parameters("arm/law", {"stiffness": stiffness.tolist()})
         cell.step(102)
-        start, most = book.total(), 0.0
+        start, maximum = book.total(), 0.0
         for _ in range(round(episodes(3, 7) / 0.02)):
             cell.step(20)
-            most = max(most, book.total())
-        assert most < start + 0.02 * start + 1e-3, (seed, stiffness, start, most)
+            maximum = max(maximum, book.total())
+        assert maximum < start + 0.02 * start + 1e-3, (seed, stiffness, start, maximum)
         cell.set_parameters("arm/law", {"stiffness": [400.0] * 3 + [20.0] * 3})
         cell.step(4000)
         returning = np.abs(cell.state("arm").dq).max() < RETURN_SPEED + 0.05
@@ -191,9 +191,9 @@ def test_an_object_of_two_arms_that_is_free_gains_no_energy(make_cell, episodes,
         cell.step(100)
         for arm in arms:
             cell.simulation.apply_wrench(f"{arm}_fr3_hand")
-        start, most = book.kinetic(), 0.0
+        start, maximum = book.kinetic(), 0.0
         for _ in range(round(episodes(3, 7) / 0.02)):
             cell.step(20)
-            most = max(most, book.kinetic())
-        assert most < 1.1 * start + 2e-3, (seed, params, start, most)
+            maximum = max(maximum, book.kinetic())
+        assert maximum < 1.1 * start + 2e-3, (seed, params, start, maximum)
         cell.close()

@@ -142,13 +142,13 @@ def test_that_six_joints_leave_no_nullspace_is_said_once_per_activation(model, m
     law = {"type": "cartesian_impedance", "features": features}
     cell = make_cell({"arm": {"model": model}}, {"law": law}, ["arm/law"])
     cell.step(50)
-    said = [e.text for e in cell.events() if e.event is Event.NOTICE and "joints" in e.text]
+    reported = [e.text for e in cell.events() if e.event is Event.NOTICE and "joints" in e.text]
     if model in SIX:
-        first, second = said
+        first, second = reported
         assert re.search(r"\barm\b.*\b6 joints\b.*\bnullspace\b", first)
         assert re.search(r"\bin_nullspace: false\b", second)
     else:
-        assert said == []
+        assert reported == []
 
 
 @pytest.mark.parametrize("name", sorted(registry.built_in("features")))

@@ -83,10 +83,10 @@ def test_no_more_than_the_drive_times_the_gain_and_nothing_against_it():
     for _ in range(50):
         drive, push = rng.normal(size=7) * 0.2, rng.normal(size=7) * 0.5
         tau = added(params, maker, [np.full(7, 0.4)], drive, push)[0]
-        asked = drive + np.sign(push) * np.maximum(np.abs(push) - 0.3, 0.0)
+        requested = drive + np.sign(push) * np.maximum(np.abs(push) - 0.3, 0.0)
         cor = maker.states[0].coriolis
-        asked = np.minimum(asked, asked - cor)
-        assert np.allclose(tau, np.minimum(full, 4.0 * np.maximum(asked, 0.0)), atol=1e-9)
+        requested = np.minimum(requested, requested - cor)
+        assert np.allclose(tau, np.minimum(full, 4.0 * np.maximum(requested, 0.0)), atol=1e-9)
 
 
 FRICTION = [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1]
@@ -94,10 +94,10 @@ FRICTION = [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1]
 
 def rubbing(make_cell, law, times, stiffness=None, **arm):
     """An arm with Coulomb friction, and a compensation that promises ``times`` as much."""
-    told = {"model": "custom", "scale": 0.9, "phi_1": [2 * times * f for f in FRICTION],
+    declared = {"model": "custom", "scale": 0.9, "phi_1": [2 * times * f for f in FRICTION],
             "phi_2": [30.0] * 7, "phi_3": [0.0] * 7}  # fmt: skip
     params = {"stiffness": stiffness} if stiffness else {}
-    params |= {"friction": told} if times else {}
+    params |= {"friction": declared} if times else {}
     features = ["coriolis", "friction"] if times else ["coriolis"]
     laws = {"law": {"type": law, "features": features, "params": params}}
     return make_cell({"arm": {"joint_friction": FRICTION, **arm}}, laws, active=["arm/law"])

@@ -208,11 +208,11 @@ def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
         place = radius * np.array([np.cos(angle) - 1.0, np.sin(angle), 0.0])
         cell.set_target("arm", Pose(centre.position + place, centre.rotation))
         cell.step()
-        seen = target.position_ee_in_base[0] - centre.position + [radius, 0.0, 0.0]
-        lags.append((angle - np.arctan2(seen[1], seen[0]) + np.pi) % (2 * np.pi) - np.pi)
+        observed = target.position_ee_in_base[0] - centre.position + [radius, 0.0, 0.0]
+        lags.append((angle - np.arctan2(observed[1], observed[0]) + np.pi) % (2 * np.pi) - np.pi)
     lag = np.array(lags[800:]) * radius / speed
     assert lag.max() < 0.055
-    assert np.hypot(seen[0], seen[1]) == pytest.approx(radius, rel=0.01)
+    assert np.hypot(observed[0], observed[1]) == pytest.approx(radius, rel=0.01)
 
 
 def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import anywhere
 from long_form import every_nth
-from postures import anywhere
 
 from multipanda_py import registry
 from multipanda_py.config.sections import GateConfig

@@ -63,10 +63,10 @@ def test_a_parameter_that_is_opened_makes_no_step_slower(make_cell, episodes, na
             other: float(closed + rng.uniform() * (default - closed))
             for other, (closed, default) in CLOSED.items()
         }
-        least = governor[name]
-        values = [least, CLOSED[name][1], OPEN[name]]
+        minimum = governor[name]
+        values = [minimum, CLOSED[name][1], OPEN[name]]
         if episodes(0, 1):
-            values.insert(1, least + 0.5 * (CLOSED[name][1] - least))
+            values.insert(1, minimum + 0.5 * (CLOSED[name][1] - minimum))
         found = [
             arrival(make_cell, {**governor, name: value}, stiffness, move, turn)
             for value in values

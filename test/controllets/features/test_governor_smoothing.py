@@ -32,11 +32,11 @@ def ask(cell, law, way):
 
 def references(cell, law, cycles):
     """Return how the reference moves, (cycles, n)."""
-    owner, seen = cell.loop.owners.active[0], []
+    owner, observed = cell.loop.owners.active[0], []
     for _ in range(cycles):
         cell.step()
-        seen.append(owner.target.data[LAWS[law]][0][:7].copy())
-    return np.array(seen)
+        observed.append(owner.target.data[LAWS[law]][0][:7].copy())
+    return np.array(observed)
 
 
 def fastest_change(rows):

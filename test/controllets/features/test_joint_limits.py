@@ -92,8 +92,8 @@ def test_torque_is_bounded_whatever_the_speed():
     for _ in range(50):
         q = rng.uniform(LOWER - 0.2, UPPER + 0.2)
         (state,) = maker.states_at([q], [rng.normal(size=7) * 1e3])
-        most = 2 * params.max_torque + FR3_LIMITS.torque
-        assert (np.abs(added(params, state)) <= most + 1e-9).all()
+        maximum = 2 * params.max_torque + FR3_LIMITS.torque
+        assert (np.abs(added(params, state)) <= maximum + 1e-9).all()
 
 
 @pytest.mark.slow

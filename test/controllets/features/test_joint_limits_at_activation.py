@@ -121,7 +121,7 @@ def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
     """Of a joint that stays, against the cubic potential of the page."""
     params, maker = JointLimitsParams(), StateMaker()
     feature = JointLimits(maker.context, params)
-    joint, width, most = 0, params.range[0], params.max_torque[0]
+    joint, width, maximum = 0, params.range[0], params.max_torque[0]
     q = (LOWER + UPPER) / 2
     q[joint] = UPPER[joint] - 0.03
     states = maker.states_at([q])
@@ -130,8 +130,8 @@ def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
         tau = [np.zeros(7)]
         feature.add(states, JointTarget(1), tau, PERIOD)
         depth, begin = 1 - 0.03 / width, max(0.0, 1 - 0.03 / width - 0.05 * cycle * PERIOD / width)
-        assert tau[0][joint] == pytest.approx(-most * (depth**2 - begin**2), abs=2e-3 * most)
-    assert tau[0][joint] == pytest.approx(-most * depth**2, rel=1e-9)
+        assert tau[0][joint] == pytest.approx(-maximum * (depth**2 - begin**2), abs=2e-3 * maximum)
+    assert tau[0][joint] == pytest.approx(-maximum * depth**2, rel=1e-9)
 
 
 @pytest.mark.parametrize("joint", [1, 3, 5, 6])

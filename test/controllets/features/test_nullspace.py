@@ -46,8 +46,8 @@ def test_projected_posture_torque_is_the_textbook_one(kind):
             checked += 1
             j, minv = s.jacobian, np.linalg.inv(s.mass_matrix)
             k = params.stiffness
-            most = 3.4 if kind == "none" else 12.0
-            d = np.minimum(2 * params.damping_ratio * np.sqrt(k), most)
+            maximum = 3.4 if kind == "none" else 12.0
+            d = np.minimum(2 * params.damping_ratio * np.sqrt(k), maximum)
             free = k * (posture - s.q) - d * s.dq
             free = np.clip(free, -8.0, 8.0)
             n = {

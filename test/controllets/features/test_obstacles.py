@@ -7,8 +7,8 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from clearance import Clearance
+from configurations import READY
 from long_form import every_nth
-from postures import READY
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import ConfigurationError, TargetRejected
@@ -69,7 +69,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
         clearance.look()
     stopped = cell.state("left")
     assert clearance.force == 0.0
-    assert clearance.least > CLEARANCE
+    assert clearance.minimum > CLEARANCE
     assert np.abs(stopped.q - q).max() > 0.3
     assert np.abs(stopped.dq).max() < 0.5
     for _ in range(30):  # and back
@@ -96,7 +96,7 @@ def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, 
         cell.step(10)
         clearance.look()
     assert clearance.force == 0.0
-    assert clearance.least > CLEARANCE
+    assert clearance.minimum > CLEARANCE
     assert np.abs(cell.state("left").q - q).max() > 0.3
     for _ in range(60):  # a hand that slides along the box is led astray until the motion ends
         cell.step(100)
@@ -130,8 +130,8 @@ def pull(cell, arm, goal, speed):
     sim = cell.simulation
     body = sim.model.body(f"{arm}_fr3_hand").id
     way = goal - sim.data.xpos[body]
-    wanted = way / max(np.linalg.norm(way), 1e-9) * speed
-    force = 60.0 * (wanted - cell.state(arm).twist_ee_in_base[:3])
+    expected = way / max(np.linalg.norm(way), 1e-9) * speed
+    force = 60.0 * (expected - cell.state(arm).twist_ee_in_base[:3])
     sim.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
 
 
@@ -200,7 +200,7 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
             params={"collision_avoidance": ALL}, **keys,
         )  # fmt: skip
         hostile(cell, law, rng, clearance, seconds=episodes(14, 20) / 10)
-        assert clearance.least > CLEARANCE, f"seed {seed}"
+        assert clearance.minimum > CLEARANCE, f"seed {seed}"
         cell.close()
 
 
@@ -212,7 +212,7 @@ def test_activation_beside_an_obstacle_moves_nothing(make_cell):
                        "position": [0.35, 0.3, low - 0.04]}}  # fmt: skip
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects=beside)
     clearance.look()
-    assert clearance.least < 0.03
+    assert clearance.minimum < 0.03
     before = cell.state("left").q
     cell.step(500)
     assert np.abs(cell.state("left").q - before).max() < 1e-4

@@ -8,10 +8,10 @@ import itertools
 import numpy as np
 import pinocchio as pin
 import pytest
+from configurations import OVER_TABLE
 from contact_rig import LATE
 from held_box import BOTH, HeldBox
 from long_form import every_nth, long_form
-from postures import OVER_TABLE
 
 from multipanda_py.pose import Pose
 
@@ -188,7 +188,7 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
     )  # fmt: skip
     start, rate = cell.pose("arm"), 0.4
     centre, speed = start.position + [0.1, 0.0, 0.0], 0.1 * 2.0 * np.pi * rate
-    seen, forces, behind, begin = [], [], [], cell.records()[0]
+    observed, forces, behind, begin = [], [], [], cell.records()[0]
     for k in range(110):
         angle = np.pi - 2.0 * np.pi * rate * 0.02 * k
         goal = centre + 0.1 * np.array([np.cos(angle), np.sin(angle), 0.0])
@@ -196,13 +196,13 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
         for _ in range(5):
             cell.step(4)
             forces.append(-cell.simulation.contact_force("table", "arm")[2])
-        seen += notices(cell, "target not followed")
+        observed += notices(cell, "target not followed")
         behind.append(np.linalg.norm((cell.pose("arm").position - goal)[:2]))
     twists = cell.records(begin)[1]["arms"]["twist_ee_in_base"][:, 0]
     assert max(behind) > 0.1  # it was held
-    assert "link 3" in seen[0]
-    assert "table" in seen[0]
-    assert len(seen) <= 2
+    assert "link 3" in observed[0]
+    assert "table" in observed[0]
+    assert len(observed) <= 2
     assert np.linalg.norm(twists[:, :2], axis=1).max() < 1.4 * speed
     assert 7.0 < min(forces) <= max(forces) < 13.0
 
@@ -304,11 +304,11 @@ def surface(make_cell, rng, where, gap):
     side = np.cross([0.3, 1.0, 0.2], -way)
     side /= np.linalg.norm(side)
     rotation = np.stack([side, np.cross(-way, side), -way], axis=1)
-    thing = {"shape": "box", "size": [0.3, 0.3, 0.02], "friction": friction,
+    scene_object = {"shape": "box", "size": [0.3, 0.3, 0.02], "friction": friction,
              "position": (pose.position + way * (gap + 0.02)).tolist(),
              "rpy": pin.rpy.matrixToRpy(rotation).tolist(),
              "contact_time": float(rng.choice([0.004, 0.02]))}  # fmt: skip
-    return way, rotation, {"table": thing}
+    return way, rotation, {"table": scene_object}
 
 
 PRESSED_BY = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import stretched
+from configurations import stretched
 from rail import railed_ur5e
 
 from multipanda_py.controllets.features.singularity import (

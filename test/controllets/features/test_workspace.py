@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.controllets.features.workspace import Workspace, WorkspaceParams
@@ -37,11 +37,11 @@ class Law:
         self.feature.on_target("pose", arm, self.target)
 
     def cycles(self, n, arm=0):
-        seen = []
+        observed = []
         for _ in range(n):
             self.feature.prepare(self.states, self.target, PERIOD)
-            seen.append(self.target.position_ee_in_base[arm].copy())
-        return np.array(seen)
+            observed.append(self.target.position_ee_in_base[arm].copy())
+        return np.array(observed)
 
 
 def about(axis, angle):
@@ -55,12 +55,12 @@ def test_target_moves_on_a_line_at_the_speed_and_arrives_exactly():
     start = law.states[0].position_ee_in_base.copy()
     goal = start + [0.03, -0.04, 0.0]
     law.ask(goal)
-    seen = law.cycles(400)
-    steps = np.linalg.norm(np.diff(np.vstack([start, seen]), axis=0), axis=1)
+    observed = law.cycles(400)
+    steps = np.linalg.norm(np.diff(np.vstack([start, observed]), axis=0), axis=1)
     assert steps.max() <= 0.2 * PERIOD * (1 + 1e-9)
     assert np.allclose(steps[:249], 0.2 * PERIOD)
-    assert np.array_equal(seen[-1], goal)
-    assert np.allclose(np.cross(seen - start, goal - start), 0.0, atol=1e-12)
+    assert np.array_equal(observed[-1], goal)
+    assert np.allclose(np.cross(observed - start, goal - start), 0.0, atol=1e-12)
 
 
 def test_target_turns_about_one_axis_at_the_rate_and_arrives_exactly():
@@ -80,9 +80,9 @@ def test_target_outside_is_clamped_and_nothing_winds_up():
     law = Law(linear_speed=0.5, upper=np.array([0.35, 0.9, 1.2]))
     start = law.states[0].position_ee_in_base.copy()
     law.ask(start + [2.0, 0.0, 0.0])
-    seen = law.cycles(2000)
-    assert (seen[:, 0] <= 0.35).all()
-    assert seen[-1][0] == 0.35
+    observed = law.cycles(2000)
+    assert (observed[:, 0] <= 0.35).all()
+    assert observed[-1][0] == 0.35
     law.ask(start)
     assert law.cycles(1)[0][0] == pytest.approx(0.35 - 0.5 * PERIOD)
 
@@ -112,9 +112,9 @@ def test_a_new_box_takes_effect_without_a_jump():
     before = law.cycles(1000)[-1]
     law.feature.params = WorkspaceParams(upper=np.array([0.3, 0.9, 1.2]), linear_speed=0.5)
     law.feature.on_parameters()
-    seen = law.cycles(1000)
-    assert np.linalg.norm(seen[0] - before) <= 0.5 * PERIOD + 1e-12
-    assert seen[-1][0] == pytest.approx(0.3)
+    observed = law.cycles(1000)
+    assert np.linalg.norm(observed[0] - before) <= 0.5 * PERIOD + 1e-12
+    assert observed[-1][0] == pytest.approx(0.3)
 
 
 def test_arms_are_apart():

@@ -6,7 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from postures import READY
+from configurations import READY
 
 from multipanda_py.config.describe import describe_arm
 from multipanda_py.controllets.targets.cartesian import check_exertable
@@ -43,13 +43,13 @@ def test_the_bound_is_where_mujoco_has_it_in_any_posture(make_cell):
         np.testing.assert_allclose(tool.compute(q), jacobian, atol=1e-9)
         way = rng.normal(size=6) * np.repeat((1.0, 0.2), 3)
         shares = np.abs(jacobian.T @ way) / FR3_LIMITS.torque
-        most = 0.9 * way / shares.max()
-        check_exertable(0.9999 * most, tool.compute(q), FR3_LIMITS, "arm")
+        maximum = 0.9 * way / shares.max()
+        check_exertable(0.9999 * maximum, tool.compute(q), FR3_LIMITS, "arm")
         worst = int(np.argmax(shares))
         allowed = 0.9 * FR3_LIMITS.torque[worst]
         text = rf"joint {worst + 1} .*arm: wrench .* Nm .*\b{allowed:.2f} Nm"
         with pytest.raises(TargetRejected, match=text):
-            check_exertable(1.0001 * most, tool.compute(q), FR3_LIMITS, "arm")
+            check_exertable(1.0001 * maximum, tool.compute(q), FR3_LIMITS, "arm")
         named.add(worst)
     assert len(named) > 3
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from needs import needs_two_cores
+from requirements import needs_two_cores
 
 DRIVER = """
 import os, sys, time

@@ -69,8 +69,8 @@ class Harness:
             state = self.states[i]
             if backend.is_ready(i):
                 self.cycles[i] += 1
-                wanted = STIFFNESS * (self.goals[i] - state.q) - DAMPING * state.dq + self.bias
-                state.tau += np.clip(wanted - state.tau, -0.9, 0.9)
+                expected = STIFFNESS * (self.goals[i] - state.q) - DAMPING * state.dq + self.bias
+                state.tau += np.clip(expected - state.tau, -0.9, 0.9)
         if write:
             backend.write(fresh)
         return fresh

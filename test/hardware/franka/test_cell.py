@@ -287,9 +287,9 @@ def test_killed_owner_ends_everything_and_the_arms_rest(new_address):
         drivers = children(loop)
         wait_until(lambda: all(sim.admin(ip, "stats")["mode"] == "move" for ip in addresses))
         owner.kill()
-        _, said = owner.communicate(timeout=60)
+        _, reported = owner.communicate(timeout=60)
         wait_until(lambda: not any(map(is_running, [loop, *drivers])))
-        assert "its owner has ended" in said
+        assert "its owner has ended" in reported
         for ip in addresses:
             stats = sim.admin(ip, "stats")
             assert stats["mode"] == "idle"

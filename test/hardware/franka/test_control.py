@@ -143,15 +143,15 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     cell.run_cycles(50)
     # The backend gives an arm two seconds to rest: on a busy machine few of the robot's cycles.
     cell.run(lambda: np.abs(cell.states[0].dq).max() < 0.5 * REST_SPEED)
-    seen = []
+    observed = []
     cell.backend.configure(0, FrankaSettings(upper_torque_thresholds=[3.0] * 7))
 
-    def told():
-        seen.append((sim.admin(addresses[0], "stats")["mode"], cell.states[0].tau.any()))
+    def reported():
+        observed.append((sim.admin(addresses[0], "stats")["mode"], cell.states[0].tau.any()))
         return cell.backend.settings_responses() == [(0, "")]
 
-    cell.run(told)
-    assert ("idle", False) in seen
+    cell.run(reported)
+    assert ("idle", False) in observed
     assert cell.ready()
     counted = sim.admin(addresses[0], "stats")
     assert counted["errors"] == []

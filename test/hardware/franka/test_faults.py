@@ -232,7 +232,7 @@ def test_an_idle_arm_that_was_silent_executes_nothing_until_recovered(clocked, m
     sim.admin(addresses[0], "drop", states=700)
     cell.run(lambda: cell.faults, write=False)
     assert cell.faults[0][1].startswith("robot_silent")
-    heard = []
-    cell.run(lambda: heard.extend(cell.step()) or len(heard) > 200)
+    received = []
+    cell.run(lambda: received.extend(cell.step()) or len(received) > 200)
     assert not cell.backend.is_ready(0)
     cell.recover(0)

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from needs import needs_pylibfranka
-from processes import PATIENCE, wait_until
+from processes import TIMEOUT_SCALE, wait_until
+from requirements import needs_pylibfranka
 
 from multipanda_py.exceptions import LoopTimeout, TargetRejected
 from multipanda_py.hardware.franka.gripper import FrankaGripper
@@ -43,7 +43,7 @@ def robot():
         yield sim, address
 
 
-class Seen(list):
+class Observed(list):
     """Widths that were published, with their times."""
 
     def __call__(self, width, is_grasped):
@@ -55,12 +55,12 @@ def hand(robot):
     """A gripper on the robot's open hand without an object, and what it publishes."""
     sim, address = robot
     sim.admin(address, "object", width=0.0)
-    seen = Seen()
-    gripper = FrankaGripper("left", address, seen)
+    observed = Observed()
+    gripper = FrankaGripper("left", address, observed)
     try:
         wait_until(lambda: not gripper.state().problem)
         assert gripper.move(0.08, 0.2).wait().succeeded
-        yield gripper, seen
+        yield gripper, observed
     finally:
         gripper.close()
     assert not is_alive(gripper.pid)
@@ -76,24 +76,26 @@ def admin(robot):
 @pytest.mark.clock
 @needs_pylibfranka
 def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
-    gripper, seen = hand
+    gripper, observed = hand
     assert gripper.homing().wait().succeeded
     assert gripper.state().max_width == pytest.approx(0.08)
     result = gripper.move(0.03, 0.2).wait()
     assert result.succeeded
     assert result.width == pytest.approx(0.03)
-    seen.clear()
+    observed.clear()
     half_a_second = pytest.approx(0.5, rel=0.2)
     wait_until(  # other processes may delay some of them
-        lambda: any(later[0] - one[0] == half_a_second for one, later in zip(seen, seen[10:]))
+        lambda: any(
+            later[0] - one[0] == half_a_second for one, later in zip(observed, observed[10:])
+        )
     )
-    assert seen[-1][1] == pytest.approx(0.03)
+    assert observed[-1][1] == pytest.approx(0.03)
     assert gripper.state().age < 0.2
 
 
 @needs_pylibfranka
 def test_grasps_obey_width_and_epsilon(hand, admin):
-    gripper, seen = hand
+    gripper, observed = hand
     missed = gripper.grasp(0.05, 0.2).wait()
     assert missed.outcome is Outcome.UNSUCCESSFUL
     assert not gripper.state().is_grasped
@@ -101,7 +103,7 @@ def test_grasps_obey_width_and_epsilon(hand, admin):
     admin("object", width=0.05)
     assert gripper.grasp(0.052, 0.2, 20.0, 0.003, 0.0).wait().succeeded
     assert gripper.state().is_grasped
-    assert seen[-1][1:] == (pytest.approx(0.05), True)
+    assert observed[-1][1:] == (pytest.approx(0.05), True)
     assert gripper.move(0.08, 0.2).wait().succeeded
     assert gripper.grasp(0.056, 0.2, 20.0, 0.003, 0.0).wait().outcome is Outcome.UNSUCCESSFUL
 
@@ -159,7 +161,7 @@ def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, adm
         wait_until(lambda: not gripper.state().problem)
         width, pid = admin("stats")["width"], gripper.pid
         os.kill(pid, signal.SIGSTOP)
-        result = gripper.move(0.08 - width).wait(10.0 * PATIENCE)
+        result = gripper.move(0.08 - width).wait(10.0 * TIMEOUT_SCALE)
         assert result.outcome is Outcome.FAILED
         assert " 1 s " in result.text
         assert gripper.state().problem
@@ -293,4 +295,4 @@ def test_a_hand_whose_owner_was_killed_ended_with_a_traceback(robot):
         hand.stdout.close()
         assert hand.stderr.read() == b""
         hand.stdin.close()
-        assert hand.wait(10.0 * PATIENCE) == 0
+        assert hand.wait(10.0 * TIMEOUT_SCALE) == 0

@@ -119,9 +119,9 @@ def test_a_driver_that_is_asked_to_end_does_so_in_order(lockstep, make):
 def test_priorities_are_deliberate(lockstep, make):
     """Neither libfranka's 99 nor the loop's own is left on a driver."""
     _, addresses = lockstep
-    wanted = 12 if os.geteuid() == 0 else 0
-    cell = make(addresses[:1], franka={"priority": wanted, "answer_budget": 0.4})
+    expected = 12 if os.geteuid() == 0 else 0
+    cell = make(addresses[:1], franka={"priority": expected, "answer_budget": 0.4})
     pid = cell.backend.real_arms[0].link.pid
-    assert os.sched_getparam(pid).sched_priority == wanted
-    assert os.sched_getscheduler(pid) == (os.SCHED_FIFO if wanted else os.SCHED_OTHER)
+    assert os.sched_getparam(pid).sched_priority == expected
+    assert os.sched_getscheduler(pid) == (os.SCHED_FIFO if expected else os.SCHED_OTHER)
     assert os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK == os.SCHED_OTHER

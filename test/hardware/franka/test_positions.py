@@ -66,7 +66,7 @@ class Rig:
     def until(self, condition, what, timeout=15.0):
         wait_until(condition, timeout, lambda: f"{what}; {self.cell.events()}")
 
-    def silence_the_loop(self):
+    def stop_commands_of_the_loop(self):
         """Stop the loop until the robot is at rest: its driver has braked it, and says why."""
         os.kill(self.cell.loop_pid, signal.SIGSTOP)
         try:
@@ -183,7 +183,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
     rig.until(lambda: rig.stats()["mode"] == "move", "positions")
     rig.cell.set_parameters("left/odd", {"rate": 0.3})
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.2, "motion")
-    rig.silence_the_loop()
+    rig.stop_commands_of_the_loop()
 
 
 @pytest.mark.long
@@ -325,7 +325,7 @@ def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
-    rig.silence_the_loop()
+    rig.stop_commands_of_the_loop()
 
 
 @pytest.mark.long

@@ -50,7 +50,7 @@ class Rig:
     def stats(self, arm):
         return self.sim.admin(self.ip[arm], "stats")
 
-    def told(self, arm):
+    def reported(self, arm):
         return self.sim.admin(self.ip[arm], "settings")
 
     def until(self, condition, what, timeout=15.0):
@@ -107,11 +107,11 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     body = pin.Inertia(0.8, np.array(LOAD["load_com"]), load) + pin.Inertia(
         0.4, np.array(TOOL["com"]), np.diag(TOOL["inertia"][:3])
     )
-    told = rig.told("left")
-    assert told["load_mass"] == pytest.approx(1.2)
-    np.testing.assert_allclose(told["load_com"], body.lever, atol=1e-12)
-    np.testing.assert_allclose(told["load_inertia"], body.inertia, atol=1e-12)
-    assert rig.told("right")["load_mass"] == pytest.approx(0.4)
+    reported = rig.reported("left")
+    assert reported["load_mass"] == pytest.approx(1.2)
+    np.testing.assert_allclose(reported["load_com"], body.lever, atol=1e-12)
+    np.testing.assert_allclose(reported["load_inertia"], body.inertia, atol=1e-12)
+    assert rig.reported("right")["load_mass"] == pytest.approx(0.4)
     # Left has not jumped, and its torque began from zero; right has not noticed.
     assert np.linalg.norm(cell.pose("left").position - here) < 1e-3
     assert np.abs(np.diff(rows["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
@@ -137,7 +137,7 @@ def test_a_pushed_arm_holds_where_it_is_then(rig):
     rig.until(lambda: before - cell.pose("left").position[2] > 0.8 * (free - before), "way")
     assert rig.moves("left")
     assert cell.state("left").fault == ""
-    assert rig.told("left")["upper_torque_thresholds"] == [60.0] * 7
+    assert rig.reported("left")["upper_torque_thresholds"] == [60.0] * 7
     within_bounds(rig.stats("left"), longest_run=10**6)  # a steady push is a steady torque
 
 
@@ -146,20 +146,20 @@ def test_an_arm_under_a_law_is_left_alone(rig, owner):
     cell = rig.cell
     cell.switch([owner], strictness="force_auto")
     cell.events()  # the switch may say what the arm was pressing with
-    before = rig.told("left")
+    before = rig.reported("left")
     with pytest.raises(SettingsRejected, match=f"left .*{owner}"):
         cell.set_robot_settings("left", load_mass=0.3)
-    assert rig.told("left") == before
+    assert rig.reported("left") == before
     assert owner in cell.active
     assert kinds(cell) == [("SETTINGS_REFUSED", "left")]
 
 
 def test_what_the_robot_refuses_changes_nothing(rig):
     cell = rig.cell
-    before, told = cell.robot_settings("left"), rig.told("left")
+    before, reported = cell.robot_settings("left"), rig.reported("left")
     with pytest.raises(SettingsRejected, match=r"^left:.*\bcartesian_impedance: got \[1\.0"):
         cell.set_robot_settings("left", load_mass=0.1, cartesian_impedance=[1.0] * 6)
-    assert rig.told("left") == told
+    assert rig.reported("left") == reported
     assert cell.robot_settings("left") == before
     assert rig.moves("left")
     assert cell.state("left").fault == ""
@@ -193,7 +193,7 @@ def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
     cell.set_robot_settings("left", upper_torque_thresholds=[50.0] * 7)
     assert cell.state("left").fault == "arm_stopped"
     assert not rig.moves("left")
-    assert rig.told("left")["upper_torque_thresholds"] == [50.0] * 7
+    assert rig.reported("left")["upper_torque_thresholds"] == [50.0] * 7
     rig.until(lambda: recovers(cell, ["left"]), "recovery")
     rig.until(lambda: rig.moves("left"), "torque")
 

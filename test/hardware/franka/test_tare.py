@@ -20,7 +20,7 @@ LAWS = {"joint": {"type": "joint_impedance"}}
 WEIGHT = [0.0, -1.5, 0.0, 1.0, 0.0, 0.4, 0.0]
 
 
-def felt(cell, cycles=100):
+def estimated(cell, cycles=100):
     """Return the mean external torque of the next cycles, (7,)."""
     first = cell.records()[0]
     wait_until(lambda: cell.records()[0] > first + cycles, 10.0, lambda: "cycles")
@@ -40,19 +40,19 @@ def test_tared_over_a_switch_and_a_recovery():
     ):  # fmt: skip
         wait_until(lambda: sim.admin(ip, "stats")["mode"] == "move", 15.0, lambda: "torque")
         sim.admin(ip, "push", tau=WEIGHT)
-        felt(cell, 1500)
-        np.testing.assert_allclose(felt(cell), WEIGHT, atol=0.05)
+        estimated(cell, 1500)
+        np.testing.assert_allclose(estimated(cell), WEIGHT, atol=0.05)
         np.testing.assert_allclose(cell.tare("left", timeout=10.0), WEIGHT, atol=0.05)
-        np.testing.assert_allclose(felt(cell), 0.0, atol=0.05)
+        np.testing.assert_allclose(estimated(cell), 0.0, atol=0.05)
         cell.switch(["left/joint"])
         with pytest.raises(TareRejected, match="left follows left/joint"):
             cell.tare("left", timeout=10.0)
         sim.admin(ip, "push", tau=[a + b for a, b in zip(WEIGHT, [0.0, 2.0] + [0.0] * 5)])
-        felt(cell, 1000)
-        np.testing.assert_allclose(felt(cell), [0.0, 2.0] + [0.0] * 5, atol=0.1)
+        estimated(cell, 1000)
+        np.testing.assert_allclose(estimated(cell), [0.0, 2.0] + [0.0] * 5, atol=0.1)
         sim.admin(ip, "push", tau=WEIGHT)
         sim.admin(ip, "reflex")
         wait_until(lambda: cell.state("left").fault != "", 10.0, lambda: "the fault")
         cell.recover()
-        felt(cell, 1000)
-        np.testing.assert_allclose(felt(cell), 0.0, atol=0.1)
+        estimated(cell, 1000)
+        np.testing.assert_allclose(estimated(cell), 0.0, atol=0.1)

@@ -102,7 +102,7 @@ def test_a_task_is_done_twice_by_robots_that_are_as_described(number, tmp_path):
             "--repeats", "2", "-o", str(page)]  # fmt: skip
     with bench.robots(number if number > 2 else None) as sim:
         assert main(line) == 0
-        silence = bench.lost(sim, f"task {number}")
+        command_timeout = bench.lost(sim, f"task {number}")
     for task in json.loads(page.with_suffix(".json").read_text())["tasks"]:
         force = {side: rmse["mean"] for side, rmse in task["force_rmse"].items()}
         sys.stderr.write(f"task {number} {task['law']}: {task['worst']} force {force}\n")
@@ -113,7 +113,7 @@ def test_a_task_is_done_twice_by_robots_that_are_as_described(number, tmp_path):
         if number > 2:
             assert max(force["plant"]) < 2.5, force
             assert task["force_as_measured_by_the_arm"] == ["plant"]
-    assert silence < 20
+    assert command_timeout < 20
 
 
 def test_a_robot_is_recorded_identified_and_validated(tmp_path):
@@ -154,13 +154,13 @@ def test_refine_brings_a_twin_nearer_to_robots(tmp_path):
     with bench.robots(4) as sim:
         assert main(line) == 0
         assert bench.lost(sim, "refine") < 20
-    said = json.loads((tmp_path / "refined/report.json").read_text())
-    before, after = said["rounds"]
-    sys.stderr.write(f"score {before['score']:.3f} -> {after['score']:.3f}, {said['gains']}\n")
+    reported = json.loads((tmp_path / "refined/report.json").read_text())
+    before, after = reported["rounds"]
+    sys.stderr.write(f"score {before['score']:.3f} -> {after['score']:.3f}, {reported['gains']}\n")
     assert after["score"] < 0.6 * before["score"]
-    (gain,) = said["gains"]
-    felt = gain["rmse"]["false contact torque [Nm]"]
-    assert felt["identified"] < 0.5 * felt["data sheet"]
+    (gain,) = reported["gains"]
+    estimated = gain["rmse"]["false contact torque [Nm]"]
+    assert estimated["identified"] < 0.5 * estimated["data sheet"]
     assert np.isfinite(after["score"])
 
 

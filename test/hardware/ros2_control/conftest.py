@@ -67,7 +67,7 @@ class Rig:
     def recover(self):
         """Recover the arm, and again if what was wrong had not quite gone."""
         wait_until(
-            lambda: recovers(self.cell, ["ur"]), what=lambda: f"{self.texts()} {self.arm.tell()}"
+            lambda: recovers(self.cell, ["ur"]), what=lambda: f"{self.texts()} {self.arm.send()}"
         )
 
     def texts(self):
@@ -101,7 +101,7 @@ def shared_rig():
 @pytest.fixture
 def rig(shared_rig):
     """The rig that tests share, without a fault and at rest."""
-    shared_rig.arm.tell(spoil="", push=[0.0] * 6)
+    shared_rig.arm.send(spoil="", push=[0.0] * 6)
     if shared_rig.fault():
         shared_rig.recover()
     shared_rig.cell.hold()

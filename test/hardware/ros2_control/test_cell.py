@@ -22,40 +22,40 @@ pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 def move(rig, by, tolerance=5e-3):
     """Move the arm with a law of the loop, and see on the other side that it did."""
     rig.cell.switch(activate=["ur/joint"])
-    goal = np.array(rig.arm.tell()["q"]) + by
+    goal = np.array(rig.arm.send()["q"]) + by
     rig.cell.set_target("ur", q=goal)
 
     def is_there():
-        seen = rig.arm.tell()
+        observed = rig.arm.send()
         return (
-            np.abs(np.array(seen["q"]) - goal).max() < tolerance
-            and max(map(abs, seen["dq"])) < 0.01
+            np.abs(np.array(observed["q"]) - goal).max() < tolerance
+            and max(map(abs, observed["dq"])) < 0.01
         )
 
-    wait_until(is_there, what=lambda: f"{goal} {rig.arm.tell()} {rig.texts()}")
+    wait_until(is_there, what=lambda: f"{goal} {rig.arm.send()} {rig.texts()}")
 
 
 def fault_of(rig):
     """Wait for a fault of the arm; return what is said of it."""
-    said = []
+    reported = []
 
-    def is_said():
-        said.extend(rig.texts())
-        return said and rig.fault()
+    def is_reported():
+        reported.extend(rig.texts())
+        return reported and rig.fault()
 
-    wait_until(is_said, what=lambda: str(rig.arm.tell()))
-    return "\n".join(said)
+    wait_until(is_reported, what=lambda: str(rig.arm.send()))
+    return "\n".join(reported)
 
 
 def test_it_moves_to_a_target_and_nothing_sags(rig):
-    start = np.array(rig.arm.tell()["q"])
-    before = rig.arm.tell()["commands"]
-    wait_until(lambda: rig.arm.tell()["commands"] > before + 200, what=lambda: str(rig.arm.tell()))
-    assert np.abs(np.array(rig.arm.tell()["q"]) - start).max() < 2e-3
-    np.testing.assert_allclose(rig.cell.state("ur").q, rig.arm.tell()["q"], atol=2e-3)
+    start = np.array(rig.arm.send()["q"])
+    before = rig.arm.send()["commands"]
+    wait_until(lambda: rig.arm.send()["commands"] > before + 200, what=lambda: str(rig.arm.send()))
+    assert np.abs(np.array(rig.arm.send()["q"]) - start).max() < 2e-3
+    np.testing.assert_allclose(rig.cell.state("ur").q, rig.arm.send()["q"], atol=2e-3)
     move(rig, [0.2, 0.1, -0.2, 0.1, 0.2, -0.3])
     assert not rig.texts()
-    assert rig.arm.tell()["refused"] == 0
+    assert rig.arm.send()["refused"] == 0
 
 
 def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
@@ -71,7 +71,7 @@ def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
             rig.cell.recover(["ur"])  # nothing has changed yet
     finally:
         os.kill(rig.arm.process.pid, signal.SIGCONT)
-    rig.arm.tell()
+    rig.arm.send()
     rig.recover()
     move(rig, [0.0, 0.1, 0.1, 0.0, 0.0, 0.2])
     assert not rig.cell.state("sim").fault
@@ -90,12 +90,12 @@ def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
     try:
         fault_of(rig)
         newest()
-        end, seen = rig.cell.latest_record()["cycle"] + 200, set()
-        wait_until(lambda: seen.update(newest()) or rig.cell.latest_record()["cycle"] > end)
-        assert seen == {"sim"}
+        end, observed = rig.cell.latest_record()["cycle"] + 200, set()
+        wait_until(lambda: observed.update(newest()) or rig.cell.latest_record()["cycle"] > end)
+        assert observed == {"sim"}
     finally:
         os.kill(rig.arm.process.pid, signal.SIGCONT)
-    rig.arm.tell()
+    rig.arm.send()
     rig.recover()
 
 
@@ -110,13 +110,13 @@ def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
     ],
 )
 def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoil, words):
-    start = np.array(rig.arm.tell()["q"])
-    rig.arm.tell(spoil=spoil)
+    start = np.array(rig.arm.send()["q"])
+    rig.arm.send(spoil=spoil)
     text = fault_of(rig)
     assert re.search(words, text), text
-    seen = rig.arm.tell(spoil="")
-    assert np.abs(np.array(seen["q"]) - start).max() < 0.02
-    assert seen["fastest"] < 0.2
+    observed = rig.arm.send(spoil="")
+    assert np.abs(np.array(observed["q"]) - start).max() < 0.02
+    assert observed["fastest"] < 0.2
     rig.recover()
     move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
 
@@ -124,16 +124,16 @@ def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoi
 def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(rig):
     """A joint impedance law moved it by as much, and hold ran from the limit of a joint."""
     rig.cell.switch(activate=["ur/joint"], strictness="force_auto")
-    start = np.array(rig.arm.tell()["q"])
-    rig.arm.tell(zero=0.5)
+    start = np.array(rig.arm.send()["q"])
+    rig.arm.send(zero=0.5)
     text = fault_of(rig)
     assert "state_invalid: " in text
     assert "joint shoulder_pan_joint moved from " in text
-    seen = rig.arm.tell()
-    assert np.abs(np.array(seen["q"]) - start).max() < 0.02
+    observed = rig.arm.send()
+    assert np.abs(np.array(observed["q"]) - start).max() < 0.02
     rig.recover()  # by hand: whoever does so has seen where it is
     assert abs(rig.cell.state("ur").q[0] - start[0] - 0.5) < 0.02
-    rig.arm.tell(zero=0.0)
+    rig.arm.send(zero=0.0)
     assert "state_invalid" in fault_of(rig)
     rig.recover()
     move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
@@ -141,27 +141,27 @@ def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(ri
 
 def test_an_arm_whose_clock_began_again_is_recovered(rig):
     """As that of a simulator that was started again: it was refused until it had caught up."""
-    rig.arm.tell(clock=10)
+    rig.arm.send(clock=10)
     try:
         assert "recover" in fault_of(rig)
         rig.recover()
         move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
     finally:
-        rig.arm.tell(clock=100)
+        rig.arm.send(clock=100)
     if rig.fault():
         rig.recover()
 
 
 def test_a_push_on_an_arm_with_a_fault_is_braked_and_the_arm_carried(rig):
-    rig.arm.tell(spoil="nan")
+    rig.arm.send(spoil="nan")
     fault_of(rig)
-    rig.arm.tell(spoil="", push=[8.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    wait_until(lambda: rig.arm.tell()["fastest"] > 0.2, what=lambda: str(rig.arm.tell()))
-    seen = rig.arm.tell()
+    rig.arm.send(spoil="", push=[8.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    wait_until(lambda: rig.arm.send()["fastest"] > 0.2, what=lambda: str(rig.arm.send()))
+    observed = rig.arm.send()
     # 8 Nm against the damper: 0.3 of 150 Nm at 3.14 rad/s
-    assert seen["fastest"] < 1.05 * 8.0 / (0.3 * 150.0 / np.pi)
-    rig.arm.tell(push=[0.0] * 6)
-    wait_until(lambda: max(map(abs, rig.arm.tell()["dq"])) < 0.01)
+    assert observed["fastest"] < 1.05 * 8.0 / (0.3 * 150.0 / np.pi)
+    rig.arm.send(push=[0.0] * 6)
+    wait_until(lambda: max(map(abs, rig.arm.send()["dq"])) < 0.01)
     rig.recover()
 
 
@@ -201,15 +201,15 @@ def test_a_killed_loop_leaves_the_arm_braked_and_carried(make_rig):
     rig.cell.switch(activate=["ur/joint"])
     start = rig.cell.state("ur").q
     rig.cell.set_target("ur", q=start + [0.3, 0.0, 0.0, 0.0, 0.0, 0.0])
-    wait_until(lambda: rig.arm.tell()["dq"][0] > 0.1, what=lambda: str(rig.arm.tell()))
+    wait_until(lambda: rig.arm.send()["dq"][0] > 0.1, what=lambda: str(rig.arm.send()))
     os.kill(rig.cell.loop_pid, signal.SIGKILL)
     wait_until(
-        lambda: max(map(abs, rig.arm.tell()["dq"])) < 0.01, what=lambda: str(rig.arm.tell())
+        lambda: max(map(abs, rig.arm.send()["dq"])) < 0.01, what=lambda: str(rig.arm.send())
     )
-    there = np.array(rig.arm.tell()["q"])
-    since = rig.arm.tell()["time"]
-    wait_until(lambda: rig.arm.tell()["time"] > since + 1.0, what=lambda: str(rig.arm.tell()))
-    assert np.abs(np.array(rig.arm.tell()["q"]) - there).max() < 0.02
+    there = np.array(rig.arm.send()["q"])
+    since = rig.arm.send()["time"]
+    wait_until(lambda: rig.arm.send()["time"] > since + 1.0, what=lambda: str(rig.arm.send()))
+    assert np.abs(np.array(rig.arm.send()["q"]) - there).max() < 0.02
 
 
 def test_joints_of_other_names_keep_the_cell_from_starting(make_rig):

@@ -36,7 +36,7 @@ def shared(rig_of):
 @pytest.fixture
 def rig(shared):
     """The rig without a fault and at rest."""
-    shared.arm.tell(spoil="")
+    shared.arm.send(spoil="")
     if shared.fault():
         shared.recover()
     shared.cell.hold()
@@ -46,12 +46,12 @@ def rig(shared):
 
 
 def q_of(rig):
-    return np.array(rig.arm.tell()["q"])
+    return np.array(rig.arm.send()["q"])
 
 
 def rest(rig):
     """Wait until its commands stand still; return where."""
-    wait_until(lambda: max(map(abs, rig.arm.tell()["dq"])) < 1e-9, what=lambda: str(rig.texts()))
+    wait_until(lambda: max(map(abs, rig.arm.send()["dq"])) < 1e-9, what=lambda: str(rig.texts()))
     return q_of(rig)
 
 
@@ -71,12 +71,12 @@ def turn(rig):
     """Have joint 1 move at 0.5 rad/s."""
     rig.cell.switch(["ur/rates"], strictness="force_auto")
     rig.cell.set_target("ur", dq=[-0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
-    rig.until(lambda: rig.arm.tell()["dq"][0] < -0.45)
+    rig.until(lambda: rig.arm.send()["dq"][0] < -0.45)
 
 
 @pytest.mark.long
 def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
-    rig.arm.tell()
+    rig.arm.send()
     move(rig, STEP)
     rig.cell.switch(["ur/pose"], strictness="force_auto")
     here = rig.cell.pose("ur")
@@ -87,17 +87,17 @@ def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
     rig.cell.hold()
     rest(rig)
     assert not rig.texts()
-    assert rig.arm.tell()["refused"] == 0
+    assert rig.arm.send()["refused"] == 0
 
 
 def test_a_law_with_a_jump_is_braked(rig):
     rig.cell.switch(["ur/bad"])
     rig.cell.set_parameters("ur/bad", {"rate": 0.5})
-    rig.until(lambda: max(map(abs, rig.arm.tell()["dq"])) > 0.45)
+    rig.until(lambda: max(map(abs, rig.arm.send()["dq"])) > 0.45)
     rig.cell.set_parameters("ur/bad", {"fault": "jump"})
     wait_until(lambda: rig.fault() == "command_jump", what=lambda: str(rig.texts()))
     rest(rig)
-    assert rig.arm.tell()["fastest"] < 1.0
+    assert rig.arm.send()["fastest"] < 1.0
     rig.cell.set_parameters("ur/bad", {"fault": "none", "rate": 0.0})
 
 
@@ -120,15 +120,15 @@ def test_a_side_that_was_away_is_told_nothing_until_a_motion_begins_where_its_ar
     would begin with the speed of before.
     """
     turn(rig)
-    stands = rig.arm.tell(spoil="nothing")
+    stands = rig.arm.send(spoil="nothing")
     is_stopped(rig, "robot_silent")
-    assert rig.arm.tell()["commands"] - stands["commands"] <= 1  # which was under way
+    assert rig.arm.send()["commands"] - stands["commands"] <= 1  # which was under way
     led_to = q_of(rig) + LED
-    rig.arm.tell(put=led_to.tolist())
-    rig.arm.tell(spoil="")
-    before = rig.arm.tell()
-    wait_until(lambda: rig.arm.tell()["time"] > before["time"] + 0.5, what=lambda: "states")
-    after = rig.arm.tell()
+    rig.arm.send(put=led_to.tolist())
+    rig.arm.send(spoil="")
+    before = rig.arm.send()
+    wait_until(lambda: rig.arm.send()["time"] > before["time"] + 0.5, what=lambda: "states")
+    after = rig.arm.send()
     assert after["commands"] == before["commands"]
     assert np.abs(q_of(rig) - led_to).max() < 1e-9
     rig.recover()
@@ -140,10 +140,10 @@ def test_a_side_that_was_away_is_told_nothing_until_a_motion_begins_where_its_ar
 @pytest.mark.parametrize("spoil", ["nan", "nothing"])
 def test_without_states_it_brakes(rig, spoil):
     turn(rig)
-    rig.arm.tell(spoil=spoil)
-    wait_until(rig.fault, what=lambda: str(rig.arm.tell()))
+    rig.arm.send(spoil=spoil)
+    wait_until(rig.fault, what=lambda: str(rig.arm.send()))
     rest(rig)
-    rig.arm.tell(spoil="")
+    rig.arm.send(spoil="")
     rig.recover()
     move(rig, -0.5 * STEP)
 
@@ -164,11 +164,11 @@ def test_a_killed_loop_leaves_the_arm_braked_within_its_limits(rig_of):
     rig = rig_of(settings, LAWS, **made).start()
     try:
         turn(rig)
-        rig.arm.tell()
+        rig.arm.send()
         os.kill(rig.cell.loop_pid, signal.SIGKILL)
         there = rest(rig)
-        since = rig.arm.tell()["time"]
-        wait_until(lambda: rig.arm.tell()["time"] > since + 0.5, what=lambda: str(rig.arm.tell()))
+        since = rig.arm.send()["time"]
+        wait_until(lambda: rig.arm.send()["time"] > since + 0.5, what=lambda: str(rig.arm.send()))
         assert (q_of(rig) == there).all()
     finally:
         rig.close()

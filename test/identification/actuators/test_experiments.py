@@ -57,16 +57,16 @@ def test_what_the_paper_states_holds_here(name):
     assert found.name == name
     failed = [check for check in found.checks if not check.holds and SPEED not in check.statement]
     assert failed == []
-    told = json.loads(json.dumps(found.as_dict()))  # as the file has it
-    assert all(math.isfinite(value) for value in told["figures"].values())
+    received = json.loads(json.dumps(found.as_dict()))  # as the file has it
+    assert all(math.isfinite(value) for value in received["figures"].values())
     for panel in found.panels:
         assert all(len(curve.x) == len(curve.y) > 0 for curve in panel.curves)
 
 
 def test_learning_takes_the_error_off_by_the_law_it_states():
     """A plant that is a gain: its error shrinks by 1 - c K exp(-n/N) in iteration n."""
-    wanted = np.linspace(0.0, 1.0, 50)[:, None] * (1.0, -0.5)
-    found = learn(lambda references: 0.7 * references, wanted, tolerance=0.08)
+    desired = np.linspace(0.0, 1.0, 50)[:, None] * (1.0, -0.5)
+    found = learn(lambda references: 0.7 * references, desired, tolerance=0.08)
     expected, n = [0.3], 0
     while expected[-1] >= 0.08:
         n += 1
@@ -74,7 +74,7 @@ def test_learning_takes_the_error_off_by_the_law_it_states():
     assert found.errors == pytest.approx(expected, rel=1e-12)
     assert len(found.runs) == n + 1
     assert found.norms[0] == pytest.approx(0.3 * math.hypot(1.0, 0.5))
-    assert np.abs(wanted - 0.7 * found.references).max() == pytest.approx(expected[-1])
+    assert np.abs(desired - 0.7 * found.references).max() == pytest.approx(expected[-1])
 
 
 def test_learning_that_does_not_get_there_ends():
@@ -83,12 +83,12 @@ def test_learning_that_does_not_get_there_ends():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "reported"),
     [({"gain": 0.0}, "gain: got 0"), ({"fading": math.nan}, "fading: got nan"),
      ({"tolerance": -1.0}, "tolerance: got -1"), ({"max_iterations": 0}, "max_iterations: got 0")],
 )  # fmt: skip
-def test_settings_that_teach_nothing_are_refused(values, said):
-    with pytest.raises(ActuatorRejected, match=said):
+def test_settings_that_teach_nothing_are_refused(values, reported):
+    with pytest.raises(ActuatorRejected, match=reported):
         learn(lambda references: references, np.ones((3, 1)), **values)
 
 
@@ -195,9 +195,9 @@ def test_the_command_writes_one_page_and_its_numbers(tmp_path, capsys):
     target = tmp_path / "found.html"
     assert main(["actuators", "validate", "--quick", "--only", "horizontal", "-o",
                  str(target)]) == 0  # fmt: skip
-    said = capsys.readouterr()
-    assert "1 of 1: horizontal" in said.err
-    assert said.out.count("holds  ") == 2
+    reported = capsys.readouterr()
+    assert "1 of 1: horizontal" in reported.err
+    assert reported.out.count("holds  ") == 2
     text = target.read_text(encoding="utf-8")
     assert "Two joints in a horizontal plane" in text
     assert "http" not in text

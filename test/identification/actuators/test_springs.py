@@ -209,10 +209,10 @@ def test_the_command_writes_a_file_that_an_actuator_reads(tmp_path, capsys):
     springs = actuator_from(output, 2)
     for name in PAPER:
         assert springs.of[name] == pytest.approx([PAPER[name], SECOND[name]], rel=0.15)
-    said = yaml.safe_load(output.read_text())["identified"]
-    assert said["samples"] == [300, 300]
-    assert 0.0 < said["standard_deviations"]["a_1"][0] < 0.1
-    assert abs(said["torque_offset_Nm"][1]) < 0.01
+    reported = yaml.safe_load(output.read_text())["identified"]
+    assert reported["samples"] == [300, 300]
+    assert 0.0 < reported["standard_deviations"]["a_1"][0] < 0.1
+    assert abs(reported["torque_offset_Nm"][1]) < 0.01
     with pytest.raises(ConfigurationError, match=r"params: .*\b2\b.*\b3\b"):
         actuator_from(output, 3)
 
@@ -247,10 +247,10 @@ def test_the_command_fails_with_one_line_and_writes_nothing(tmp_path, capsys, li
     write(names["table"], SOFT | {"theta_2": SOFT["theta_1"]})
     names["empty"].write_text("q, theta_1, tau\n")
     assert main(["actuators", "identify", *line.format(**names).split()]) == 1
-    said = capsys.readouterr()
-    assert said.err.startswith("multipanda actuators: ")
-    assert reason.format(**names) in said.err
-    assert said.err.count("\n") == 1
+    reported = capsys.readouterr()
+    assert reported.err.startswith("multipanda actuators: ")
+    assert reason.format(**names) in reported.err
+    assert reported.err.count("\n") == 1
     assert not names["output"].exists()
 
 

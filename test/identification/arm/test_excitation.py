@@ -49,8 +49,8 @@ def test_motions_begin_and_end_at_rest_in_one_posture():
 
 @pytest.fixture(scope="module")
 def search():
-    wanted = ExcitationOptions(evaluations=200, seed=3)
-    return Excitation(ARM, wanted, Clearance(ARM))
+    expected = ExcitationOptions(evaluations=200, seed=3)
+    return Excitation(ARM, expected, Clearance(ARM))
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +81,8 @@ def test_it_tells_more_than_random_motions(search, found):
 
 
 def test_one_seed_is_one_motion():
-    wanted = ExcitationOptions(evaluations=30, seed=4)
-    one, other = (Excitation(ARM, wanted).search() for _ in range(2))
+    expected = ExcitationOptions(evaluations=30, seed=4)
+    one, other = (Excitation(ARM, expected).search() for _ in range(2))
     np.testing.assert_array_equal(one.a, other.a)
 
 
@@ -123,9 +123,9 @@ def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why
     monkeypatch.setattr(excite, "Clearance", lambda arm, margin: NarrowBetween())
     target = tmp_path / "motion.csv"
     assert main(["excite", "fr3", "-o", str(target), "--evaluations", "201"]) == 0
-    said = capsys.readouterr()
-    searched = float(said.err.partition("200/201: condition ")[2].split()[0])
-    found = float(said.out.split()[-1])
+    reported = capsys.readouterr()
+    searched = float(reported.err.partition("200/201: condition ")[2].split()[0])
+    found = float(reported.out.split()[-1])
     assert found > searched
-    assert f"excite: the condition number was {searched:.1f} " in said.err
+    assert f"excite: the condition number was {searched:.1f} " in reported.err
     assert np.ptp(np.loadtxt(target, delimiter=",", skiprows=1)[:, 1:8], axis=0).max() < 2.01

@@ -67,8 +67,8 @@ def mass_error(plant, robot, believed=PRIOR, count=30):
 
 @pytest.mark.long
 def test_torques_of_unseen_motion_are_told_as_well_as_can_be(found, log):
-    least = floor(PLANT, log, Options())
-    assert (found.held_out["consistent"] < 1.15 * least + 0.01).all()
+    minimum = floor(PLANT, log, Options())
+    assert (found.held_out["consistent"] < 1.15 * minimum + 0.01).all()
     assert (found.held_out["consistent"] < 0.5 * found.held_out["datasheet"]).all()
 
 
@@ -136,8 +136,8 @@ def test_several_mountings_tell_two_parameters_more(log):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("seed", "noise", "most"), [(2, 0.0, 0.02), (3, 0.05, 0.03)])
-def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, most):
+@pytest.mark.parametrize(("seed", "noise", "maximum"), [(2, 0.0, 0.02), (3, 0.05, 0.03)])
+def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, maximum):
     """Friction that turns round slowly.
 
     Each joint by itself found it at the wrist alone: shoulder and elbow had 0.04 to 0.5 Nm put
@@ -157,7 +157,9 @@ def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, most):
     found = identify([log], arm, Options(friction="sigmoid"))
     assert (found.held_out["consistent"] < 0.5 * noise + 0.01).all()
     speeds = np.linspace(-0.8, 0.8, 81)[:, None] * np.ones(7)
-    np.testing.assert_allclose(found.friction.torque(speeds), friction.torque(speeds), atol=most)
+    np.testing.assert_allclose(
+        found.friction.torque(speeds), friction.torque(speeds), atol=maximum
+    )
 
 
 def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):
@@ -233,9 +235,9 @@ def test_a_slide_that_stands_upright_was_blamed_on_the_motion():
     friction = np.concatenate([own.damping, own.friction, own.torque_offset])
     tau += FrictionShape.sharp(7).rows(dq) @ friction
     tau += 0.02 * np.random.default_rng(0).normal(size=tau.shape)
-    said = []
-    found = identify([MeasuredMotion("log", time, q, tau)], arm, progress=said.append)
-    assert any("constant torque of rail_joint" in s for s in said)
+    reported = []
+    found = identify([MeasuredMotion("log", time, q, tau)], arm, progress=reported.append)
+    assert any("constant torque of rail_joint" in s for s in reported)
     assert "offset of rail_joint" not in found.names
     assert "offset of elbow_joint" in found.names
     assert (found.held_out["consistent"] < 0.1 * found.held_out["datasheet"] + 0.05).all()

@@ -64,23 +64,23 @@ def cell_with(found):
 @pytest.mark.long
 def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
     arm = describe_arm("left", cell_with(found).arms["left"])
-    said = yaml.safe_load(found.read_text())
-    friction = list(said["friction"].values())
+    reported = yaml.safe_load(found.read_text())
+    friction = list(reported["friction"].values())
     world = build_scene([arm]).compile()
     np.testing.assert_allclose(world.dof_frictionloss[:7], friction)
-    np.testing.assert_allclose(arm.joint_damping, list(said["damping"].values()))
+    np.testing.assert_allclose(arm.joint_damping, list(reported["damping"].values()))
     pinocchio = build_pinocchio(arm)
-    np.testing.assert_allclose(pinocchio.armature, list(said["armature"].values()))
+    np.testing.assert_allclose(pinocchio.armature, list(reported["armature"].values()))
     data = mujoco.MjData(world)
     for i in range(1, 7):
-        body = said["links"][f"link{i}"]
+        body = reported["links"][f"link{i}"]
         own = world.body(f"left_fr3_link{i}")
         assert own.mass[0] == pytest.approx(body["mass"])
         np.testing.assert_allclose(own.ipos, body["com"], atol=1e-9)
         assert pinocchio.inertias[i].mass == pytest.approx(body["mass"])
         np.testing.assert_allclose(pinocchio.inertias[i].lever, body["com"], atol=1e-9)
     mujoco.mj_forward(world, data)  # a motor at zero leaves what its offset says to the joint
-    offsets = list(said["torque_offset"].values())
+    offsets = list(reported["torque_offset"].values())
     np.testing.assert_allclose(data.qfrc_actuator[:7], -np.array(offsets), atol=1e-12)
 
 
@@ -115,9 +115,9 @@ def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
 def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, capsys):
     target = tmp_path / "none" / "motion.csv"
     assert main(["excite", "fr3", "-o", str(target), "--evaluations", "100000"]) == 1
-    said = capsys.readouterr().err
-    assert ".csv or .yaml" in said
-    assert "motions to try" not in said
+    reported = capsys.readouterr().err
+    assert ".csv or .yaml" in reported
+    assert "motions to try" not in reported
 
 
 @pytest.mark.long
@@ -142,19 +142,19 @@ def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_pa
 
 def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
 
-    said = yaml.safe_load(found.read_text())
-    said["links"]["link3"]["inertia"][0] = 5.0
+    reported = yaml.safe_load(found.read_text())
+    reported["links"]["link3"]["inertia"][0] = 5.0
     path = tmp_path / "robot.yaml"
-    path.write_text(yaml.safe_dump(said))
+    path.write_text(yaml.safe_dump(reported))
     with pytest.raises(ConfigurationError, match=r"link3: .*principal moments"):
         with_parameters(MODELS["fr3"], path)
-    said["links"] = {}
-    said["friction"]["joint2"] = -0.1
-    path.write_text(yaml.safe_dump(said))
+    reported["links"] = {}
+    reported["friction"]["joint2"] = -0.1
+    path.write_text(yaml.safe_dump(reported))
     with pytest.raises(ConfigurationError, match=r"friction: joint joint2: .*-0\.1\b"):
         with_parameters(MODELS["fr3"], path)
-    said["robot"] = "ur5e"
-    path.write_text(yaml.safe_dump(said))
+    reported["robot"] = "ur5e"
+    path.write_text(yaml.safe_dump(reported))
     with pytest.raises(ConfigurationError, match=r"robot: .*'ur5e'.*'fr3'"):
         with_parameters(MODELS["fr3"], path)
 
@@ -164,11 +164,11 @@ def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
     run, target = tmp_path / "run.csv", tmp_path / "robot.yaml"
     write_csv(run, log)
     assert main(["identify", str(run), "-o", str(target), "--cutoff", "100"]) == 1
-    said = capsys.readouterr().err
-    assert "50 Hz" in said
+    reported = capsys.readouterr().err
+    assert "50 Hz" in reported
     assert main(["identify", str(run), "-o", str(target), "--cutoff", "1e-9"]) == 1
-    said = capsys.readouterr().err  # the filter had a singular matrix
-    assert "1e-09 Hz" in said
+    reported = capsys.readouterr().err  # the filter had a singular matrix
+    assert "1e-09 Hz" in reported
     assert not target.exists()
 
 
@@ -210,10 +210,10 @@ def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, cap
 def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
     log, tmp_path, capsys, monkeypatch
 ):
-    def told(motions, arm, asked, *, load, progress):
+    def received(motions, arm, requested, *, load, progress):
         raise ConfigurationError(f"the flange carried {load.mass} kg")
 
-    monkeypatch.setattr(identify_command, "identify", told)
+    monkeypatch.setattr(identify_command, "identify", received)
     cell, run = tmp_path / "cell.yaml", tmp_path / "run.csv"
     write_csv(run, log)
     arm = {"model": "fr3", "franka": {"load_mass": 0.8}}
@@ -224,7 +224,7 @@ def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "reported"),
     [
         (["--limit-scale", "0.05"], "0.05 of the torque limits"),
         (["--period", "1e9"], "--period, --ramp: got 1e+09"),
@@ -233,17 +233,17 @@ def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
         (["--arm", "left"], "fr3 is a single arm"),
     ],
 )
-def test_excite_says_what_it_cannot_search_for(given, said, tmp_path, capsys):
+def test_excite_says_what_it_cannot_search_for(given, reported, tmp_path, capsys):
     line = ["excite", "fr3", "-o", str(tmp_path / "a.csv"), "--evaluations", "21", *given]
     assert main(line) == 1
-    assert said in capsys.readouterr().err
+    assert reported in capsys.readouterr().err
 
 
 def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
     for given in (["-o", str(tmp_path)], ["-o", "a.yaml", "--plot", str(tmp_path)], ["-o", "."]):
         assert main(["identify", "none.mcap", *given]) == 1
-        said = capsys.readouterr().err
-        assert "folder" in said
-        assert ("--plot" if "--plot" in given else "--output") in said
+        reported = capsys.readouterr().err
+        assert "folder" in reported
+        assert ("--plot" if "--plot" in given else "--output") in reported
     assert main(["perturb", "config/single_sim.yaml", "-o", "."]) == 1
     assert "folder" in capsys.readouterr().err

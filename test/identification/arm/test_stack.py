@@ -146,13 +146,13 @@ def with_rest(log, before, after):
 
 @pytest.mark.long
 def test_the_rest_behind_a_motion_was_what_the_result_was_judged_by():
-    log, said = with_rest(GOOD, 3.0, 30.0), []
+    log, reported = with_rest(GOOD, 3.0, 30.0), []
     part = log.without_rest()
     assert part.time[0] == pytest.approx(2.5, abs=0.3)
     assert part.time[-1] == pytest.approx(3.0 + GOOD.time[-1] + 0.5, abs=0.3)
     assert GOOD.part(slice(0, 1)).without_rest().time.size == 1
-    found = identify([log], ARM, progress=said.append)
-    assert any(text.startswith("log: 32.") for text in said)
+    found = identify([log], ARM, progress=reported.append)
+    assert any(text.startswith("log: 32.") for text in reported)
     assert np.ptp(found.measured, axis=0)[1] > 5.0
 
 

@@ -36,8 +36,8 @@ def shown(cell, *numbers, seconds=1.0):
 @pytest.mark.long
 def test_the_contact_of_another_table_is_found(twin):
     there = {"contact_time": 0.015, "contact_damping": 0.75}
-    plant, said = with_surface(twin, "table", there), []
-    found = ContactFit(plant, shown(plant, 3, seconds=1.2), 0).fit(twin, said.append)
+    plant, reported = with_surface(twin, "table", there), []
+    found = ContactFit(plant, shown(plant, 3, seconds=1.2), 0).fit(twin, reported.append)
     for name, value in there.items():
         own = getattr(twin.objects["table"], name)
         error = abs(np.log(found.values[name] / value))
@@ -45,7 +45,7 @@ def test_the_contact_of_another_table_is_found(twin):
         low, high = found.spread[name]
         assert 0.9 * low < value < 1.1 * high
         assert low < found.values[name] < high < 2.0 * low
-    assert said
+    assert reported
 
 
 def with_wrench(run, change):

@@ -44,8 +44,8 @@ def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
     second = Round(1, [comparison(1, 0.9), comparison(4, None)])
     found = Calibration([first, second], (), "")
     assert found.best is first
-    said = json.loads(report.numbers(found, {}), parse_constant=pytest.fail)
-    assert [one["score"] is None for one in said["rounds"]] == [False, True]
+    reported = json.loads(report.numbers(found, {}), parse_constant=pytest.fail)
+    assert [one["score"] is None for one in reported["rounds"]] == [False, True]
 
 
 def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
@@ -61,7 +61,7 @@ def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
 
 
 def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_path, monkeypatch):
-    def told(motions, arm, *, load, progress):
+    def received(motions, arm, *, load, progress):
         raise IdentificationRejected(f"the flange carried {load.mass} kg")
 
     twin = CellConfig.from_dict({"arms": {"arm": {}}})
@@ -70,7 +70,7 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [run])
     monkeypatch.setattr(MODULE, "compare_runs", lambda *args: comparison(1, 1.0))
     monkeypatch.setattr(MODULE, "measure", lambda *_, **__: None)
-    monkeypatch.setattr(MODULE, "identify", told)
+    monkeypatch.setattr(MODULE, "identify", received)
     motion = some_motion(ArmDescription("arm"))
     points = motion.table(motion.times(10.0))
     with pytest.raises(IdentificationRejected, match=r"\b0\.8 kg"):
@@ -186,7 +186,7 @@ def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through
     assert (shortest.errors, shortest.series) == ({}, {})
 
 
-ASKED = {"plant": "one", "seconds": 4.0, "tasks": (1, 4)}
+REQUESTED = {"plant": "one", "seconds": 4.0, "tasks": (1, 4)}
 
 
 def stored_run(fault=""):
@@ -200,12 +200,12 @@ def never():
 
 def test_what_was_done_is_not_done_again(tmp_path):
     folder = tmp_path / "parts"
-    first = RunCache(folder, ASKED)
+    first = RunCache(folder, REQUESTED)
     assert not folder.exists()  # until there is something to keep
     made = first.run("one", stored_run)
     table = first.points("two", lambda: np.eye(3))
     numbers = first.numbers("three", lambda: {"friction": 0.2})
-    again = RunCache(folder, ASKED)
+    again = RunCache(folder, REQUESTED)
     assert len(again) == 1
     np.testing.assert_array_equal(again.run("one", never).logs["arm"].q, made.logs["arm"].q)
     np.testing.assert_array_equal(again.points("two", never), table)
@@ -213,13 +213,13 @@ def test_what_was_done_is_not_done_again(tmp_path):
 
 
 def test_a_run_that_a_fault_ended_is_done_again(tmp_path):
-    kept = RunCache(tmp_path, ASKED)
+    kept = RunCache(tmp_path, REQUESTED)
     assert kept.run("one", lambda: stored_run("left: reflex")).fault
     assert not kept.run("one", stored_run).fault
 
 
 def test_a_file_that_is_cut_off_is_done_again(tmp_path):
-    kept = RunCache(tmp_path, ASKED)
+    kept = RunCache(tmp_path, REQUESTED)
     kept.run("one", stored_run)
     whole = (tmp_path / "one.npz").read_bytes()
     for size in (0, len(whole) // 2, len(whole) - 1):
@@ -235,8 +235,8 @@ def test_a_file_that_is_cut_off_is_done_again(tmp_path):
     ],
 )
 def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):
-    RunCache(tmp_path, ASKED).run("one", stored_run)
+    RunCache(tmp_path, REQUESTED).run("one", stored_run)
     there = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(ValidationRejected, match=words):
-        RunCache(tmp_path, {**ASKED, **change})
+        RunCache(tmp_path, {**REQUESTED, **change})
     assert sorted(path.name for path in tmp_path.iterdir()) == there

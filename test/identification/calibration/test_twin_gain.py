@@ -47,10 +47,10 @@ def test_the_goal_is_the_median_over_plants_of_task_4_alone(tmp_path):
 
 
 def test_plants_of_other_options_are_not_gone_on_with(tmp_path):
-    file, asked = tmp_path / "gain.json", {"seconds": 10.0, "tasks": [4]}
-    assert benchmark.known(file, asked, False) == {}
-    file.write_text(json.dumps({"asked": asked, "plants": {"3": plant(1.0, 0.5)}}))
-    assert list(benchmark.known(file, asked, False)) == ["3"]
-    assert benchmark.known(file, {**asked, "seconds": 4.0}, True) == {}
+    file, requested = tmp_path / "gain.json", {"seconds": 10.0, "tasks": [4]}
+    assert benchmark.known(file, requested, False) == {}
+    file.write_text(json.dumps({"asked": requested, "plants": {"3": plant(1.0, 0.5)}}))
+    assert list(benchmark.known(file, requested, False)) == ["3"]
+    assert benchmark.known(file, {**requested, "seconds": 4.0}, True) == {}
     with pytest.raises(SystemExit, match=r"\bseconds\b.*--again"):
-        benchmark.known(file, {**asked, "seconds": 4.0}, False)
+        benchmark.known(file, {**requested, "seconds": 4.0}, False)

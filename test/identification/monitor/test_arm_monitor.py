@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pinocchio as pin
 import pytest
+from monitor_rig import Rig
 from robot_file import write_robot
-from shadow_rig import Rig
 
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MonitorRejected
@@ -63,12 +63,12 @@ def test_the_correction_is_what_was_not_told(model):
     arm = ArmDescription("arm", model, hand=False)
     twin, n = ArmTwin(arm), arm.n_joints
     q, still = np.array(arm.robot.ready), np.zeros(n)
-    untold = np.linspace(-0.02, 0.03, n) * arm.limits.torque
+    undeclared = np.linspace(-0.02, 0.03, n) * arm.limits.torque
     twin.reset_to(q, still)
     for _ in range(4000):
-        twin.step(q, still, twin.gravity(q) - untold, 1e-3)
-    np.testing.assert_allclose(twin.correction, untold, atol=1e-3 * np.abs(untold).max())
-    away = untold / (CORRECTION_STIFFNESS * arm.limits.torque)
+        twin.step(q, still, twin.gravity(q) - undeclared, 1e-3)
+    np.testing.assert_allclose(twin.correction, undeclared, atol=1e-3 * np.abs(undeclared).max())
+    away = undeclared / (CORRECTION_STIFFNESS * arm.limits.torque)
     np.testing.assert_allclose(q - twin.q, away, atol=1e-3 * np.abs(away).max())
 
 

@@ -31,9 +31,9 @@ def shadowed(seconds=4.0):
 
 def test_it_is_the_quantiles_with_their_margin():
     band = learn({"arm": [shadowed()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
-    least = min_half_widths(ARM.limits)
-    np.testing.assert_allclose(band.low, -1.0 - 1.0 - least, atol=0.02)
-    np.testing.assert_allclose(band.high, 3.0 + 1.0 + least, atol=0.02)
+    minimum = min_half_widths(ARM.limits)
+    np.testing.assert_allclose(band.low, -1.0 - 1.0 - minimum, atol=0.02)
+    np.testing.assert_allclose(band.high, 3.0 + 1.0 + minimum, atol=0.02)
 
 
 def test_it_comes_back_from_its_file(tmp_path):
@@ -62,7 +62,7 @@ GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("nonsense", "contains no arms"),
         ("arms: {}", "contains no arms"),
@@ -75,10 +75,10 @@ GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
         (f"arms: {{left: {GOOD.replace('-1.0', '1.0')}}}", "low is not below high"),
     ],
 )
-def test_a_file_that_is_no_band_is_refused(tmp_path, text, says):
+def test_a_file_that_is_no_band_is_refused(tmp_path, text, message):
     path = tmp_path / "band.yaml"
     path.write_text(text)
-    with pytest.raises(MonitorRejected, match=says):
+    with pytest.raises(MonitorRejected, match=message):
         Band.from_yaml(path)
     path.write_text(f"arms: {{left: {GOOD}}}")
     band = Band.from_yaml(path)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from shadow_rig import Rig
+from monitor_rig import Rig
 
 from multipanda_py.identification.monitor.load_and_friction import MAX_MASS, LoadAndFriction
 from multipanda_py.robots.inertial import Load

@@ -36,13 +36,13 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
         if text.startswith("1 of 2"):
             raise Broken
 
-    whole, again, said = tmp_path / "whole", tmp_path / "again", []
+    whole, again, reported = tmp_path / "whole", tmp_path / "again", []
     with pytest.raises(Broken):
         record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=stop)
     assert not (whole / TABLE_FILE).exists()
     first = {file.name for file in (whole / RECORDED_FOLDER).glob("*.npz")}
-    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=said.append) == 2
-    assert "of 2 motions" in said[0]
+    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=reported.append) == 2
+    assert "of 2 motions" in reported[0]
     shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
     for file in (again / TABLE_FILE, *(again / RECORDED_FOLDER / name for name in first)):
         file.unlink()

@@ -46,14 +46,14 @@ def test_dask_has_a_cluster_of_its_own():
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "reported"),
     [
         (("ray",), "^--parallel: .*'ray'.*loky, dask"),
         (("loky", "host:1"), "^--cluster: .*'host:1'.*--parallel dask"),
     ],
 )
-def test_what_is_no_backend_is_refused(names, said):
-    with pytest.raises(ConfigurationError, match=said), workers(*names):
+def test_what_is_no_backend_is_refused(names, reported):
+    with pytest.raises(ConfigurationError, match=reported), workers(*names):
         pass
 
 

@@ -12,8 +12,8 @@ import uuid
 
 import numpy as np
 import pytest
-from needs import needs_pylibfranka
 from processes import wait_until
+from requirements import needs_pylibfranka
 from robots import unused_address
 
 from multipanda_py import Cell
@@ -65,10 +65,10 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     """The mock is what its data sheet says, so both sides are the same once cut as told."""
     begin = motion_of(TWIN, "arm", WISHED, "multi", 0).points[0, 1:8]
     near = (begin + 0.03 * np.sign(TWIN.arms["arm"].q_start - begin)).tolist()
-    said, cell = [], plant({"arm": {"backend": "mock", "q_start": near}})
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=said.append) == 1
-    assert said[0].startswith("REAL ARMS MOVE: arm of plant_")
-    assert said[1:] == ["1 of 1 motions: multi 0"]
+    reported, cell = [], plant({"arm": {"backend": "mock", "q_start": near}})
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=reported.append) == 1
+    assert reported[0].startswith("REAL ARMS MOVE: arm of plant_")
+    assert reported[1:] == ["1 of 1 motions: multi 0"]
     pair = recorded(tmp_path)
     twin, other = pair.cut("command")
     assert len(twin) > 900
@@ -76,9 +76,9 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     about = json.loads(parquet.read_schema(tmp_path / TABLE_FILE).metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["plant_is_real"]) == ("command", True)
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
-    said.clear()  # nothing is left, so nothing moves, and nobody is told so
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=said.append) == 1
-    assert said == ["1 of 1 motions are already done"]
+    reported.clear()  # nothing is left, so nothing moves, and nobody is told so
+    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=reported.append) == 1
+    assert reported == ["1 of 1 motions are already done"]
 
 
 def test_an_arm_that_stands_by_elsewhere_is_refused():
@@ -130,8 +130,8 @@ def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
         while not cell.state("arm").fault:
             cell.step(10)
         error = LoopError("the motion ended in a fault")
-        said = str(with_fault(cell, error))
-        assert "velocity_limit (arm, arm/law)" in said
+        reported = str(with_fault(cell, error))
+        assert "velocity_limit (arm, arm/law)" in reported
         assert with_fault(cell, error) is error  # there is no other
 
 
@@ -157,27 +157,29 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
 def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):
     from multipanda_py.simulation.fci import FciSim
 
-    address, said = unused_address(), []
+    address, reported = unused_address(), []
     robot = {"backend": "franka", "robot_ip": address, "gripper": True}
     cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
     wished, laws = DataSetSpec(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
 
-    def say(text):
-        said.append(text)
+    def report(text):
+        reported.append(text)
         if text.startswith("1 of 2"):
             sim.admin(address, "reflex")
 
     with FciSim([address], tidy=True, priority=40) as sim:
         with pytest.raises(ValidationRejected, match=r"(?s)^multi-00001: .*1 of 2"):
-            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=say)
+            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=report)
         assert not (tmp_path / TABLE_FILE).exists()
         sim.admin(address, "reboot", seconds=0.0)
         wait_until(lambda: sim.admin(address, "stats")["running"])
         assert (
-            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=said.append)
+            record_pairs(
+                TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=reported.append
+            )
             == 2
         )
-    assert any(text.startswith("1 of 2 ") for text in said)
+    assert any(text.startswith("1 of 2 ") for text in reported)
     for name in ("multi-00000", "multi-00001"):
         twin, other = recorded(tmp_path, name).cut("command")
         assert np.abs(twin[:, :7] - other[:, :7]).max() < 0.05

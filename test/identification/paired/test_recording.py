@@ -77,13 +77,13 @@ def test_each_alignment_is_told_by_its_name_and_others_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("q", "rest", "says"),
+    ("q", "rest", "message"),
     [
         (np.zeros((50, 2)), 20, r"\b50\b"),
         (np.zeros((50, 2)), 50, r"\b50\b.*\b2\b.*\b49\b"),
         (np.full((50, 2), np.nan), 20, "not finite"),
     ],
 )
-def test_what_has_no_begin_is_refused(q, rest, says):
-    with pytest.raises(LogError, match=says):
+def test_what_has_no_begin_is_refused(q, rest, message):
+    with pytest.raises(LogError, match=message):
         leaving_rest(q, rest)

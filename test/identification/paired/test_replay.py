@@ -52,8 +52,8 @@ def test_a_recording_is_cut_into_its_motions_from_rest_to_rest(rate):
         n = len(one.plant.rows)
         assert 1400 < n < 1800  # 0.3 s of rest, 0.1 s before a joint moves, a second, and rest
         assert one.plant.rows[:, 14:] == pytest.approx(np.tile(OFF, (n, 1)))
-        told = evaluate(one.motion.points, 0.3 + np.arange(n) / 1000)[:, 0]
-        assert told == pytest.approx(one.plant.rows[:, :7], abs=2e-3)
+        received = evaluate(one.motion.points, 0.3 + np.arange(n) / 1000)[:, 0]
+        assert received == pytest.approx(one.plant.rows[:, :7], abs=2e-3)
         moves = np.flatnonzero(np.abs(np.diff(one.plant.rows[:, 3])) > 1e-5)
         speed = np.interp(0.02, [0.0, 0.6], [0.0, 0.25])  # a joint needs so long to be that fast
         assert 0.25 < moves[0] / 1000 < 0.45 + speed, begin
@@ -91,7 +91,7 @@ def with_nan():
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "reported"),
     [
         (without(slice(600, 640)), r"^some: .*\b1\b.* 1\.198 .* 1\.280 s"),
         (with_nan(), r"^some: tau of .*joint3 .*nan.* 1\.400 s"),
@@ -111,8 +111,8 @@ def with_nan():
         (recording(q=np.degrees(recording().q)), "some: "),
     ],
 )  # fmt: skip
-def test_a_recording_from_which_nothing_can_be_learned_is_refused(log, said):
-    with pytest.raises(ValidationRejected, match=said):
+def test_a_recording_from_which_nothing_can_be_learned_is_refused(log, reported):
+    with pytest.raises(ValidationRejected, match=reported):
         logged_motions([log], ARM)
 
 
@@ -130,12 +130,12 @@ def test_a_motion_that_128_points_are_too_few_for_is_left_out():
 
 def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp_path):
     pytest.importorskip("pandas")
-    file, said = tmp_path / "run.csv", []
+    file, reported = tmp_path / "run.csv", []
     recording().to_pandas().to_csv(file, index=False)
     folder = tmp_path / "pairs"
-    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
-    assert said[0].startswith("2 motions")
-    assert said[0].endswith("joint_trajectory")
+    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=reported.append) == 2
+    assert reported[0].startswith("2 motions")
+    assert reported[0].endswith("joint_trajectory")
     table = parquet.read_table(folder / TABLE_FILE)
     data = table.to_pandas()
     assert np.abs(data["twin_q_4"] - data["plant_q_4"]).max() < 2e-3
@@ -144,8 +144,8 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     about = json.loads(table.schema.metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["twin_follows"]) == ("clock", "measured")
     assert (about["laws"]["twin"], about["logs"]) == ("joint_trajectory", ["run.csv"])
-    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=said.append) == 2
-    assert said[-1].startswith("2 of 2 motions")
+    assert replay_logs(TWIN, [file], "arm", folder, jobs=1, report=reported.append) == 2
+    assert reported[-1].startswith("2 of 2 motions")
     with pytest.raises(ConfigurationError, match="Use another folder"):
         replay_logs(TWIN, [file], "arm", folder, jobs=1, controllet="joint_position")
     with pytest.raises(ValidationRejected, match=r"none\.csv"):

@@ -47,9 +47,11 @@ def motions(count, seed, distances):
 @pytest.mark.parametrize(("distances", "left"), [(USUAL.distances, 0.03), ((), 0.2)])
 def test_hysteresis_is_told_by_springs_and_not_by_speeds(distances, left):
     direct = fit_direct(motions(6, 0, distances), USUAL.weights)
-    (seen,) = motions(1, 1, distances)
-    share = np.square(seen.residual - seen.inputs @ direct.weight.T - direct.bias).mean(axis=0)
-    share = share[2 * N :] / seen.residual[:, 2 * N :].var(axis=0)
+    (observed,) = motions(1, 1, distances)
+    share = np.square(observed.residual - observed.inputs @ direct.weight.T - direct.bias).mean(
+        axis=0
+    )
+    share = share[2 * N :] / observed.residual[:, 2 * N :].var(axis=0)
     assert (share < left).all() if distances else (share > left).all()
     assert not direct.weight[N : 2 * N].any()  # velocities weigh nothing
 

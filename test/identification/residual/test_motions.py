@@ -52,7 +52,7 @@ def a_text(rows):
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "reported"),
     [
         ({"change": a_gap}, r"motion 0: .*gap.*\b100\b"),
         ({"change": nothing}, "motion 1: .*finite"),
@@ -67,10 +67,10 @@ def a_text(rows):
         ({"counts": {"train": 3, "exam": 1}}, "split 'exam'.*train, validation, test"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(tmp_path, how, said):
+def test_what_cannot_be_learned_from_is_refused(tmp_path, how, reported):
     path = tmp_path / "pairs.parquet"
     write_table(path, **how)
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=reported):
         read_pairs(path)
 
 

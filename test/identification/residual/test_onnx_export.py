@@ -25,10 +25,10 @@ SCALE = Normalisation.of_limits(
 
 def trained(distances=(0.01, 0.1), kind=REAL_TIME):
     rng, known = np.random.default_rng(2), arrays(kind, 2, units=5)
-    seen = 8 + 2 * len(distances)
+    observed = 8 + 2 * len(distances)
     for name in (name for name in known if name.startswith("first") and "of_input" in name):
-        known[name] = rng.uniform(-0.5, 0.5, (20, seen))
-    known["direct.weight"] = rng.normal(size=(6, seen))
+        known[name] = rng.uniform(-0.5, 0.5, (20, observed))
+    known["direct.weight"] = rng.normal(size=(6, observed))
     return TrainedResidual(
         kind, known, SCALE, "robot", ("one", "two"), 100.0, np.full(6, 0.3), np.full(6, 0.7),
         np.full(6, 1.5), "of", np.array([0.1]), None, np.array(distances),

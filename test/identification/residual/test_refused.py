@@ -34,19 +34,19 @@ def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
     pairs = read_pairs(tmp_path / "pairs.parquet")
     check_initial_weights(weights(pairs), pairs, PLAIN)
     check_initial_weights(weights(pairs, units=5), pairs, replace(PLAIN, units=5))
-    for begin, settings, said in (
+    for begin, settings, reported in (
         (weights(pairs), TrainingSettings(), r".* 0 springs.* 3 speeds, 6 springs"),
         (weights(pairs, units=5), PLAIN, ".* 5 units.* 6 units"),
         (weights(pairs, PRECISE), PLAIN, ".*precise.*real_time"),
         (replace(weights(pairs), robot="other"), PLAIN, ".*other.*one, two"),
         (replace(weights(pairs), joints=("two", "one")), PLAIN, ".*robot.*two, one"),
     ):
-        with pytest.raises(ConfigurationError, match=f"--initial-weights: .*{said}"):
+        with pytest.raises(ConfigurationError, match=f"--initial-weights: .*{reported}"):
             check_initial_weights(begin, pairs, settings)
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "reported"),
     [
         ({"dropout": 1.0}, r"dropout: .*\b1\b.*\b0\b.*\b0\.9"),
         ({"epochs": 0}, r"epochs: .*\b0\b.*\b1\b"),
@@ -55,8 +55,8 @@ def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
         ({"weights": (0.1, 0.0, float("nan"))}, "weights: got"),
     ],
 )
-def test_settings_out_of_their_range_are_refused(changes, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_settings_out_of_their_range_are_refused(changes, reported):
+    with pytest.raises(ConfigurationError, match=reported):
         replace(PLAIN, **changes)
 
 

@@ -90,10 +90,10 @@ def test_the_same_seed_gives_the_same_weights(pairs):
 
 
 def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
-    said = []
+    reported = []
     short = replace(SHORT, epochs=400, rate=1e-6, patience=2)
     begin, _ = train(pairs, SHORT)
-    found, history = train(pairs, short, said.append, start=begin)
+    found, history = train(pairs, short, reported.append, start=begin)
     assert len(history.train) < 400
-    assert "no improvement since epoch" in said[-1]
+    assert "no improvement since epoch" in reported[-1]
     assert found.arrays["dense.bias"] == pytest.approx(begin.arrays["dense.bias"], abs=1e-3)

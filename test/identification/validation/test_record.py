@@ -34,8 +34,8 @@ def test_a_run_is_the_same_behind_its_file(run, task, tmp_path):
         np.testing.assert_array_equal(getattr(got, name), getattr(run, name))
     assert list(got.tanks) == list(run.tanks) != []
     assert (got.fault, got.seconds) == (run.fault, run.seconds)
-    told = replace(run, fault="reflex", force_is_measured=True)
-    save_run(tmp_path / "run.npz", told)
+    reported = replace(run, fault="reflex", force_is_measured=True)
+    save_run(tmp_path / "run.npz", reported)
     again = load_run(tmp_path / "run.npz")
     assert (again.fault, again.force_is_measured) == ("reflex", True)
     assert {one.name for one in fields(Run)} == {

@@ -22,22 +22,22 @@ SPEC = PerturbationSpec.from_dict(
 
 
 def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
-    target, said = tmp_path / "sweep.parquet", []
+    target, reported = tmp_path / "sweep.parquet", []
 
     class Broken(Exception):
         pass
 
     def stop(text):
-        said.append(text)
+        reported.append(text)
         if text.startswith("1 of 2"):
             raise Broken
 
     with pytest.raises(Broken):
         sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, report=stop)
     assert not target.exists()
-    said.clear()
-    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, report=said.append) == 2
-    assert said[0].startswith("1 of 2 plants ")
+    reported.clear()
+    assert sweep(CELL, SPEC, [1, 2], target, [1], seconds=0.5, report=reported.append) == 2
+    assert reported[0].startswith("1 of 2 plants ")
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
     table = pandas.read_parquet(target)
     assert table["seed"].tolist() == [1, 2]
@@ -61,7 +61,7 @@ def test_a_local_dask_cluster_does_the_work(tmp_path):
 
 @pytest.mark.long
 def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_path):
-    robot, said = tmp_path / "robot.yaml", []
+    robot, reported = tmp_path / "robot.yaml", []
     cell = {"arms": {"arm": {"perturbation": {"parameters": str(robot)}}}}
 
     class Broken(Exception):
@@ -72,14 +72,16 @@ def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_p
             raise Broken
 
     target = tmp_path / "sweep.parquet"
-    for friction, say in ((0.1, stop), (0.4, said.append)):
+    for friction, progress in ((0.1, stop), (0.4, reported.append)):
         robot.write_text(f"robot: fr3\nfriction: {[friction] * 7}\n")
         try:
-            sweep(CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, report=say)
+            sweep(
+                CellConfig.from_dict(cell), SPEC, [1, 2], target, [1], seconds=0.5, report=progress
+            )
         except Broken:
             continue
     assert target.exists()
-    assert not any("already done" in text for text in said)
+    assert not any("already done" in text for text in reported)
 
 
 def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were_well(tmp_path):

@@ -50,10 +50,10 @@ def test_the_table_is_where_real_arms_and_their_twin_look_for_it(number):
     for config in (plant, twin):
         task = make_task(number)
         scene = task.scene(config)
-        places.append({name: thing.position for name, thing in task.objects.items()})
+        places.append({name: scene_object.position for name, scene_object in task.objects.items()})
         arm = describe_arm("left", scene.arms["left"])
         tips.append(tool_in_world(arm, np.array(scene.arms["left"].q_start)).position)
-    places.append({name: thing.position for name, thing in robots.objects.items()})
+    places.append({name: scene_object.position for name, scene_object in robots.objects.items()})
     for other in places[1:]:
         assert other.keys() == places[0].keys()
         for name, place in places[0].items():
@@ -114,11 +114,11 @@ def test_a_real_arm_that_would_stop_as_after_a_collision_is_refused_with_what_it
     """30 N at 0.46 m: 20 N and 20 Nm of a robot's examples stop the arm in the middle."""
     with pytest.raises(ValidationRejected) as caught:
         validate(real(), simulated(), [3], seconds=1.0)
-    said = str(caught.value)
-    assert "task 3: left " in said
-    assert "arms.left.franka" in said
-    assert "upper_force_thresholds: [45.0, 45.0, 45.0, 25.0, 25.0, 25.0]" in said
-    needed = yaml.safe_load(said.split("upper_torque_thresholds: ")[1].split(" or more")[0])
+    reported = str(caught.value)
+    assert "task 3: left " in reported
+    assert "arms.left.franka" in reported
+    assert "upper_force_thresholds: [45.0, 45.0, 45.0, 25.0, 25.0, 25.0]" in reported
+    needed = yaml.safe_load(reported.split("upper_torque_thresholds: ")[1].split(" or more")[0])
     assert needed[1] == pytest.approx(1.5 * 30.0 * 0.463, abs=1.0)
     assert needed[6] == 12.0
     enough = {"upper_force_thresholds": [45.0] * 6, "upper_torque_thresholds": needed}

@@ -47,10 +47,10 @@ def test_a_twin_of_itself_has_no_error():
 
 
 def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
-    task, said = make_task(1, seconds=0.5), []
-    first, second, third = runs_of(task, cell(), 3, 0, said.append)
+    task, reported = make_task(1, seconds=0.5), []
+    first, second, third = runs_of(task, cell(), 3, 0, reported.append)
     assert first is second is third
-    assert said[2].endswith("repeat 3 of 3: equal to the first, since nothing is random")
+    assert reported[2].endswith("repeat 3 of 3: equal to the first, since nothing is random")
     rig = TaskCell(task, cell())
     for seed in (0, 1):
         log = rig.run(seed).logs["arm"]
@@ -98,14 +98,14 @@ def test_the_control_error_is_what_is_wrong_with_the_executed_torque():
 @pytest.mark.parametrize("law", ["ufic", "plain_pi"])
 def test_a_table_is_pressed_on_with_the_sine(law):
     run = run_task(make_task(3, law, 1.5), cell())
-    asked = 15.0 * (1.0 - np.cos(2 * np.pi * run.force_time / 1.5))
+    requested = 15.0 * (1.0 - np.cos(2 * np.pi * run.force_time / 1.5))
     assert run.fault == ""
-    assert np.sqrt(np.mean((run.force[:, 0] - asked) ** 2)) < 1.5
+    assert np.sqrt(np.mean((run.force[:, 0] - requested) ** 2)) < 1.5
     assert run.force.max() > 27.0
     assert bool(run.tanks) == (law == "ufic")
     # The estimate, which a real arm has too, says the same as the contact.
-    felt = run.logs["arm"].columns["wrench_ext_in_base"][:, 2]
-    at = np.interp(run.force_time, run.logs["arm"].time, felt)
+    estimated = run.logs["arm"].columns["wrench_ext_in_base"][:, 2]
+    at = np.interp(run.force_time, run.logs["arm"].time, estimated)
     assert np.sqrt(np.mean((at - run.force[:, 0]) ** 2)) < 1.0
 
 
@@ -197,9 +197,9 @@ def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in
         task.settle(running, running.step)
         force = task.plain.force
 
-        def noted(asked, measured, period):
+        def noted(requested, measured, period):
             periods.append(period)
-            return force(asked, measured, period)
+            return force(requested, measured, period)
 
         task.plain.force = noted
         for k in range(5):

@@ -37,12 +37,12 @@ def env():
 
 
 def record(recorder, seed, steps=12):
-    seen, _ = recorder.start_episode(seed)
+    observed, _ = recorder.start_episode(seed)
     for _ in range(steps):
-        seen, _, ends, _, _ = recorder.step(recorder_action(recorder))
+        observed, _, ends, _, _ = recorder.step(recorder_action(recorder))
         if ends:
             break
-    return seen
+    return observed
 
 
 def recorder_action(recorder):
@@ -309,13 +309,13 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
         EpisodeRecorder(env, folder, instruction="reach")
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == kept
     assert main(["dataset", "check", str(folder)]) == 1
-    said = capsys.readouterr().err
-    assert f"file-00{lost[0]}.parquet: is missing" in said
-    assert "removes it" not in said
+    reported = capsys.readouterr().err
+    assert f"file-00{lost[0]}.parquet: is missing" in reported
+    assert "removes it" not in reported
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         ("[1, 2]", "allowed a JSON object"), ("NaN", "allowed a JSON object"),
         ("[" * 100_000, "not JSON"), (None, "features: allowed a map"),
@@ -324,7 +324,7 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
         ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
     ],
 )  # fmt: skip
-def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, says, capsys):
+def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, message, capsys):
     folder = recorded(env, tmp_path / "set", 1).folder
     info = folder / "meta" / "info.json"
     if not isinstance(content, str):
@@ -335,9 +335,9 @@ def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, sa
     info.write_text(content)
     for verb in ("check", "stats", "replay"):
         assert main(["dataset", verb, str(folder)]) == 1
-        said = capsys.readouterr().err
-        assert says in said
-        assert said.count("\n") == 1
+        reported = capsys.readouterr().err
+        assert message in reported
+        assert reported.count("\n") == 1
     with pytest.raises(DatasetRejected, match=r"info\.json"):
         EpisodeRecorder(env, folder, instruction="reach")
 

@@ -76,18 +76,18 @@ def test_a_task_can_be_done(make, name):
     assert 0.0 <= min(rewards) <= max(rewards[:-1]) <= 1.0 == rewards[-1]
 
 
-def leaves(seen):
+def leaves(observed):
     return [
         leaf
-        for part in seen.values()
+        for part in observed.values()
         for leaf in (leaves(part) if isinstance(part, dict) else [part])
     ]
 
 
 def episode(env, seed, steps=10):
-    seen = [env.reset(seed=seed)[0]]
-    seen += [env.step(env.expert_action())[0] for _ in range(steps)]
-    return np.concatenate([leaf for one in seen for leaf in leaves(one)])
+    observed = [env.reset(seed=seed)[0]]
+    observed += [env.step(env.expert_action())[0] for _ in range(steps)]
+    return np.concatenate([leaf for one in observed for leaf in leaves(one)])
 
 
 def test_a_seed_is_an_episode_to_the_last_bit_whatever_was_before(make):
@@ -104,15 +104,15 @@ def test_a_step_moves_the_target_by_what_it_says_and_the_tool_follows(make):
     env.reset(seed=0)
     start = env.cell.pose("arm")
     for _ in range(5):
-        seen, *_ = env.step([0.0, 0.0, -0.5, 0.0, 0.0, 0.0])
+        observed, *_ = env.step([0.0, 0.0, -0.5, 0.0, 0.0, 0.0])
     way = np.array([0.0, 0.0, -0.5 * TOOL_SPEED * 5 / 20.0])
-    assert seen["arm"]["target"][:3] == pytest.approx(start.position + way, abs=1e-6)
+    assert observed["arm"]["target"][:3] == pytest.approx(start.position + way, abs=1e-6)
     for _ in range(10):
-        seen, *_, is_over, _ = env.step(np.zeros(6))
+        observed, *_, is_over, _ = env.step(np.zeros(6))
         if is_over:
             break
     assert is_over, "after half a second"
-    assert seen["arm"]["pose"][:3] == pytest.approx(start.position + way, abs=0.015)
+    assert observed["arm"]["pose"][:3] == pytest.approx(start.position + way, abs=0.015)
 
 
 @pytest.mark.parametrize("control", ["pose", "delta_pose", "joint"])
@@ -210,13 +210,13 @@ def test_pictures_are_seen_where_they_are_wanted(make):
 
     env = make("push", cameras={"overview": (48, 64)}, objects=False, render_mode="rgb_array")
     try:
-        seen, _ = env.reset(seed=0)
+        observed, _ = env.reset(seed=0)
     except RenderingUnavailable as error:
         pytest.skip(str(error))
-    assert "objects" not in seen
-    assert seen["images"]["overview"].shape == (48, 64, 3)
-    assert np.ptp(seen["images"]["overview"]) > 50
-    assert env.observation_space.contains(seen)
+    assert "objects" not in observed
+    assert observed["images"]["overview"].shape == (48, 64, 3)
+    assert np.ptp(observed["images"]["overview"]) > 50
+    assert env.observation_space.contains(observed)
     assert env.render().shape == (480, 640, 3)
 
 

@@ -24,12 +24,12 @@ class Counting(GymTask):
     goal_size = 1
 
     def reset(self, scene, random):
-        self.random, self.seen = random, []
+        self.random, self.observed = random, []
         return random.uniform(size=1)
 
     def reward(self, scene):
-        self.seen.append(self.random.uniform())
-        return self.seen[-1] / (1 + len(self.seen))
+        self.observed.append(self.random.uniform())
+        return self.observed[-1] / (1 + len(self.observed))
 
     def is_success(self, scene):
         return False
@@ -42,16 +42,16 @@ def env():
     env.close()
 
 
-def flat(seen):
-    parts = [flat(part) if isinstance(part, dict) else part.ravel() for part in seen.values()]
+def flat(observed):
+    parts = [flat(part) if isinstance(part, dict) else part.ravel() for part in observed.values()]
     return np.concatenate(parts)
 
 
 def ahead(env, actions):
     rows = []
     for action in actions:
-        seen, reward, *_, info = env.step(action)
-        rows.append([*flat(seen), reward, info["time"]])
+        observed, reward, *_, info = env.step(action)
+        rows.append([*flat(observed), reward, info["time"]])
     return np.array(rows)
 
 

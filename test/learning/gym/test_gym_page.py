@@ -29,8 +29,8 @@ def test_what_it_shows_runs(block):
     exec("import gymnasium, multipanda_py.learning.gym\n" + block, names)
     env = names["env"]
     try:
-        seen, _ = env.reset(seed=1)
-        assert env.observation_space.contains(seen)
+        observed, _ = env.reset(seed=1)
+        assert env.observation_space.contains(observed)
         assert isinstance(env, gymnasium.Env)
         env.step(env.action_space.sample())
     finally:

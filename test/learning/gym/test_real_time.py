@@ -35,12 +35,14 @@ def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
         env.reset(seed=0)
         first, begun = env.scene.tool_pose("arm").position, time.monotonic()
         for _ in range(10):
-            seen, _, _, _, info = env.step(env.expert_action())
+            observed, _, _, _, info = env.step(env.expert_action())
         took = time.monotonic() - begun
         assert not info["fault"]
         assert took > 0.45, "a step waits for its instant"
         goal = env.scene.goal
-        assert env.scene.distance(seen["arm"]["pose"][:3], goal) < env.scene.distance(first, goal)
+        assert env.scene.distance(observed["arm"]["pose"][:3], goal) < env.scene.distance(
+            first, goal
+        )
         env.reset(seed=1)  # which has the arm go back to where it starts
         assert env.cell.state("arm").q == pytest.approx(
             env.cell.config.arms["arm"].q_start, abs=0.02
@@ -56,11 +58,11 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         env.reset(seed=0)
         for _ in range(8):
             env.step([1.0, 0.0, -1.0, 0.0, 0.0, 0.0])
-        said = []
+        reported = []
 
         def is_stale():
-            said.extend(str(event) for event in env.cell.events())
-            return any("stale" in one for one in said)
+            reported.extend(str(event) for event in env.cell.events())
+            return any("stale" in one for one in reported)
 
         env.cell.wait(is_stale, 20.0, "the end of the stream")
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
@@ -160,9 +162,9 @@ def test_two_processes_step_as_one_does():
         alone.reset(seed=4)
         action = np.array([0.5, 0.0, -0.5, 0.0, 0.2, 0.0], np.float32)
         for _ in range(3):
-            seen, rewards, *_ = envs.step(np.stack([0.0 * action, action]))
+            observed, rewards, *_ = envs.step(np.stack([0.0 * action, action]))
             own, reward, *_ = alone.step(action)
-        assert np.array_equal(seen["arm"]["q"][1], own["arm"]["q"])
+        assert np.array_equal(observed["arm"]["q"][1], own["arm"]["q"])
         assert rewards[1] == pytest.approx(reward)
     finally:
         envs.close()

@@ -43,15 +43,15 @@ def task(env):
 
 
 @pytest.mark.parametrize(
-    ("drawn", "said"),
+    ("drawn", "reported"),
     [(None, "None"), ([0.4, np.nan, 0.5], "nan"), ([0.4, 0.5], "0.5"), (["a", "b", "c"], "'a'"),
      ([[0.4, 0.0, 0.5]], "0.4")],
 )  # fmt: skip
-def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, said):
+def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, reported):
     task.drawn = drawn
     with pytest.raises(TaskFailed, match=r"^Own\.reset: .* 3\b") as error:
         env.reset(seed=0)
-    assert said in str(error.value)
+    assert reported in str(error.value)
 
 
 @pytest.mark.parametrize("prize", [np.nan, np.inf, None, "much", [0.3], 1j])
@@ -84,9 +84,9 @@ def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
      ("time_limit", np.nan, "more than 0")],
 )  # fmt: skip
 def test_an_attribute_of_another_kind_was_an_error_of_python(name, value, allowed):
-    mistaken = type("Mistaken", (Own,), {name: value})
+    wrong = type("Mistaken", (Own,), {name: value})
     with pytest.raises(ConfigurationError, match=rf"^Mistaken\.{name}: got.*\b{allowed}"):
-        CellEnv(mistaken())
+        CellEnv(wrong())
 
 
 def test_what_a_scene_has_not_was_a_bare_key_error(env):

@@ -50,7 +50,7 @@ def makers(tmp_path, monkeypatch):
 
 def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():
     inference = LockstepInference(
-        lambda seen: [seen["a"] + seen["b"]], latency=lambda k: 0.1 if k == 0 else 0.3
+        lambda observed: [observed["a"] + observed["b"]], latency=lambda k: 0.1 if k == 0 else 0.3
     )
     inference.request({"a": 1, "b": 2}, 5.0)
     assert inference.receive(5.05) is None
@@ -64,10 +64,10 @@ def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():
 def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
     go = threading.Event()
 
-    def slow(seen):
-        if seen["a"] == 1:
+    def slow(observed):
+        if observed["a"] == 1:
             go.wait(20.0)
-        return [seen["a"]]
+        return [observed["a"]]
 
     inference = ThreadInference(slow)
     try:
@@ -82,7 +82,7 @@ def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
 
 
 def test_what_a_policy_raises_in_a_thread_is_a_sentence():
-    inference = ThreadInference(lambda seen: seen["goal"])
+    inference = ThreadInference(lambda observed: observed["goal"])
     try:
         inference.request({}, 0.0)
         with pytest.raises(PolicyFailed, match=r"^policy: .*KeyError: 'goal'"):
@@ -92,7 +92,7 @@ def test_what_a_policy_raises_in_a_thread_is_a_sentence():
 
 
 def test_a_policy_that_exits_ended_its_thread_without_a_word():
-    inference = ThreadInference(lambda seen: sys.exit("two\nlines") if seen["a"] else [1])
+    inference = ThreadInference(lambda observed: sys.exit("two\nlines") if observed["a"] else [1])
     try:
         inference.request({"a": 1}, 0.0)
         with pytest.raises(PolicyFailed, match=r"^policy: .*SystemExit: two lines$"):
@@ -108,8 +108,8 @@ def test_a_policy_that_exits_ended_its_thread_without_a_word():
 @pytest.mark.parametrize("latency", [-1.0, float("nan"), "soon", None])
 def test_a_latency_that_is_no_time_is_refused(latency):
     with pytest.raises(ConfigurationError, match=r"^latency: .*\b0 s\b"):
-        LockstepInference(lambda seen: [1], latency)
-    inference = LockstepInference(lambda seen: [1], lambda number: latency)
+        LockstepInference(lambda observed: [1], latency)
+    inference = LockstepInference(lambda observed: [1], lambda number: latency)
     with pytest.raises(PolicyFailed, match="latency: got"):
         inference.request({}, 0.0)
 

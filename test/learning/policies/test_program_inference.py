@@ -87,11 +87,11 @@ def program(tmp_path):
 
 def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
     inference = program("good")
-    seen, _ = env.reset(seed=0)
-    inference.request(seen, 0.0)
+    observed, _ = env.reset(seed=0)
+    inference.request(observed, 0.0)
     actions = awaited(inference)
     assert actions.shape == (40, 9)
-    assert actions[0] == pytest.approx(seen["arm"]["target"])
+    assert actions[0] == pytest.approx(observed["arm"]["target"])
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence
     assert runner.fault.startswith(sentence)
     target = runner.log["arm/target"][-1]
     for _ in range(25):
-        seen, *_ = runner.step()
-    assert seen["arm"]["target"] == pytest.approx(target, abs=1e-5)
+        observed, *_ = runner.step()
+    assert observed["arm"]["target"] == pytest.approx(target, abs=1e-5)
     assert runner.log["held"][-25:].all()
 
 
@@ -146,9 +146,9 @@ def test_messages_are_arrays_and_what_is_cut_or_pickled_is_refused():
     pipe = io.BytesIO()
     serving.send(pipe, {"left/q": np.arange(7.0), "picture": np.zeros((4, 6, 3), np.uint8)})
     content = pipe.getvalue()
-    said = serving.receive(io.BytesIO(content))
-    assert said["left/q"].tolist() == list(range(7))
-    assert said["picture"].dtype == np.uint8
+    reported = serving.receive(io.BytesIO(content))
+    assert reported["left/q"].tolist() == list(range(7))
+    assert reported["picture"].dtype == np.uint8
     with pytest.raises(EOFError):
         serving.receive(io.BytesIO(content[:-1]))
     pickled = io.BytesIO()
@@ -168,12 +168,12 @@ def test_lerobot_is_shown_what_a_frame_would_hold(tmp_path, monkeypatch, env):
     monkeypatch.setattr(Echo, "FOLDERS", [tmp_path])
     inference = Echo(tmp_path, env, python=sys.executable)
     try:
-        seen, _ = env.reset(seed=0)
-        numbers = observation_vectors(env, seen)
+        observed, _ = env.reset(seed=0)
+        numbers = observation_vectors(env, observed)
         shown = {key: list(value.shape) for key, value in numbers.items()} | {"begins": []}
         names = len(json.dumps(dict(sorted(shown.items()))))
         for first in (True, False, True):
-            inference.request(seen, 0.0)
+            inference.request(observed, 0.0)
             assert awaited(inference)[0] == pytest.approx(
                 [float(first), numbers["observation.state"].sum(), names], rel=1e-5
             )

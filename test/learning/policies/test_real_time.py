@@ -23,13 +23,13 @@ CELL = {
 def test_a_policy_that_stalls_is_a_sentence_and_the_arm_holds(tmp_path):
     path = tmp_path / "cell.yaml"
     path.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}), encoding="utf-8")
-    go, asked = threading.Event(), []
+    go, requested = threading.Event(), []
 
-    def policy(seen):
-        asked.append(1)
-        if len(asked) > 2:
+    def policy(observed):
+        requested.append(1)
+        if len(requested) > 2:
             go.wait(60.0)
-        poses = np.repeat(seen["arm"]["target"][None, :], 10, axis=0)
+        poses = np.repeat(observed["arm"]["target"][None, :], 10, axis=0)
         poses[:, 2] -= 0.002 * np.arange(10)
         return poses
 

@@ -113,7 +113,7 @@ def circle(env, rate, seconds=0.8):
     n = round(seconds * rate)
     start, begin = env.hold_action().astype(float), env.cell.time
 
-    def wanted(time):
+    def expected(time):
         phase = 2.0 * np.pi * (np.asarray(time) - begin) / 3.0
         aside = 0.05 * np.stack([np.sin(phase), 1.0 - np.cos(phase)], -1)
         return np.concatenate(
@@ -125,18 +125,18 @@ def circle(env, rate, seconds=0.8):
             -1,
         )
 
-    return (lambda seen: wanted(env.cell.time + np.arange(n) / rate)), wanted
+    return (lambda observed: expected(env.cell.time + np.arange(n) / rate)), expected
 
 
 @pytest.mark.parametrize("rate", [30.0, 10.0])
 @pytest.mark.parametrize("latency", [0.0, 0.1, 0.25])
 def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, latency):
-    policy, wanted = circle(env, rate)
+    policy, expected = circle(env, rate)
     runner = PolicyRunner(env, LockstepInference(policy, latency), rate=rate)
     assert runner.run(seed=0)["policy"] == ""
     log = runner.log
     settled = log["time"] > log["time"][0] + latency + 0.15
-    error = np.abs(log["action"] - wanted(log["time"]))[settled]
+    error = np.abs(log["action"] - expected(log["time"]))[settled]
     # Chords of the circle at 10 Hz are 0.27 mm off it, and blends are of several; 0.1 s are 10 mm.
     assert error.max() < 0.001
     assert log["held"].sum() == np.ceil(latency * 50.0), "only before the first answer"
@@ -182,11 +182,11 @@ def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
 )
 def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
     policy, _ = circle(env, 50.0)
-    asked = []
+    requested = []
 
-    def failing(seen):
-        asked.append(1)
-        return bad(policy(seen)) if len(asked) == 10 else policy(seen)
+    def failing(observed):
+        requested.append(1)
+        return bad(policy(observed)) if len(requested) == 10 else policy(observed)
 
     runner = PolicyRunner(env, LockstepInference(failing), rate=50.0)
     info = runner.run(seed=0)
@@ -194,10 +194,10 @@ def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
     assert len(runner.log) == 10
     target = runner.log["arm/target"][-1]
     for _ in range(50):
-        seen, *_ = runner.step()
-    assert len(asked) == 10, "it is not asked again"
-    assert seen["arm"]["target"] == pytest.approx(target, abs=1e-5)
-    assert np.abs(seen["arm"]["dq"]).max() < 0.01
+        observed, *_ = runner.step()
+    assert len(requested) == 10, "it is not asked again"
+    assert observed["arm"]["target"] == pytest.approx(target, abs=1e-5)
+    assert np.abs(observed["arm"]["dq"]).max() < 0.01
     runner.reset(seed=0)
     assert runner.fault is None, "another episode is another try"
 
@@ -206,16 +206,16 @@ def test_a_policy_that_stalls_has_failed_after_its_time(env):
     policy, _ = circle(env, 50.0)
     stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
     runner = PolicyRunner(env, stalls, rate=50.0, timeout=0.5)
-    said = runner.run(seed=0)["policy"]
-    assert re.fullmatch(r"policy: no answer for 0.5\d s, allowed 0.5 s", said)
+    reported = runner.run(seed=0)["policy"]
+    assert re.fullmatch(r"policy: no answer for 0.5\d s, allowed 0.5 s", reported)
     assert runner.log["held"][-1]
 
 
 def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word(env):
     policy, _ = circle(env, 10.0, seconds=0.2)
     runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
-    said = runner.run(seed=0)["policy"]
-    assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s\b.*", said)
+    reported = runner.run(seed=0)["policy"]
+    assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s\b.*", reported)
     assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
     runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
     assert runner.run(seed=0)["policy"].startswith(
@@ -227,9 +227,9 @@ def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word
 def test_steps_cannot_be_played_at_another_rate():
     env = CellEnv(Float(), rate=20.0)
     with pytest.raises(ConfigurationError, match=r"\b10 Hz.*\b20 Hz"):
-        PolicyRunner(env, LockstepInference(lambda seen: None), rate=10.0)
+        PolicyRunner(env, LockstepInference(lambda observed: None), rate=10.0)
     with pytest.raises(ConfigurationError, match="blend: got -1"):
-        PolicyRunner(env, LockstepInference(lambda seen: None), rate=20.0, blend=-1.0)
+        PolicyRunner(env, LockstepInference(lambda observed: None), rate=20.0, blend=-1.0)
 
 
 def test_a_log_is_written_with_residuals(env, tmp_path):
@@ -244,6 +244,6 @@ def test_a_log_is_written_with_residuals(env, tmp_path):
 
 
 def test_a_step_before_an_episode_was_an_error_of_python(env):
-    runner = PolicyRunner(env, LockstepInference(lambda seen: seen, 0.0), rate=50.0)
+    runner = PolicyRunner(env, LockstepInference(lambda observed: observed, 0.0), rate=50.0)
     with pytest.raises(ActionRejected, match=r"^step: "):
         runner.step()

@@ -18,8 +18,8 @@ def test_a_module_is_asked_in_evaluation_without_gradients():
         layer[0].bias[:] = 1.0
     policy = torch_policy(
         torch.nn.Sequential(layer, torch.nn.Unflatten(1, (4, 2))),
-        lambda seen: seen["arm"]["q"],
-        outputs=lambda answer, seen: answer + seen["arm"]["q"][0],
+        lambda observed: observed["arm"]["q"],
+        outputs=lambda answer, observed: answer + observed["arm"]["q"][0],
     )
     inference = LockstepInference(policy)
     q = np.array([1.0, 2.0, 3.0])

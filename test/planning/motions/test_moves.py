@@ -173,8 +173,8 @@ def refused(cell):
 
 def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
     q = cell.state("left").q
-    for goals, options, error, said in refused(cell):
-        with pytest.raises(error, match=said):
+    for goals, options, error, reported in refused(cell):
+        with pytest.raises(error, match=reported):
             cell.plan(goals, **options)
     for wrong in ({"arm": "left"}, {"arm": {"left": q}, "goal": q}):
         with pytest.raises(PlanRejected, match="move_to: got"):
@@ -204,13 +204,13 @@ CUBE = {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.1}
 @pytest.fixture
 def beside_a_cube(make_cell):
     """An arm above a table with a cube on it."""
-    things = {
+    scene_objects = {
         "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
         "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
     }
     near = {"collision_avoidance": {"fixed_objects": "without_gripper"}}
     laws = {TRAJECTORY: {"type": "joint_trajectory", "params": near}}
-    made = make_cell({"arm": {}}, laws, [f"arm/{TRAJECTORY}"], objects=things)
+    made = make_cell({"arm": {}}, laws, [f"arm/{TRAJECTORY}"], objects=scene_objects)
     made.step(5)
     return made
 

@@ -80,11 +80,11 @@ def walls_near(rng, starts, count):
             }
             for number, place in enumerate(places)
         }  # fmt: skip
-        things = [
+        scene_objects = [
             SceneObject(name, "box", tuple(half), place, Pose.from_rpy(place, rpy).rotation)
             for name, place in zip(walls, places)
         ]
-        around = Scene(arms, things, starts)
+        around = Scene(arms, scene_objects, starts)
         kept = [Distance(around, arm, name, 0.0) for arm in BASES for name in walls]
         apart = [
             float(
@@ -152,8 +152,8 @@ def executed(cell: Cell, goal) -> str:
 @pytest.mark.timeout(7200)
 def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):
     """Starts at 6 to 18 mm from a box: plan and avoidance had distances of their own."""
-    said, seed = [], 0
-    while len(said) < episodes(5, 100):
+    reported, seed = [], 0
+    while len(reported) < episodes(5, 100):
         seed += 1
         cell = scene(seed)
         rng = np.random.default_rng(1000 + seed)
@@ -169,8 +169,8 @@ def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):
             lower = np.concatenate([one.lower for one in limits]) + 0.1
             upper = np.concatenate([one.upper for one in limits]) - 0.1
             goal = next(q for q in (np.clip(q, lower, upper) for q in goals) if world.is_free(q))
-            said.append(f"{seed} {KINDS[seed % len(KINDS)]} {executed(cell, goal)}")
-    assert sum("executed" in one for one in said) >= 0.5 * len(said), said
+            reported.append(f"{seed} {KINDS[seed % len(KINDS)]} {executed(cell, goal)}")
+    assert sum("executed" in one for one in reported) >= 0.5 * len(reported), reported
 
 
 def test_a_plan_of_129_points_was_handed_out_and_could_not_be_begun():

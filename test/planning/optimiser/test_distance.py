@@ -93,8 +93,8 @@ def test_derivatives_are_those_of_finite_differences(pair):
 
 
 def test_arms_may_touch_what_a_goal_relates_them_to():
-    asked = [PoseGoal("left/tool", Pose.identity(), "can")]
-    pairs = {distance.of for distance in clearances(SCENE, asked)}
+    requested = [PoseGoal("left/tool", Pose.identity(), "can")]
+    pairs = {distance.of for distance in clearances(SCENE, requested)}
     assert ("left", "can") not in pairs
     assert pairs >= {("right", "can"), ("left", "table"), ("left", "right"), ("left", "left")}
     assert ("left", "can") in {distance.of for distance in clearances(SCENE)}

@@ -46,14 +46,14 @@ def test_what_is_free_is_what_the_solvers_distances_allow():
     space = space_of(IN_HAND)
     postures = random_postures(300)
     spare = smallest(space.with_attached_objects(postures))
-    told = np.array([space.is_free(q) for q in postures])
+    reported = np.array([space.is_free(q) for q in postures])
     clear = np.abs(spare + DISTANCE_TOLERANCE) > 1e-6
-    assert 30 < told.sum() < 270
-    assert (told == (spare > -DISTANCE_TOLERANCE))[clear].all()
+    assert 30 < reported.sum() < 270
+    assert (reported == (spare > -DISTANCE_TOLERANCE))[clear].all()
     spared = space.sparing(0.5, 1e-3)
-    assert all(spared.is_free(q) for q in postures[told])
-    assert sum(spared.is_free(q) for q in postures) > told.sum()
-    assert sum(space.is_free(q) for q in postures) == told.sum()  # as before
+    assert all(spared.is_free(q) for q in postures[reported])
+    assert sum(spared.is_free(q) for q in postures) > reported.sum()
+    assert sum(space.is_free(q) for q in postures) == reported.sum()  # as before
 
 
 def test_things_are_where_hands_carry_them():

@@ -33,12 +33,12 @@ PATIENT = SolverSettings(time=60.0)
 GOALS = 100 if LONG else 2
 
 
-def two_arms(apart=0.6, things=()):
+def two_arms(apart=0.6, objects=()):
     arms = [
         ArmDescription(name, position_base_in_world=np.array([0.0, y, 0.0]))
         for name, y in (("left", 0.5 * apart), ("right", -0.5 * apart))
     ]
-    return Scene(arms, things)
+    return Scene(arms, objects)
 
 
 def path_problem(scene, goals, slices=20, distances=None):

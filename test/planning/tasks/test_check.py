@@ -76,8 +76,8 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
-    change, said = BAD[name]
-    with pytest.raises(TaskFailed, match=said):
+    change, reported = BAD[name]
+    with pytest.raises(TaskFailed, match=reported):
         checked(change)
 
 
@@ -85,10 +85,10 @@ def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
 @pytest.mark.parametrize("file", every_nth(3, TASKS), ids=lambda file: file.stem)
 def test_shipped_tasks_pass_the_check(file):
     task = TaskFile.from_yaml(file)
-    told = []
-    found = check_task(CellConfig.from_yaml(task.cell), task, on_subtask=told.append)
+    received = []
+    found = check_task(CellConfig.from_yaml(task.cell), task, on_subtask=received.append)
     assert [one.subtask for one in found] == [one.name for one in task.subtasks]
-    assert told == found
+    assert received == found
     assert [one.subtask for one in found if not one.is_checked] == UNKNOWN.get(task.name, [])
 
 
@@ -123,13 +123,13 @@ def written(tmp_path, change):
 def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tmp_path, capsys):
     file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
     assert main(["task", file, "--check"]) == 1
-    told = capsys.readouterr()
-    assert [line.split(":")[0] for line in told.out.splitlines()] == [
+    received = capsys.readouterr()
+    assert [line.split(":")[0] for line in received.out.splitlines()] == [
         "approach",
         "squeeze",
         "lift",
     ]
-    (line,) = told.err.splitlines()
+    (line,) = received.err.splitlines()
     assert line.startswith("multipanda task: carry: ")
     assert "0.531 m" in line
 
@@ -138,9 +138,9 @@ def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tm
 def test_a_task_that_cannot_be_done_is_refused_before_anything_moves(tmp_path, capsys):
     file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
     assert main(["task", file, "--lockstep"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("multipanda task: carry: ")
+    received = capsys.readouterr()
+    assert received.out == ""
+    assert received.err.startswith("multipanda task: carry: ")
 
 
 def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
@@ -148,9 +148,9 @@ def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
 
     task = TaskFile.from_yaml(CARRY)
     config = CellConfig.from_yaml(task.cell)
-    seen = start_of(config, ["left", "right"])
-    np.testing.assert_allclose(seen.postures["left"], config.arms["left"].q_start)
-    np.testing.assert_allclose(seen.object_poses["box"].position, [0.5, 0.0, 0.4])
+    observed = start_of(config, ["left", "right"])
+    np.testing.assert_allclose(observed.postures["left"], config.arms["left"].q_start)
+    np.testing.assert_allclose(observed.object_poses["box"].position, [0.5, 0.0, 0.4])
 
 
 def shipped(name, force):

@@ -57,7 +57,7 @@ def test_the_example_fits_its_cell():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reported"),
     [
         (lambda d: d.pop("controllet"), "controllet: missing"),
         (lambda d: d.update(speed=1), "speed: unknown key; known: name, cell, controllet"),
@@ -85,10 +85,10 @@ def test_the_example_fits_its_cell():
         (lambda d: d["contacts"]["sides"].update(side="y"), "contacts.sides.side: got 'y'"),
     ],
 )  # fmt: skip
-def test_a_fault_is_said_with_its_path(change, said):
+def test_a_fault_is_said_with_its_path(change, reported):
     with pytest.raises(ConfigurationError) as error:
         TaskFile.from_dict(changed(change))
-    assert said in str(error.value)
+    assert reported in str(error.value)
 
 
 def test_all_faults_are_said_at_once():
@@ -117,7 +117,7 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reported"),
     [
         (lambda d: d.update(controllet="hold"), "controllet: got 'hold', allowed augmented"),
         (lambda d: d["contacts"]["sides"].update(arms=["left", "third"]), "got 'third'"),
@@ -135,11 +135,11 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
                     subtask(d)["goals"][0].update(frame="table")), "table is fixed"),
     ],
 )  # fmt: skip
-def test_a_task_for_another_cell_is_refused(change, said):
+def test_a_task_for_another_cell_is_refused(change, reported):
     config = CellConfig.from_yaml(CONFIG / "box_task_sim.yaml")
     with pytest.raises(ConfigurationError) as error:
         TaskFile.from_dict(changed(change)).check(config)
-    assert said in str(error.value)
+    assert reported in str(error.value)
 
 
 def test_a_mode_may_be_chosen():
@@ -161,8 +161,10 @@ def test_the_page_has_every_key(section):
 )
 def test_two_hands_press_along_one_line_from_the_surface(shape, size, side):
     """What they exert adds up to no force and no torque, and half a millimetre in is inside."""
-    thing = SceneObject("thing", shape, size)
-    first, second = contact_points(Contact(object="thing", arms=["a", "b"], side=side), thing)
+    scene_object = SceneObject("thing", shape, size)
+    first, second = contact_points(
+        Contact(object="thing", arms=["a", "b"], side=side), scene_object
+    )
     assert np.allclose(first.inward + second.inward, 0.0)
     assert np.allclose(
         np.cross(first.point, first.inward) + np.cross(second.point, second.inward), 0.0

@@ -54,14 +54,14 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
     task = TaskFile.from_yaml(TASK)
     with Cell.from_yaml(task.cell, placement="inline") as cell:
         cell.step(1)
-        seen, planner = observe(cell, ARMS), Planner(cell, task)
+        observed, planner = observe(cell, ARMS), Planner(cell, task)
         models = {a: build_pinocchio(cell.descriptions[a], base_in_world=True) for a in ARMS}
         frames = {a: models[a].getFrameId(cell.descriptions[a].ee_frame) for a in ARMS}
         for subtask in task.subtasks:
             mode = proposed_mode(subtask)
             if mode == "force":
                 continue
-            plan = planner.ask(subtask, mode, seen).result()
+            plan = planner.ask(subtask, mode, observed).result()
             for number, box in enumerate(plan.object_paths.get("box", ())):
                 for point in task.points(subtask, cell.config):
                     q = plan.postures[point.arm][number]
@@ -70,8 +70,8 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
                     assert np.linalg.norm(tip - point.point) < 0.005, subtask.name
                 lowest = (CORNERS @ box.rotation.T + box.position)[:, 2].min()
                 assert lowest > TOP - 0.002, subtask.name
-            seen = plan.end
-    assert turn(seen.object_poses["box"]) == pytest.approx(math.pi / 2, abs=0.01)
+            observed = plan.end
+    assert turn(observed.object_poses["box"]) == pytest.approx(math.pi / 2, abs=0.01)
 
 
 @pytest.mark.long
@@ -81,11 +81,11 @@ def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
     with varied_cell(task.cell, 0) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
-        box, felt = cell.objects()["box"], cell.simulation.contact_force
-        squeezes = [float(felt("box", arm)[0]) for arm in ARMS]
-        borne = sum(float(felt("box", arm)[2]) for arm in ARMS)
+        box, estimated = cell.objects()["box"], cell.simulation.contact_force
+        squeezes = [float(estimated("box", arm)[0]) for arm in ARMS]
+        borne = sum(float(estimated("box", arm)[2]) for arm in ARMS)
         tips = [(box.inverse() @ pose).position for pose in observe(cell, ARMS).tools.values()]
-        assert not felt("box", "platform").any()
+        assert not estimated("box", "platform").any()
     assert turn(box) == pytest.approx(-math.pi / 4, abs=0.05)
     assert box.position == pytest.approx([0.0, 0.0, 0.79], abs=0.01)
     assert np.abs(squeezes) == pytest.approx(30.0, abs=3.0)  # of MuJoCo's contacts
@@ -105,9 +105,9 @@ def test_a_box_is_turned_twice_with_a_change_of_contacts_in_between(seed):
         start = turn(cell.objects()["box"])
 
         def tick():
-            felt = cell.simulation.contact_force
+            estimated = cell.simulation.contact_force
             pairs = [*itertools.combinations(ARMS, 2), *((arm, "platform") for arm in ARMS)]
-            touched.update(pair for pair in pairs if felt(*pair).any())
+            touched.update(pair for pair in pairs if estimated(*pair).any())
 
         assert runner.run(tick), runner.reason
         end = cell.objects()["box"]

@@ -22,24 +22,24 @@ def test_the_field_neither_brakes_nor_drives():
     rng = np.random.default_rng(0)
     active = 0
     for _ in range(200):
-        thing = obstacle(rng.normal(0.0, 0.08, 3), rng.normal(0.0, 0.1, 3))
-        field = CircularField(np.zeros(3), [thing])
+        scene_object = obstacle(rng.normal(0.0, 0.08, 3), rng.normal(0.0, 0.1, 3))
+        field = CircularField(np.zeros(3), [scene_object])
         field.velocity[:] = rng.normal(0.0, 0.2, 3)
-        force = field.field_force(thing)
+        force = field.field_force(scene_object)
         active += bool(np.abs(force).max())
-        assert abs(force @ (field.velocity - thing.velocity)) < 1e-12
+        assert abs(force @ (field.velocity - scene_object.velocity)) < 1e-12
     assert active > 50
 
 
 @pytest.mark.long
 def test_without_a_goal_the_speed_stays():
     """As of a charge in a magnetic field; by fine steps, as Euler's add v^2 dt^2 of it."""
-    thing = obstacle([0.12, 0.01, 0.0])
-    field = CircularField(np.zeros(3), [thing])
+    scene_object = obstacle([0.12, 0.01, 0.0])
+    field = CircularField(np.zeros(3), [scene_object])
     field.velocity[:] = [0.1, 0.0, 0.0]
     turned = 0.0
     for _ in range(200_000):
-        field.velocity += 1e-5 * field.field_force(thing)
+        field.velocity += 1e-5 * field.field_force(scene_object)
         field.position += 1e-5 * field.velocity
         turned = max(turned, abs(field.velocity[1]))
     assert turned > 0.03
@@ -48,13 +48,13 @@ def test_without_a_goal_the_speed_stays():
 
 @pytest.mark.parametrize("aside", [0.0, 0.01, -0.01])
 def test_it_goes_around_what_is_in_the_way(aside):
-    thing, goal = obstacle([0.2, aside, 0.0]), np.array([0.4, 0.0, 0.0])
-    field = CircularField(np.zeros(3), [thing])
+    scene_object, goal = obstacle([0.2, aside, 0.0]), np.array([0.4, 0.0, 0.0])
+    field = CircularField(np.zeros(3), [scene_object])
     nearest = np.inf
     for _ in range(8000):
         field.step(goal, PERIOD)
-        nearest = min(nearest, np.linalg.norm(field.position - thing.position))
-    assert nearest > thing.radius + 0.01
+        nearest = min(nearest, np.linalg.norm(field.position - scene_object.position))
+    assert nearest > scene_object.radius + 0.01
     np.testing.assert_allclose(field.position, goal, atol=1e-3)
 
 

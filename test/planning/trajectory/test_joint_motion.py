@@ -22,13 +22,13 @@ def postures(rng, n):
     return rng.uniform(LIMIT.lower + 0.1, LIMIT.upper - 0.1, (n, 7))
 
 
-def run(motion, most=20000):
+def run(motion, largest=20000):
     """Return the reference until it rests, (n, 3, 7), the present one first."""
     states = [np.array([motion.q, motion.dq, motion.ddq])]
     while motion.moving:
         motion.advance(T)
         states.append(np.array([motion.q, motion.dq, motion.ddq]))
-        assert len(states) < most
+        assert len(states) < largest
     return np.array(states)
 
 
@@ -79,8 +79,8 @@ def test_stop_is_as_quick_as_the_limits_allow():
         _, rates, ddq = run(motion).transpose(1, 0, 2)
         assert (np.abs(ddq) <= LIMIT.acceleration + 1e-9).all()
         assert not rates[-1].any()
-        least = np.abs(dq / LIMIT.acceleration).max()
-        assert least <= motion.duration <= least + 0.07
+        smallest = np.abs(dq / LIMIT.acceleration).max()
+        assert smallest <= motion.duration <= smallest + 0.07
         assert (np.abs(rates) <= np.abs(dq) + 1e-9).all()
 
 

@@ -31,10 +31,10 @@ def differences(positions):
 
 
 def keeps_limits(positions, limits):
-    for found, most in zip(
+    for found, largest in zip(
         differences(np.array(positions)), (limits.velocity, limits.acceleration, limits.jerk)
     ):
-        assert (np.abs(found) <= most * (1.0 + 1e-3)).all(), (np.abs(found) / most).max()
+        assert (np.abs(found) <= largest * (1.0 + 1e-3)).all(), (np.abs(found) / largest).max()
     low, high = np.min(positions, axis=0), np.max(positions, axis=0)
     assert (low >= limits.lower - 1e-9).all(), (low - limits.lower).min()
     assert (high <= limits.upper + 1e-9).all(), (limits.upper - high).min()
@@ -146,8 +146,8 @@ def test_the_shortest_stop_from_full_speed():
     while not limiter.at_rest:
         limiter.brake()
         cycles += 1
-    least = 2.0 / 10.0 + 10.0 / 5000.0
-    assert least - T <= cycles * T <= 1.03 * least + T
+    smallest = 2.0 / 10.0 + 10.0 / 5000.0
+    assert smallest - T <= cycles * T <= 1.03 * smallest + T
 
 
 @pytest.mark.long

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from configurations import READY
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from postures import READY
 
 from multipanda_py.config.sections import GateConfig
 from multipanda_py.controllets.targets.joint import TRAJECTORY, check_tolerances, check_trajectory

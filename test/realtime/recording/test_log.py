@@ -69,9 +69,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_bad_log_is_told_in_a_sentence(case):
-    change, says = CASES[case]
+    change, message = CASES[case]
     found = check_log(change(good()), shortest=5.0)
-    assert any(says in sentence for sentence in found), found
+    assert any(message in sentence for sentence in found), found
 
 
 def test_logs_of_other_robots_are_not_taken():

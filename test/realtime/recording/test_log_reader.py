@@ -111,7 +111,7 @@ def test_what_a_log_gives_as_a_table_is_read_back(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "text"),
     [
         (lambda t: t.drop(columns="time"), "column 'time' .* is missing"),
         (
@@ -129,9 +129,9 @@ def test_what_a_log_gives_as_a_table_is_read_back(tmp_path):
         (lambda t: t.drop(columns=["q7", "dq7", "tau7"]), r"\b6\b.*\bfr3\b.*\b7\b"),
     ],
 )
-def test_bad_tables_are_refused_in_a_sentence(tmp_path, change, says):
+def test_bad_tables_are_refused_in_a_sentence(tmp_path, change, text):
     change(columns()).to_csv(tmp_path / "bad.csv", index=False)
-    with pytest.raises(LogError, match=says):
+    with pytest.raises(LogError, match=text):
         logs.read(tmp_path / "bad.csv", robot="fr3")
 
 
@@ -139,9 +139,9 @@ def test_files_that_are_none_are_refused(tmp_path):
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "log.txt").write_text("x")
-    for name, says in (("torn.parquet", "cannot be read"), ("empty.csv", "cannot be read"),
+    for name, text in (("torn.parquet", "cannot be read"), ("empty.csv", "cannot be read"),
                        ("log.txt", "allowed .csv"), ("none.csv", "no such file")):  # fmt: skip
-        with pytest.raises(LogError, match=says):
+        with pytest.raises(LogError, match=text):
             logs.read(tmp_path / name)
     with pytest.raises(LogError, match="got no log"):
         logs.read([])

@@ -117,12 +117,12 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
     filler.write_bytes(bytes(3_000_000))
     with Cell(config_in(small_disk)) as cell:
         cell.wait(lambda: cell.latest_record()["time"] > BEFORE, 60.0, "some rows")
-        said = ""
+        reported = ""
 
         def complained():
-            nonlocal said
-            said += capfd.readouterr().err
-            return "cannot be written" in said
+            nonlocal reported
+            reported += capfd.readouterr().err
+            return "cannot be written" in reported
 
         break_down(cell)
         cell.wait(complained, 30.0, "a complaint")
@@ -131,12 +131,12 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
             path.unlink()  # what is left of the first
         break_down(cell)
         cell.wait(
-            lambda: complained() and said.count("recording of a fault: ") == 1, 30.0, "a log"
+            lambda: complained() and reported.count("recording of a fault: ") == 1, 30.0, "a log"
         )
         cell.check()
-    said += capfd.readouterr().err
-    assert said.count("cannot be written") == 1
-    assert "No space left on device" in said
+    reported += capfd.readouterr().err
+    assert reported.count("cannot be written") == 1
+    assert "No space left on device" in reported
     (path,) = cell.recorder.fault_logs()
     assert logs.read(path).arms["arm"].columns["fault"].any()
 

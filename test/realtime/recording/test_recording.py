@@ -171,9 +171,9 @@ def test_large_recordings_go_on_in_another_file(tmp_path):
 def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
     (tmp_path / "there.mcap").write_text("mine")
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
-        for path, says in (("there.mcap", "exists already"), ("run.bag", "allowed .mcap"),
+        for path, pattern in (("there.mcap", "exists already"), ("run.bag", "allowed .mcap"),
                            ("there.mcap/run.mcap", "File exists")):  # fmt: skip
-            with pytest.raises(LogError, match=says):
+            with pytest.raises(LogError, match=pattern):
                 cell.recorder.start(tmp_path / path)
         with pytest.raises(LogError, match="is not being recorded"):
             cell.recorder.stop()

@@ -125,13 +125,13 @@ threading.Thread(target=next, args=(told, b""), daemon=True).start()
 
 
 @pytest.mark.parametrize("module", every_nth(4, MODULES))
-@pytest.mark.parametrize("said", [b"", b'{"cell": {'])
-def test_a_process_whose_owner_was_killed_in_the_start_left_a_trace(module, said):
+@pytest.mark.parametrize("reported", [b"", b'{"cell": {'])
+def test_a_process_whose_owner_was_killed_in_the_start_left_a_trace(module, reported):
     if module.startswith("ros."):
         pytest.importorskip("rclpy", reason="there is no ROS")
     done = subprocess.run(
         [sys.executable, "-m", f"multipanda_py.{module}", "9"],
-        input=said, capture_output=True, check=False, timeout=60.0,
+        input=reported, capture_output=True, check=False, timeout=60.0,
     )  # fmt: skip
     assert done.returncode == 1
     assert b"Error" not in done.stderr, done.stderr.decode()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from claims import claim
-from needs import needs_rclpy
 from processes import wait_until
 from repository import ROOT
+from requirements import needs_rclpy
 
 from multipanda_py.realtime.system.dds import (
     PROFILE_FILE,

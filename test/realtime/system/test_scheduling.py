@@ -12,7 +12,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from needs import needs_two_cores
+from requirements import needs_two_cores
 
 from multipanda_py.config.sections import RealtimeConfig
 from multipanda_py.realtime.system import lock

@@ -29,31 +29,31 @@ def arms(tmp_path):
 
 def swing(cell, seconds=1.0):
     """Move all joints, and return what was felt, (n, 7)."""
-    q0, felt = cell.state("arm").q.copy(), []
+    q0, estimated = cell.state("arm").q.copy(), []
     for k in range(round(1000 * seconds)):
         cell.set_target("arm", q=q0 + 0.15 * (1.0 - np.cos(2.0 * np.pi * 1e-3 * k)))
         cell.step(1)
-        felt.append(cell.state("arm").tau_ext.copy())
-    return np.array(felt)
+        estimated.append(cell.state("arm").tau_ext.copy())
+    return np.array(estimated)
 
 
 @pytest.mark.slow
 def test_nothing_is_felt_in_free_motion_but_what_begins_to_rub(make_cell, arms):
-    felt = {}
+    estimated = {}
     for identified in (False, True):
         cell = make_cell(arms(identified), STIFF, ["arm/stiff"])
-        felt[identified] = np.sqrt(np.mean(swing(cell)[200:] ** 2, axis=0))
-    assert felt[False][[0, 1, 3]].min() > 0.5
-    assert (felt[True] < 0.5 * felt[False]).all(), felt
-    assert np.linalg.norm(felt[True]) < 0.2 * np.linalg.norm(felt[False])
+        estimated[identified] = np.sqrt(np.mean(swing(cell)[200:] ** 2, axis=0))
+    assert estimated[False][[0, 1, 3]].min() > 0.5
+    assert (estimated[True] < 0.5 * estimated[False]).all(), estimated
+    assert np.linalg.norm(estimated[True]) < 0.2 * np.linalg.norm(estimated[False])
 
 
 def test_a_weight_that_the_robot_does_not_know_is_not_felt_at_rest(make_cell, arms):
     for identified in (False, True):
         cell = make_cell(arms(identified, friction=False), STIFF, ["arm/stiff"])
         cell.step(1500)
-        felt = np.abs(cell.state("arm").tau_ext).max()
-        assert felt < 0.02 if identified else felt > 0.5
+        estimated = np.abs(cell.state("arm").tau_ext).max()
+        assert estimated < 0.02 if identified else estimated > 0.5
 
 
 def test_a_push_is_felt_as_soon_and_as_large_as_it_is(make_cell, arms):
@@ -110,11 +110,11 @@ def test_noise_of_the_sensors_is_less_than_the_robot_says(make_cell, tmp_path):
     arm = {"perturbation": body, "identified": str(path), "noise": {"tau": 0.1}}
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
     cell.step(500)
-    felt = []
+    estimated = []
     for _ in range(400):
         cell.step(1)
-        felt.append(cell.state("arm").tau_ext.copy())
-    assert np.std(felt, axis=0).max() < 0.05
+        estimated.append(cell.state("arm").tau_ext.copy())
+    assert np.std(estimated, axis=0).max() < 0.05
 
 
 def test_losses_are_those_of_the_formula():
@@ -149,8 +149,8 @@ def test_after_an_interruption_what_was_felt_jumped_to_what_the_robot_believes(
         measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
         cell.step(5)
         measuring.pop()
-    felt = []
+    estimated = []
     for _ in range(200):
         cell.step(1)
-        felt.append(cell.state("arm").tau_ext.copy())
-    assert np.abs(np.array(felt) - before).max() < 0.03, felt[0]
+        estimated.append(cell.state("arm").tau_ext.copy())
+    assert np.abs(np.array(estimated) - before).max() < 0.03, estimated[0]

@@ -70,11 +70,11 @@ def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
     several = tree(tmp_path, *TWO)
     with pytest.raises(ConfigurationError) as refusal:
         find_arm(several)
-    said = str(refusal.value)
-    assert "3 arms" in said
-    assert "--base base --tip left_l2  (3 joints)" in said
-    assert "--base base --tip right_tool  (3 joints)" in said
-    assert "--base base --tip wheel  (1 joint)" in said
+    reported = str(refusal.value)
+    assert "3 arms" in reported
+    assert "--base base --tip left_l2  (3 joints)" in reported
+    assert "--base base --tip right_tool  (3 joints)" in reported
+    assert "--base base --tip wheel  (1 joint)" in reported
     assert find_arm(several, "left_base").joints == ("left_1", "left_2")
     assert find_arm(several, tip="right_tool").joints == ("torso", "right_1", "right_2")
     with pytest.raises(ConfigurationError, match=r"\b2\b.*'trunk'"):

@@ -34,7 +34,7 @@ def test_links_touch_where_mujoco_says_so(name):
     model = build_scene([ArmDescription("arm", name, hand=False)]).compile()
     data = mujoco.MjData(model)
     pairs, ends = capsule_pairs(model, robot), np.zeros(6)
-    seen = 0
+    observed = 0
     for q in np.random.default_rng(5).uniform(*robot.limits.span, (40, robot.n_joints)):
         data.qpos[:] = q
         mujoco.mj_kinematics(model, data)
@@ -44,8 +44,8 @@ def test_links_touch_where_mujoco_says_so(name):
             if mujoco.mj_geomDistance(model, data, a, b, 0.1, ends) < 0.0
         }
         assert postures.touching(q) == expected
-        seen += len(expected)
-    assert seen > 0
+        observed += len(expected)
+    assert observed > 0
 
 
 @pytest.mark.parametrize("name", list(MODELS))

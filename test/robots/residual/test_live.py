@@ -85,7 +85,7 @@ def test_weights_that_are_not_finite_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("found", "period", "robot", "joints", "said"),
+    ("found", "period", "robot", "joints", "reported"),
     [
         (trained(PRECISE), 1e-3, "robot", JOINTS, "precise|future"),
         (trained(), 1e-3, "other", JOINTS, r"\bother\b.*\b2\b.*\brobot\b"),
@@ -95,8 +95,8 @@ def test_weights_that_are_not_finite_are_refused():
         (trained(), 0.02, "robot", JOINTS, "cycles"),
     ],
 )
-def test_another_robot_rate_or_network_is_refused(found, period, robot, joints, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_another_robot_rate_or_network_is_refused(found, period, robot, joints, reported):
+    with pytest.raises(ConfigurationError, match=reported):
         LiveResidual(found, period, robot, joints)
 
 
@@ -185,14 +185,14 @@ def test_what_it_remembers_of_turns_is_saved_and_forgotten_with_the_rest():
 
 def test_files_of_the_format_before_are_read_and_later_ones_refused(tmp_path):
     path = tmp_path / "residual.npz"
-    for form, said in ((2, ""), (4, r"format.*\b4\b.*\b2\b.*\b3\b")):
+    for form, reported in ((2, ""), (4, r"format.*\b4\b.*\b2\b.*\b3\b")):
         trained().save(path)
         with np.load(path) as data:
             parts = {key: data[key] for key in data.files if key not in ("digest", "distances")}
         about = json.dumps({**json.loads(str(parts.pop("about"))), "format": form}, sort_keys=True)
         np.savez(path, about=about, digest=digest_of(about, parts), **parts)
-        if said:
-            with pytest.raises(ConfigurationError, match=said):
+        if reported:
+            with pytest.raises(ConfigurationError, match=reported):
                 load_residual(path)
         else:
             rows = np.random.default_rng(0).uniform(size=(20, 6))

@@ -49,7 +49,7 @@ def test_numbers_of_another_kind_were_errors_of_numpy_or_believed(tmp_path, part
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "reported"),
     [({"rate": "x"}, "rate: got 'x'"), ({"rate": [1]}, "rate: got"), ({"rate": True}, "rate"),
      ({"rate": 10**400}, "rate: got 1000"), ({"joints": 7}, "joints: got 7"),
      ({"joints": None}, "joints: got None"), ({"joints": [1, 2]}, "joints: got"),
@@ -57,11 +57,11 @@ def test_numbers_of_another_kind_were_errors_of_numpy_or_believed(tmp_path, part
      ({"format": []}, "format"), ({"format": 99}, r"format.*\b99\b.*\b2\b.*\b3\b")],
 )  # fmt: skip
 def test_what_a_file_says_of_itself_in_other_kinds_was_an_error_of_python(
-    tmp_path, parts, change, said
+    tmp_path, parts, change, reported
 ):
     about = json.loads(str(parts["about"])) | change
     write(tmp_path / "a.npz", parts, about=json.dumps(about))
-    with pytest.raises(ConfigurationError, match=rf"a\.npz: .*{said}"):
+    with pytest.raises(ConfigurationError, match=rf"a\.npz: .*{reported}"):
         load_residual(tmp_path / "a.npz")
 
 
@@ -92,7 +92,7 @@ def test_a_megabyte_that_unpacks_to_gigabytes_was_unpacked(tmp_path):
 
 def test_every_cut_and_flipped_bit_is_refused_in_a_sentence(tmp_path):
     whole, path = SHIPPED.read_bytes(), tmp_path / "a.npz"
-    rng, said = np.random.default_rng(1), []
+    rng, reported = np.random.default_rng(1), []
     damaged = [whole[:size] for size in (0, 1, 22, 1000, len(whole) // 2, len(whole) - 1)]
     for _ in range(40):
         flipped = bytearray(whole)
@@ -103,6 +103,6 @@ def test_every_cut_and_flipped_bit_is_refused_in_a_sentence(tmp_path):
         try:
             load_residual(path)
         except ConfigurationError as error:
-            said.append(str(error))
-    assert len(said) >= len(damaged) - 4, "a bit may be in a date of the archive"
-    assert not [one for one in said if "\n" in one]
+            reported.append(str(error))
+    assert len(reported) >= len(damaged) - 4, "a bit may be in a date of the archive"
+    assert not [one for one in reported if "\n" in one]

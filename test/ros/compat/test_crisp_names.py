@@ -33,8 +33,8 @@ class Law:
     """A law's parameters behind the names."""
 
     def __init__(self):
-        self.values, self.said = {**OWN}, []
-        self.names = CrispNames(OWN, LEFT_JOINTS, self.said.append)
+        self.values, self.reported = {**OWN}, []
+        self.names = CrispNames(OWN, LEFT_JOINTS, self.reported.append)
 
     def put(self, **values):
         for name, value in values.items():
@@ -119,8 +119,8 @@ def test_what_has_no_counterpart_is_said_and_what_would_be_wrong_is_refused(law)
     before = dict(law.values)
     law.put(use_friction=True, max_delta_tau=0.5, filter__q=0.5, stop_commands=False)
     assert law.values == before
-    assert "use_friction: " in law.said[0]
-    assert law.said[1].startswith("max_delta_tau ")
+    assert "use_friction: " in law.reported[0]
+    assert law.reported[1].startswith("max_delta_tau ")
     assert law.get("filter.q") == 0.5
     for name, value in (("use_operational_space", True), ("stop_commands", True),
                         ("task.k_pos_x", "stiff"), ("task.k_pos_x", [1.0])):  # fmt: skip

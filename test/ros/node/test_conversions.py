@@ -186,11 +186,11 @@ def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
     wrench.header.frame_id = "left"
     force, torque = wrench.wrench.force, wrench.wrench.torque
     force.x, force.y, force.z, torque.x, torque.y, torque.z = map(float, range(6))
-    asked = (PoseStamped, ("position", "orientation")), (WrenchStamped, ("force", "torque"))
+    requested = (PoseStamped, ("position", "orientation")), (WrenchStamped, ("force", "torque"))
     raws = [serialize_message(message) for message in (pose, wrench)]
-    before = [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)]
+    before = [read_numbers(*kind, raw) for kind, raw in zip(requested, raws)]
     monkeypatch.setattr(conversions, "ORDERS", {})
-    assert [read_numbers(*kind, raw) for kind, raw in zip(asked, raws)] == before
+    assert [read_numbers(*kind, raw) for kind, raw in zip(requested, raws)] == before
     assert before[1].numbers == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 

@@ -27,7 +27,7 @@ SOURCES = Path(multipanda_py.__file__).parent
 
 
 @pytest.fixture
-def seen(make_cell):
+def observed(make_cell):
     """Cell, node, targets and diagnostics, in this process; nothing is sent."""
     context = Context()
     rclpy.init(context=context)
@@ -40,17 +40,17 @@ def seen(make_cell):
     rclpy.shutdown(context=context)
 
 
-def said(diagnostics):
+def messages(diagnostics):
     statuses = diagnostics.message().status
     return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
 
 
-def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_nothing(seen):
-    cell, node, _, diagnostics = seen
+def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_nothing(observed):
+    cell, node, _, diagnostics = observed
     law = "left/joint_impedance_controller"
     panel = NodeStatus(cell.config, node)
 
-    def told():
+    def current_faults():
         cell.step(1)
         diagnostics.log_events()
         before, _ = panel.events_since(0)
@@ -58,22 +58,22 @@ def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_n
         return [(e.event, e.arm, e.text) for e in panel.events_since(before)[1]]
 
     cell.switch([law])
-    assert told() == []
+    assert current_faults() == []
     assert panel.arms["left"].hold_reason == ""
     cell.loop.hold_all(Event.CLIENT_SILENT, "the owner stood still", 0)
     reason = "client_silent: the owner stood still"
-    assert (Event.HOLDS, "left", reason) in told()
-    assert said(diagnostics).count(f"hold reason: {reason}") == 2
-    assert told() == [], "said once"
+    assert (Event.HOLDS, "left", reason) in current_faults()
+    assert messages(diagnostics).count(f"hold reason: {reason}") == 2
+    assert current_faults() == [], "said once"
     cell.switch([law], by="first")
     cell.hold(by="service /stop")
-    ((kind, arm, text),) = told()
+    ((kind, arm, text),) = current_faults()
     assert (kind, arm) == (Event.HOLDS, "left")
     assert "requested by service /stop" in text
 
 
-def test_every_counter_was_not_in_diagnostics(seen):
-    cell, node, targets, diagnostics = seen
+def test_every_counter_was_not_in_diagnostics(observed):
+    cell, node, targets, diagnostics = observed
     counters = [cell.rejected, cell.clipped, cell.cancelled, node.guard.caught, node.guard.refused]
     known = {id(one) for one in counters} | {id(targets.received), id(diagnostics.reported)}
     for holder in (node.guard, targets, diagnostics):
@@ -85,7 +85,7 @@ def test_every_counter_was_not_in_diagnostics(seen):
         assert unknown == []
     for number, counter in enumerate(counters):
         counter[f"odd kind {number}"] = 70 + number
-    text = said(diagnostics)
+    text = messages(diagnostics)
     for number in range(len(counters)):
         assert f"odd kind {number} {70 + number}" in text
 
@@ -104,26 +104,26 @@ def test_every_kind_of_refusal_is_counted_where_diagnostics_look():
     }  # fmt: skip
 
 
-def test_every_kind_of_event_is_there_and_faults_with_their_reason(seen):
-    cell, _, _, diagnostics = seen
+def test_every_kind_of_event_is_there_and_faults_with_their_reason(observed):
+    cell, _, _, diagnostics = observed
     arm = cell.arms[0]
     kinds = [kind for kind in Event if kind is not Event.NONE]
     for kind in kinds:
         diagnostics.note(LoopEvent(kind, 0, arm, f"{arm}/hold", "why"))
-    text = said(diagnostics)
+    text = messages(diagnostics)
     assert [kind.name for kind in kinds if f"{kind.name.lower()} 1" not in text] == []
     assert diagnostics.faults[arm].event.is_fault
 
 
-def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(seen):
-    cell, _, targets, diagnostics = seen
+def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(observed):
+    cell, _, targets, diagnostics = observed
     arm = cell.arms[0]
-    assert "takes laws: yes" in said(diagnostics)
+    assert "takes laws: yes" in messages(diagnostics)
     targets.held_off.inhibit(arm, "joint", "a trajectory is followed")
     pending = cell.request_inactive(arm)
     while pending.poll() is None:
         cell.step(1)
-    text = said(diagnostics)
+    text = messages(diagnostics)
     assert "takes laws: no: it is inactive" in text
     assert "streams held off: joint" in text
 
@@ -133,9 +133,9 @@ def test_rate_is_the_cell_file_s(make_cell):
 
 
 def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_beside_hears_of_it(
-    seen,
+    observed,
 ):
-    cell, node, _, diagnostics = seen
+    cell, node, _, diagnostics = observed
     law = "left/cartesian_impedance_controller"
     cell.switch([law])
     cell.step(1)

@@ -91,8 +91,8 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     env = CellEnv(Down(), cell=cell, rate=10.0, control="pose", topics=topics)
     request.addfinalizer(env.sensors.close)
 
-    def policy(seen):
-        poses = np.repeat(seen["arm"]["target"][None, :], 20, axis=0)
+    def policy(observed):
+        poses = np.repeat(observed["arm"]["target"][None, :], 20, axis=0)
         poses[:, 2] -= 0.01 * np.arange(20)
         return np.hstack([poses, np.ones((20, 1))])  # and an open hand
 
@@ -114,16 +114,16 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, topics=topics)
     request.addfinalizer(env.sensors.close)
-    seen = []
+    observed = []
     with EpisodeRecorder(env, tmp_path / "set", instruction="stay") as recorder:
-        seen.append(recorder.start_episode(0)[0]["sensors"]["felt"])
-        seen += [recorder.step(env.hold_action())[0]["sensors"]["felt"] for _ in range(3)]
+        observed.append(recorder.start_episode(0)[0]["sensors"]["felt"])
+        observed += [recorder.step(env.hold_action())[0]["sensors"]["felt"] for _ in range(3)]
         recorder.end(success=True)
     dataset = Dataset(tmp_path / "set")
     names = dataset.info["features"]["observation.state"]["names"]
     place = names.index("sensors.felt.0")
     rows = np.stack(list(dataset[0]["observation.state"]))
-    assert rows[:, place : place + 6] == pytest.approx(np.stack(seen[:3]), abs=1e-6)
+    assert rows[:, place : place + 6] == pytest.approx(np.stack(observed[:3]), abs=1e-6)
     assert dataset.video_keys == ("observation.images.side",)
     assert not [one for one in check(dataset) if "from its nominal time" not in one]
 
@@ -132,8 +132,8 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
 def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
     cell = RosCell(LAB, timeout=LONG)
     try:
-        heard = cell.states.arms["arm"].topics[0]
-        wait_until(lambda: not heard.is_new, LONG)  # nobody serves before start()
+        received = cell.states.arms["arm"].topics[0]
+        wait_until(lambda: not received.is_new, LONG)  # nobody serves before start()
         cell.start()
         assert np.isfinite(cell.state("arm").q).all()
     finally:
@@ -149,9 +149,9 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
             return super().reset(scene, random)
 
     env.task = Placed()
-    seen, info = env.reset(seed=1)
-    assert seen["arm"]["q"] == pytest.approx(cell.config.arms["arm"].q_start, abs=0.03)
-    assert seen["objects"]["box"][:2] == pytest.approx([0.45, -0.35], abs=0.01)
+    observed, info = env.reset(seed=1)
+    assert observed["arm"]["q"] == pytest.approx(cell.config.arms["arm"].q_start, abs=0.03)
+    assert observed["objects"]["box"][:2] == pytest.approx([0.45, -0.35], abs=0.01)
     assert not info["fault"]
 
 
@@ -392,8 +392,8 @@ def _pixel(info, place, quaternion, point):
     x, y, z, w = quaternion
     v = point - place
     u = -np.array([x, y, z])  # the inverse rotation
-    seen = v + 2.0 * np.cross(u, np.cross(u, v) + w * v)
-    column, row, depth = np.array(info.k).reshape(3, 3) @ seen
+    observed = v + 2.0 * np.cross(u, np.cross(u, v) + w * v)
+    column, row, depth = np.array(info.k).reshape(3, 3) @ observed
     return round(row / depth), round(column / depth)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from geometry_msgs.msg import PoseStamped, WrenchStamped
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from std_msgs.msg import Bool
 
 from multipanda_py.apps.teleoperation import Teleoperator
@@ -32,9 +32,11 @@ class Pair:
         self.cell = simple_cell({"left": {}}, LAW, ["left/follow"], objects=PLATE)
         self.cell.start()
         self.cell.step(5)
-        self.said = []
-        self.leader = Leader({"left": "/north/arm"}, feedback=0.5, report=self.said.append)
-        self.teleoperator = Teleoperator(self.cell, [self.leader], 30.0, report=self.said.append)
+        self.reported = []
+        self.leader = Leader({"left": "/north/arm"}, feedback=0.5, report=self.reported.append)
+        self.teleoperator = Teleoperator(
+            self.cell, [self.leader], 30.0, report=self.reported.append
+        )
         self.pose = client.listen(PoseStamped, "/north/arm/current_pose")
         self.sent, self.goal = [], None
         client.subscribe(
@@ -43,9 +45,9 @@ class Pair:
         )  # fmt: skip
 
     def until(self, condition, what, ticks=True):
-        due, end = 0.0, time.monotonic() + 20.0 * PATIENCE
+        due, end = 0.0, time.monotonic() + 20.0 * TIMEOUT_SCALE
         while not condition():
-            assert time.monotonic() < end, (what, self.said, self.node.log)
+            assert time.monotonic() < end, (what, self.reported, self.node.log)
             if time.monotonic() >= due:
                 due = time.monotonic() + 1.0 / 30.0
                 if self.goal is not None:
@@ -68,16 +70,16 @@ class Pair:
 
     def clutch(self, is_closed):
         self.client.publish("/north/arm/clutch", Bool(data=is_closed))
-        heard = self.leader.inputs["left"]
-        self.until(lambda: heard.is_engaged == is_closed, "the clutch")
+        received = self.leader.inputs["left"]
+        self.until(lambda: received.is_engaged == is_closed, "the clutch")
 
     def lead(self, height):
         """Move the leader to a height; once more if a busy machine let the stream pause."""
         self.goal.pose.position.z = height
-        if self.said:
+        if self.reported:
             self.clutch(False)
             self.clutch(True)
-            self.said.clear()
+            self.reported.clear()
 
     def close(self):
         self.leader.close()
@@ -118,23 +120,23 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     pair.until(
         lambda: pair.pose().pose.position.z < begin - 0.097, "a leader that is let go", ticks=False
     )
-    pair.until(lambda: pair.said, "words of the follower, who hears nothing")
-    assert "/north/arm/current_pose for 0.25 s" in pair.said[0]
+    pair.until(lambda: pair.reported, "words of the follower, who hears nothing")
+    assert "/north/arm/current_pose for 0.25 s" in pair.reported[0]
     os.kill(pair.leader.listener.pid, signal.SIGCONT)
     count = len(pair.sent)
     pair.until(lambda: len(pair.sent) > count, "a link that goes on")
 
     # The clutch opens: nothing is sent any more, and the arm holds.
     pair.clutch(False)
-    pair.said.clear()
+    pair.reported.clear()
     pair.until(lambda: pair.sent[-1] == 0.0, "a wrench that fades")
     pair.clutch(True)
     pair.goal.pose.position.z = begin - 0.09
     pair.until(lambda: pair.leader.read()["left"].pose is not None, "poses again")
     os.kill(pair.node.process.pid, signal.SIGKILL)
     pair.goal = None
-    pair.until(lambda: pair.said, "words when the leader is dead")
-    assert "/north/arm/current_pose for 0.25 s" in pair.said[-1]
+    pair.until(lambda: pair.reported, "words when the leader is dead")
+    assert "/north/arm/current_pose for 0.25 s" in pair.reported[-1]
     held = pair.cell.pose("left").position[2]
     for _ in range(20):
         pair.teleoperator.tick()

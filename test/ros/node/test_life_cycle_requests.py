@@ -17,7 +17,7 @@ from multipanda_py.testing import simple_cell
 LAWS = {f"{arm}/cartesian_impedance_controller" for arm in ARMS}
 
 
-class Asked:
+class Requested:
     """A request that is gone on with by hand."""
 
     def __init__(self, life, label):
@@ -56,12 +56,12 @@ def life(ros, cell):
     node.destroy_node()
 
 
-def until_the_last_arm(asked, cell):
+def until_the_last_arm(requested, cell):
     """Go on with a deactivation until the loop has been asked for the last arm, and not longer."""
-    assert not asked.look()
+    assert not requested.look()
     while not cell.is_inactive(ARMS[-1]):
         cell.step()
-        assert not asked.look()
+        assert not requested.look()
 
 
 def at_work(cell):
@@ -70,41 +70,41 @@ def at_work(cell):
 
 @pytest.mark.inline
 def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
-    one = Asked(life, "deactivate")
+    one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
-    other = Asked(life, "deactivate")  # as from a client that got no answer
+    other = Requested(life, "deactivate")  # as from a client that got no answer
     assert not other.look()
     assert one.run(cell)
     assert other.run(cell)
     assert not at_work(cell)
-    assert Asked(life, "activate").run(cell)
+    assert Requested(life, "activate").run(cell)
     assert at_work(cell) == LAWS
 
 
 @pytest.mark.inline
 def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
-    one = Asked(life, "deactivate")
+    one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
     wait_until(one.look)  # the loop does not answer
     assert (one.response.success, life.state) == (False, "active")
-    assert Asked(life, "deactivate").run(cell)
-    assert Asked(life, "activate").run(cell)
+    assert Requested(life, "deactivate").run(cell)
+    assert Requested(life, "activate").run(cell)
     assert (at_work(cell), life.state) == (LAWS, "active")
 
 
 @pytest.mark.inline
 def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
     """The second attempt left out whoever took no laws, though the first had left it its own."""
-    one = Asked(life, "deactivate")
+    one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
     wait_until(one.look)  # the loop does not answer
-    assert Asked(life, "deactivate").run(cell)
+    assert Requested(life, "deactivate").run(cell)
     assert (at_work(cell), life.state) == (set(), "inactive")
 
 
 @pytest.mark.inline
 def test_arms_rest_from_one_cycle_on(life, cell):
-    one = Asked(life, "deactivate")
+    one = Requested(life, "deactivate")
     assert not one.look()
     assert all(map(cell.is_inactive, ARMS))
     found = set()
@@ -117,10 +117,10 @@ def test_arms_rest_from_one_cycle_on(life, cell):
 
 @pytest.mark.inline
 def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
-    assert Asked(life, "deactivate").run(cell)
-    one = Asked(life, "activate")
+    assert Requested(life, "deactivate").run(cell)
+    one = Requested(life, "activate")
     assert not one.look()
-    other = Asked(life, "cleanup")
+    other = Requested(life, "cleanup")
     assert other.look(), "it was waited with"
     assert (other.response.success, life.wants_cell) == (False, True)
     assert one.run(cell)
@@ -129,10 +129,10 @@ def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
 
 @pytest.mark.inline
 def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, cell):
-    assert Asked(life, "deactivate").run(cell)
-    one = Asked(life, "activate")
+    assert Requested(life, "deactivate").run(cell)
+    one = Requested(life, "activate")
     assert not one.look()
-    assert Asked(life, "shutdown").run(cell)
+    assert Requested(life, "shutdown").run(cell)
     assert not one.run(cell)
     assert (life.state, life.ends) == ("finalized", True)
 

@@ -68,7 +68,7 @@ def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "reported"),
     [
         (FILE.replace("0.6", "60.0"), "damping_ratio"),
         (FILE.replace("damping_ratio", "damping_ration"), "near: damping_ratio"),
@@ -80,18 +80,18 @@ def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_pa
         (None, "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path, text, said):
+def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path, text, reported):
     """It was not read at all."""
     file = tmp_path / "law.yaml"
     if text is not None:
         file.write_text(text)
     assert wants(client, params_file=[str(file)]).successful
     before = len(unloaded.log)
-    assert load(client) == (said is None)
-    if said is not None:
+    assert load(client) == (reported is None)
+    if reported is not None:
         line = unloaded.log[before:]
         assert f"cannot load {LAW}" in line
-        assert said in line
+        assert reported in line
         assert load(client), "without the file"
     assert damping(client) == STANDS
 
@@ -134,9 +134,9 @@ def test_a_private_file_that_a_client_named_went_into_the_log(unloaded, client, 
     assert wants(client, params_file=[str(path)]).successful
     before = len(unloaded.log)
     assert not load(client)
-    said = unloaded.log[before:]
-    assert f"cannot load {LAW}" in said
-    assert "hunter2" not in said
+    reported = unloaded.log[before:]
+    assert f"cannot load {LAW}" in reported
+    assert "hunter2" not in reported
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,12 @@ def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client
 
 @pytest.mark.slow
 def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_not_done(rig, cell):
-    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
 
     def follows():
         page.let_go("left")  # what was refused has to be grasped anew
         page.grasp_gizmo("left")
-        page.drag("left", *asked)
+        page.drag("left", *requested)
         return rig.z() > rest + 0.005
 
     rig.until(follows, "the arm follows")
@@ -114,7 +114,7 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
     since = time.monotonic()
     until(lambda: line in cell.log, "the node has it hold")  # the panel's thread does nothing
     until(partial(is_past, since), "what the page says now is of the past")
-    page.drag("left", *asked)
+    page.drag("left", *requested)
     held = rig.z()
     assert held < rest + UP - 0.01
     rig.until(rig.noted("blocked: repeat the request"), "the panel goes on")
@@ -124,17 +124,17 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
 
 
 def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_next(rig, cell):
-    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
         until(lambda: rig.cell.states.message_age("left") > 0.6, "it is silent")
         page.grasp_gizmo("left")
-        page.drag("left", *asked)
+        page.drag("left", *requested)
         rig.until(rig.noted("no message from the node for"), "it is refused")
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
     rig.until(lambda: rig.cell.states.message_age("left") < 0.3, "it speaks again")
-    page.drag("left", *asked)
+    page.drag("left", *requested)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert abs(rig.z() - rest) < 2e-3
 
@@ -142,15 +142,15 @@ def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_
 @pytest.mark.long
 def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig, client):
     """Until ``/diagnostics`` said so what had been dragged at was given to the new law."""
-    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=UP)
+    page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     page.grasp_gizmo("left")
-    page.drag("left", rig.target(up=0.02)[0], asked[1])
+    page.drag("left", rig.target(up=0.02)[0], requested[1])
     rig.until(lambda: rig.z() > rest + 0.01, "the arm follows")
     begun = rig.cell.activation_count("left")
     for law in (JOINT, CARTESIAN):
         assert client.switch([f"left/{law}"], strictness=4).ok
     rig.until(lambda: rig.cell.activation_count("left") >= begun + 2, "both are known")
-    page.drag("left", *asked)
+    page.drag("left", *requested)
     rig.until(rig.noted("Grasp the gizmo again"), "the drag is over")
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert rig.z() < rest + 0.04
@@ -164,13 +164,15 @@ def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(ri
         page.use("STOP")
         rig.until(rig.noted("has pressed STOP; no confirmation yet"), "it is asked for")
         past = "no message from the node for 2 s; the page shows the last known state"
-        rig.until(partial(is_said, page, past), "it is said")
+        rig.until(partial(is_reported, page, past), "it is said")
         assert not rig.noted("stopped by viewer")()
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
     rig.until(rig.noted("stopped by viewer"), "there is an answer")
     rig.until(holds(rig), "both arms hold")
-    rig.until(lambda: not is_said(page, "the page shows the last known state"), "it is live again")
+    rig.until(
+        lambda: not is_reported(page, "the page shows the last known state"), "it is live again"
+    )
 
 
 def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
@@ -229,12 +231,12 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
 
 @pytest.mark.long
 def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
-    page, rest, asked = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
+    page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
     client.publish("heartbeat", String(), listeners=2)  # the node and the panel
     left, sign = itertools.count(), String(data="a_panel left")
     client.stream("heartbeat", sign, lambda: next(left) > 5, "it is known")
     page.grasp_gizmo("left")
-    page.drag("left", *asked)
+    page.drag("left", *requested)
 
     def is_refused():
         client.publish("heartbeat", sign)
@@ -247,13 +249,13 @@ def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
     def follows():
         page.let_go("left")  # what was refused has to be grasped anew
         page.grasp_gizmo("left")
-        page.drag("left", *asked)
+        page.drag("left", *requested)
         return rig.z() > rest + 0.01
 
     rig.until(follows, "the arm is free")
     client.publish("heartbeat", String(data="zz_panel left"))  # the lower name goes on
     rig.panel.session.notes = ()
-    page.drag("left", *asked)
+    page.drag("left", *requested)
     rig.until(partial(is_past, time.monotonic()), "a wish would be done")
     assert not rig.noted("moves the arm now")()
     client.publish("heartbeat", String(data="zz_panel"))
@@ -287,24 +289,26 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent,
     )  # fmt: skip
     try:
-        said = ""
-        while not (found := re.search(r"the panel is at (http\S+)", said)):
-            said += (line := process.stdout.readline())
-            assert line, said
+        reported = ""
+        while not (found := re.search(r"the panel is at (http\S+)", reported)):
+            reported += (line := process.stdout.readline())
+            assert line, reported
         line = f"left holds: no heartbeat for 0.5 s from 'multipanda_panel_{process.pid}'"
         for lines, end in enumerate((signal.SIGSTOP, signal.SIGKILL)):
             page, rest = begin_drag(found[1], client)
             process.send_signal(end)
             ended = time.monotonic()
-            client.until(partial(said_times, cell, line, lines + 1), 5.0, "the node has it hold")
+            client.until(partial(report_times, cell, line, lines + 1), 5.0, "the node has it hold")
             client.until(partial(is_still, client), 5.0, "it comes to rest")
             client.until(partial(is_past, ended), 5.0, "what the page says now is of the past")
             held = z_of(client)
             assert held < rest + UP
             if end == signal.SIGSTOP:
-                page.drag("left", *page.asked)  # it waits in the socket
+                page.drag("left", *page.requested)  # it waits in the socket
                 process.send_signal(signal.SIGCONT)
-                until(partial(is_said, page, "blocked: repeat the request"), "the panel goes on")
+                until(
+                    partial(is_reported, page, "blocked: repeat the request"), "the panel goes on"
+                )
                 page.close()
                 client.until(partial(is_past, time.monotonic()), 5.0, "a wish would be done")
                 assert z_of(client) < held + 2e-3
@@ -324,7 +328,7 @@ def begin_drag(address, client):
     tool = base @ Pose.from_quaternion(
         [place.x, place.y, place.z], [turn.x, turn.y, turn.z, turn.w]
     )
-    page.asked = (
+    page.requested = (
         (tool.position + [0.0, 0.0, UP]).tolist(),
         np.roll(tool.quaternion_xyzw, 1).tolist(),
     )
@@ -332,7 +336,7 @@ def begin_drag(address, client):
     def has_moved():
         page.let_go("left")  # what was refused has to be grasped anew
         page.grasp_gizmo("left")
-        page.drag("left", *page.asked)
+        page.drag("left", *page.requested)
         return z_of(client) > rest + 0.005
 
     client.until(has_moved, 10.0, "the arm follows")
@@ -344,7 +348,7 @@ def is_still(client):
     return max(abs(speed.x), abs(speed.y), abs(speed.z)) < 2e-3
 
 
-def is_said(page, text):
+def is_reported(page, text):
     return any(text in one.get("_markdown", "") for one in list(page.elements.values()))
 
 
@@ -352,7 +356,7 @@ def is_past(since):
     return time.monotonic() > since + 1.2 * STALL_TIME
 
 
-def said_times(cell, line, times):
+def report_times(cell, line, times):
     return cell.log.count(line) == times
 
 

@@ -154,17 +154,17 @@ def test_a_range_is_what_was_declared(bounds):
 
 def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(cell, client):
     assert put(client, stiffness=[5000.0] * 3 + [300.0] * 3).successful
-    told, name = "left: cartesian_impedance keeps", "left/cartesian_impedance_controller"
-    cell.wait_for(f"notice ({name}): {told}")
+    reported, name = "left: cartesian_impedance keeps", "left/cartesian_impedance_controller"
+    cell.wait_for(f"notice ({name}): {reported}")
     answer = client.switch([name], [name], strictness=4)
-    assert told in getattr(answer, "message", told)  # not in every distribution
+    assert reported in getattr(answer, "message", reported)  # not in every distribution
     diagnosis = partial(client.diagnosis, f"{cell.name}/{name}")
     client.until(
         lambda: "reduced to" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
         10.0,
         "notices in /diagnostics",
     )
-    assert diagnosis()[1]["last notice"].startswith(told)
+    assert diagnosis()[1]["last notice"].startswith(reported)
 
 
 def test_the_source_of_time_of_a_law_was_taken_and_had_no_effect(cell, client):

@@ -82,16 +82,16 @@ def test_publisher_of_any_kind_is_heard(cell, client, beside, reliability, durab
     publisher = beside("any_kind").create_publisher(PoseStamped, "/left/target_pose", profile)
     target = client.newest(PoseStamped, "/left/current_pose")
 
-    def heard():
+    def received():
         return int(client.diagnosis(f"{cell.name}/left")[1]["target messages"])
 
-    before = heard()
+    before = received()
 
-    def sent_and_heard():
+    def sent_and_received():
         publisher.publish(target)
-        return heard() > before
+        return received() > before
 
-    client.until(sent_and_heard, what="a target")
+    client.until(sent_and_received, what="a target")
 
 
 @pytest.mark.clock

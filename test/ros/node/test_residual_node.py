@@ -42,11 +42,11 @@ def node(tmp_path):
 def message(number):
     """Return a state of a hundred a second: all joints, and a finger."""
     time = number / 100.0
-    said = JointState(name=NAMES)
-    said.header.stamp.sec, said.header.stamp.nanosec = divmod(round(time * 1e9), 10**9)
+    reported = JointState(name=NAMES)
+    reported.header.stamp.sec, reported.header.stamp.nanosec = divmod(round(time * 1e9), 10**9)
     q = np.array([*ROBOT.ready, 0.0]) + 0.1 * np.sin(time + np.arange(8))
-    said.position, said.velocity, said.effort = q.tolist(), [0.1] * 8, [0.5] * 8
-    return said
+    reported.position, reported.velocity, reported.effort = q.tolist(), [0.1] * 8, [0.5] * 8
+    return reported
 
 
 @pytest.mark.long
@@ -59,12 +59,14 @@ def test_states_come_back_corrected_with_a_confidence(client, node):
     states = CorrectedStates(load_residual(file))
     states.correct(0.0, rows(message(0))[:, :7].ravel())
     for number in range(1, 160):
-        said = message(number)
-        client.publish("/sim/joint_states", said)
-        client.until(lambda said=said: out().header.stamp == said.header.stamp, 5.0, "an answer")
-        expected = states.correct(number / 100.0, rows(said)[:, :7].ravel())
+        reported = message(number)
+        client.publish("/sim/joint_states", reported)
+        client.until(
+            lambda reported=reported: out().header.stamp == reported.header.stamp, 5.0, "an answer"
+        )
+        expected = states.correct(number / 100.0, rows(reported)[:, :7].ravel())
         assert rows(out())[:, :7].ravel() == pytest.approx(expected, abs=1e-9), number
-        assert rows(out())[:, 7] == pytest.approx(rows(said)[:, 7])  # a finger is not its own
+        assert rows(out())[:, 7] == pytest.approx(rows(reported)[:, 7])  # a finger is not its own
     client.until(lambda: confidence().data == 1.0, 5.0, "trust")
     without = message(160)
     without.effort = []
@@ -90,6 +92,6 @@ def test_a_remapping_that_is_none_was_a_trace_of_rclpy(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def rows(said):
+def rows(reported):
     """Return positions, velocities and torques of a message, (3, 8)."""
-    return np.array([said.position, said.velocity, said.effort])
+    return np.array([reported.position, reported.velocity, reported.effort])

@@ -9,7 +9,6 @@ from functools import partial
 import parameters_of
 import pytest
 from cell_names import LEFT_CARTESIAN
-from needs import needs_pylibfranka
 from rcl_interfaces.msg import ParameterType
 from rcl_interfaces.srv import (
     DescribeParameters,
@@ -17,6 +16,7 @@ from rcl_interfaces.srv import (
     SetParameters,
 )
 from rclpy.parameter import Parameter
+from requirements import needs_pylibfranka
 from robots import unused_address
 
 from multipanda_py.hardware.franka.settings import FrankaSettings
@@ -129,9 +129,9 @@ def test_a_real_arm_is_told_and_what_it_refuses_is_answered(start, client, tmp_p
         assert get(client, "load_mass", node=node_name)[0].double_value == 0.2
         answer = put(client, node=node_name, load_mass=0.5, load_com=[0.0, 0.0, 0.1])
         assert answer.successful, answer.reason
-        told = sim.admin(ip, "settings")
-        assert told["load_mass"] == 0.5
-        assert told["load_com"] == [0.0, 0.0, 0.1]
+        settings = sim.admin(ip, "settings")
+        assert settings["load_mass"] == 0.5
+        assert settings["load_com"] == [0.0, 0.0, 0.1]
         answer = put(client, node=node_name, load_mass=0.7, cartesian_impedance=[1.0] * 6)
         assert not answer.successful
         assert f"left: robot {ip}: cartesian_impedance" in answer.reason

@@ -12,7 +12,7 @@ import rclpy
 from cell_names import CARTESIAN
 from claims import claim_domain
 from geometry_msgs.msg import PoseStamped
-from processes import PATIENCE
+from processes import TIMEOUT_SCALE
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 
@@ -65,7 +65,7 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     established = time.monotonic() + DISCOVERY_TIMEOUT
     client.until(lambda: time.monotonic() > established, what="time in which it may give way")
     second = start(remap=["__ns:=/taken"])
-    assert second.process.wait(PATIENCE * 60.0) == 1
+    assert second.process.wait(TIMEOUT_SCALE * 60.0) == 1
     assert "FATAL" not in second.log.partition("/taken/controller_manager")[2]
     assert (
         "/taken/left/controller_manager, /taken/right/controller_manager: is there" in second.log

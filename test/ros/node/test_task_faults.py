@@ -27,12 +27,12 @@ class Served:
     """The services of a cell that is stepped by hand, in this process."""
 
     def __init__(self, cell, folder, client):
-        self.cell, self.heard, self.client = cell, [], client
+        self.cell, self.received, self.client = cell, [], client
         self.node = GuardedNode("served", namespace="/served", enable_rosout=False)
         targets = Targets(self.node, cell, NodeClock(self.node.get_clock()), 1.0)
         self.tasks = TaskServices(self.node, cell, targets)
         client.node.create_subscription(
-            DiagnosticStatus, "/served/task_runner/state", self.heard.append, LATCHED
+            DiagnosticStatus, "/served/task_runner/state", self.received.append, LATCHED
         )
         sides = {"sides": {"object": "box", "arms": list(ARMS), "side": "+y"}}
         step = {"name": "away", "contacts": ["sides"], "approach_distance": 0.05}
@@ -57,7 +57,7 @@ class Served:
         newest = {}
 
         def is_over():
-            newest.update((item.key, item.value) for one in self.heard for item in one.values)
+            newest.update((item.key, item.value) for one in self.received for item in one.values)
             return newest.get("state") in ("failed", "aborted")
 
         self.client.until(is_over, 10.0, "the end of the task")

@@ -15,11 +15,11 @@ from builtin_interfaces.msg import Duration
 from cell_names import LEFT_CARTESIAN
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from diagnostic_msgs.msg import DiagnosticStatus
-from needs import needs_pylibfranka
 from processes import children, is_running, let_pass, runs_module, wait_until
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.parameter import Parameter
 from repository import DUAL_SIM, ROOT
+from requirements import needs_pylibfranka
 from robots import unused_address
 from std_msgs.msg import Float64
 from std_srvs.srv import Trigger
@@ -82,12 +82,12 @@ def unknown_type(name):
 @pytest.mark.parametrize("node", [LEFT_CARTESIAN, "left/franka", "{name}"])
 def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
     node = node.format(name="multimode_controller")
-    asked = [unknown_type("stiffness")]
-    results = client.call(SetParameters, f"{node}/set_parameters", parameters=asked).results
+    requested = [unknown_type("stiffness")]
+    results = client.call(SetParameters, f"{node}/set_parameters", parameters=requested).results
     assert not results[0].successful
     assert results[0].reason.startswith("stiffness: value.type: got 255")
     result = client.call(
-        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=asked
+        SetParametersAtomically, f"{node}/set_parameters_atomically", parameters=requested
     ).result
     assert not result.successful
     assert cell.process.poll() is None
@@ -193,8 +193,8 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
         robot = sim.process.pid
         os.kill(robot, signal.SIGSTOP)
         try:
-            asked = [Parameter("load_mass", value=0.5).to_parameter_msg()]
-            future = caller.call_async(SetParameters.Request(parameters=asked))
+            requested = [Parameter("load_mass", value=0.5).to_parameter_msg()]
+            future = caller.call_async(SetParameters.Request(parameters=requested))
             times = []
             let_pass(0.05)  # the settings are there first, and nobody answers them
             for _ in range(10):

@@ -60,10 +60,10 @@ def test_position_is_that_of_one_finger_joint(opened, client):
     assert not result.stalled
     assert result.position == pytest.approx(0.015, abs=2e-4)
     assert widths(client) == pytest.approx([0.015, 0.015], abs=3e-4)
-    seen = [feedback.position for feedback in opened.feedback]
-    assert len(seen) > 2
-    assert all(0.0149 < position <= 0.0401 for position in seen)
-    assert max(np.diff(seen)) < 1e-5  # the width swings by micrometers where it ends
+    observed = [feedback.position for feedback in opened.feedback]
+    assert len(observed) > 2
+    assert all(0.0149 < position <= 0.0401 for position in observed)
+    assert max(np.diff(observed)) < 1e-5  # the width swings by micrometers where it ends
 
 
 def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
@@ -84,15 +84,15 @@ def test_a_closed_hand_that_was_rounded_below_zero_was_rejected(opened):
     assert result.position == pytest.approx(0.0, abs=2e-4)
 
 
-@pytest.mark.parametrize(("goal", "says"), [
+@pytest.mark.parametrize(("goal", "text"), [
     ((0.05,), "position: got 0.05, allowed [0, 0.04] m"),
     ((-0.01,), "position: got"),  # said of the one before: what differs in numbers is the same
     ((math.nan,), "position: got nan"),
     ((0.01, 1000.0), "max_effort: got 1000, allowed [0, 140] N"),
 ])  # fmt: skip
-def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, goal, says):
+def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, goal, text):
     assert not opened.send(*goal).accepted
-    cell.wait_for(says)
+    cell.wait_for(text)
 
 
 def test_a_stream_of_goals_that_are_rejected_was_a_line_of_the_log_each(opened, cell):
@@ -106,10 +106,12 @@ def test_a_stream_of_goals_that_are_rejected_was_a_line_of_the_log_each(opened, 
 def test_why_a_goal_was_aborted_was_only_in_the_node_s_log(opened, cell, client):
     assert opened.run(0.02, 15.0)[0] == GoalStatus.STATUS_ABORTED, "there is nothing to grasp"
 
-    def told():
+    def reported():
         return client.diagnosis(f"{cell.name}/left")[1]["last gripper abort"]
 
-    client.until(lambda: told().startswith("left/gripper/gripper_action: grasp"), 5.0, "a reason")
+    client.until(
+        lambda: reported().startswith("left/gripper/gripper_action: grasp"), 5.0, "a reason"
+    )
 
 
 def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):

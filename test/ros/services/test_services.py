@@ -100,8 +100,8 @@ def test_best_effort_was_refused_though_part_was_switched(cell, client, strictne
     assert not answer.ok
     assert f"FORCE_AUTO) would deactivate left/{CARTESIAN}" in answer.message
     assert states(client) == before
-    asked = [f"left/{JOINT}", f"right/{JOINT}"]
-    answer = client.switch(asked, [f"right/{CARTESIAN}"], strictness)
+    requested = [f"left/{JOINT}", f"right/{JOINT}"]
+    answer = client.switch(requested, [f"right/{CARTESIAN}"], strictness)
     assert answer.ok
     assert answer.message.startswith(f"not active: left/{JOINT}; active: right/{JOINT}; ")
     now = states(client)

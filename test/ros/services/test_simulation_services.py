@@ -26,8 +26,8 @@ OK = Result.RESULT_OK
 @pytest.fixture
 def paused(cell, client):
     def to(state):
-        wanted = SimulationState(state=state)
-        answer = client.call(SetSimulationState, "/set_simulation_state", state=wanted)
+        expected = SimulationState(state=state)
+        answer = client.call(SetSimulationState, "/set_simulation_state", state=expected)
         assert answer.result.result == OK, answer.result.error_message
 
     to(SimulationState.STATE_PAUSED)

@@ -73,11 +73,11 @@ def test_bricks_come_and_go_by_name(bricks, client):
     assert (answer.result.result, answer.entity_name) == (OK, "brick_1"), answer.result
     client.until(lambda: pose() and pose().pose.position.z < 0.02, what="a brick that has fallen")
 
-    def seen():
+    def observed():
         return {t.child_frame_id for t in frames().transforms} if frames() else set()
 
-    client.until(lambda: "brick_1" in seen(), what="its frame")
-    assert "brick_2" not in seen()
+    client.until(lambda: "brick_1" in observed(), what="its frame")
+    assert "brick_2" not in observed()
     refused(spawn("brick_1"), Wrong.NAME_NOT_UNIQUE, "set allow_renaming for another")
     answer = spawn("brick_1", x=0.6, allow_renaming=True)
     assert (answer.result.result, answer.entity_name) == (OK, "brick_2"), answer.result
@@ -97,11 +97,11 @@ def test_bricks_come_and_go_by_name(bricks, client):
     assert delete("duck").result == Result.RESULT_NOT_FOUND
     found = client.call(GetEntityState, "/own_0/get_entity_state", entity="brick_1")
     assert found.result.result == Result.RESULT_NOT_FOUND
-    client.until(lambda: frames() and "brick_1" not in seen(), what="its frame's end")
+    client.until(lambda: frames() and "brick_1" not in observed(), what="its frame's end")
 
     def pause(state):
-        wanted = SimulationState(state=state)
-        done = client.call(SetSimulationState, "/own_0/set_simulation_state", state=wanted)
+        expected = SimulationState(state=state)
+        done = client.call(SetSimulationState, "/own_0/set_simulation_state", state=expected)
         assert done.result.result == OK
 
     pause(SimulationState.STATE_PAUSED)

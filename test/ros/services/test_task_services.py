@@ -71,9 +71,9 @@ class Tasks:
 
     def __init__(self, client):
         self.client = client
-        self.heard = []
+        self.received = []
         client.node.create_subscription(
-            DiagnosticStatus, f"{SPACE}/task_runner/state", self.heard.append, LATCHED
+            DiagnosticStatus, f"{SPACE}/task_runner/state", self.received.append, LATCHED
         )
 
     def name(self, file):
@@ -91,23 +91,23 @@ class Tasks:
     def begin(self, file):
         result = self.name(file)
         assert result.successful, result.reason
-        self.heard.clear()
+        self.received.clear()
         answer = self.do("start")
         assert answer.success, answer.message
 
     def values(self, message=None):
-        return {item.key: item.value for item in (message or self.heard[-1]).values}
+        return {item.key: item.value for item in (message or self.received[-1]).values}
 
     def until(self, state, timeout=40.0):
         self.client.until(
-            lambda: self.heard and self.values()["state"] == state,
+            lambda: self.received and self.values()["state"] == state,
             timeout,
-            f"state {state}; heard {self.heard[-1:]}",
+            f"state {state}; heard {self.received[-1:]}",
         )
 
     def until_moves(self):
         self.client.until(
-            lambda: self.heard and float(self.values()["progress"]) > 0.5, 40.0, "a motion"
+            lambda: self.received and float(self.values()["progress"]) > 0.5, 40.0, "a motion"
         )
 
 
@@ -135,13 +135,13 @@ def test_a_task_is_done_and_says_how_it_goes(soft, tasks, files, client):
     tasks.begin(files / "short.yaml")
     tasks.until("done")
     assert {"augmented"} <= active(client)
-    last = tasks.heard[-1]
+    last = tasks.received[-1]
     assert (last.level, last.name, tasks.values()["reason"]) == (DiagnosticStatus.OK, "short", "")
-    progress = [float(tasks.values(message)["progress"]) for message in tasks.heard]
+    progress = [float(tasks.values(message)["progress"]) for message in tasks.received]
     assert progress == sorted(progress)
     assert progress[-1] == 1.0
     assert any(0.0 < share < 0.5 for share in progress)
-    steps = [tasks.values(message)["subtask"] for message in tasks.heard]
+    steps = [tasks.values(message)["subtask"] for message in tasks.received]
     assert list(dict.fromkeys(steps)) == ["to_30_mm", "to_50_mm"]
     late = client.newest(DiagnosticStatus, f"{SPACE}/task_runner/state", qos=LATCHED)
     assert tasks.values(late)["state"] == "done"  # kept for who comes later
@@ -158,7 +158,7 @@ def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
     pose = client.newest(PoseStamped, f"{SPACE}/left/current_pose")
 
     def refusal():
-        return client.diagnosis(f"{tasks.heard[-1].hardware_id}/left")[1]["last rejection"]
+        return client.diagnosis(f"{tasks.received[-1].hardware_id}/left")[1]["last rejection"]
 
     client.stream(
         f"{SPACE}/left/target_pose", pose, lambda: "the task long runs" in refusal(), "a refusal"
@@ -181,7 +181,7 @@ def test_a_law_that_somebody_switches_off_ends_its_task_in_hold(soft, tasks, fil
     assert client.call(Trigger, f"{SPACE}/stop").success
     tasks.until("failed")
     assert "augmented " in tasks.values()["reason"]
-    assert tasks.heard[-1].level == DiagnosticStatus.ERROR
+    assert tasks.received[-1].level == DiagnosticStatus.ERROR
     assert not active(client) & {"augmented", *IMPEDANCE}
 
 
@@ -198,9 +198,9 @@ def test_a_goal_of_the_action_is_a_task_from_its_start_to_its_end(soft, tasks, f
     )
     assert (status, result.return_message) == (GoalStatus.STATUS_SUCCEEDED, "done")
     assert result.node_status.status == result.node_status.SUCCESS
-    told = [message.message for message in goals.feedback]
-    assert any("to_30_mm" in words for words in told)
-    assert told[-1].startswith("to_50_mm, 100 %: done")
+    reported = [message.message for message in goals.feedback]
+    assert any("to_30_mm" in words for words in reported)
+    assert reported[-1].startswith("to_50_mm, 100 %: done")
 
 
 @pytest.mark.long
@@ -209,20 +209,20 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
 ):
     goals, kind = execute
     long = kind.Goal(target_tree=str(files / "long.yaml"))
-    tasks.heard.clear()
+    tasks.received.clear()
     handle = goals.send(long)
     tasks.until_moves()
     second = goals.result(goals.send(kind.Goal(target_tree=str(files / "short.yaml"))))
     assert second[0] == GoalStatus.STATUS_ABORTED
     assert second[1].return_message.startswith("long is running")
-    asked = handle.cancel_goal_async()
-    client.until(asked.done, 10.0, "an answer to the cancellation")
+    requested = handle.cancel_goal_async()
+    client.until(requested.done, 10.0, "an answer to the cancellation")
     status, result = goals.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
     assert result.node_status.status == result.node_status.FAILURE
     assert result.return_message.startswith("to_80_mm: ")
     assert not active(client) & {"augmented", *IMPEDANCE}
-    tasks.heard.clear()
+    tasks.received.clear()
     handle = goals.send(long)
     tasks.until_moves()
     assert tasks.do("stop").success
@@ -270,10 +270,10 @@ def test_the_page_lists_what_there_is_for_tasks(node, client):
     page = (ROOT / "doc/ros_interface.md").read_text()
     section = re.search(r"\n## Tasks.*?(?=\n## )", page, re.S)[0]
     listed = dict(re.findall(r"^\| `(task_runner/\w+)` \| `([\w/]+)`", section, re.M))
-    asked = (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
+    requested = (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
     offered = {
         name.removeprefix(f"{SPACE}/"): types[0]
-        for ask in (*asked, partial(get_action_names_and_types, client.node))
+        for ask in (*requested, partial(get_action_names_and_types, client.node))
         for name, types in ask()
         if name.startswith(f"{SPACE}/task_runner/") and not re.search("param|/_action/", name)
     }
@@ -286,7 +286,7 @@ def test_a_node_that_ends_ends_its_task_first_and_left_its_client_without_a_resu
 ):
     """The last test here: nobody has the node after it."""
     goals, kind = execute
-    tasks.heard.clear()
+    tasks.received.clear()
     handle = goals.send(kind.Goal(target_tree=str(files / "long.yaml")))
     future = handle.get_result_async()
     tasks.until_moves()

@@ -125,16 +125,16 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     """Clients repeat their newest target for ever: it counts again when it says something new."""
     counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["rejected targets"])  # noqa: E731
     counted()  # the first look takes up to a second, in which the stream would have paused
-    said = "follows a trajectory; wait for its end or cancel it"
-    before = cell.log.count(said)  # of other tests on this node
+    reported = "follows a trajectory; wait for its end or cancel it"
+    before = cell.log.count(reported)  # of other tests on this node
     stale = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready])
     handle = planner.send(goal_through([1.0], [ready + STEP]))
     client.stream("/left/target_joint", stale, lambda: handle.status > 3, "the end of the goal")
     status, result = planner.result(handle)
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
-    assert max(before, 1) <= cell.log.count(said) <= before + 1, "once in ten seconds"
-    seen = counted() + 40  # more than came since the look
-    client.stream("/left/target_joint", stale, lambda: counted() > seen, "the stale stream")
+    assert max(before, 1) <= cell.log.count(reported) <= before + 1, "once in ten seconds"
+    observed = counted() + 40  # more than came since the look
+    client.stream("/left/target_joint", stale, lambda: counted() > observed, "the stale stream")
     assert np.abs(joints(client) - ready - STEP).max() < 2e-3
     fresh = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready + 0.5 * STEP])
     there = lambda: np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3  # noqa: E731
@@ -147,13 +147,13 @@ def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, c
         goal = there_and_back(ready)
         _, reason = spoil(goal, case)
         planner.run(goal)
-        last_refusal_says(client, cell, reason)
+        last_refusal_contains(client, cell, reason)
     assert client.switch([], [TRAJECTORY], 4, "/left").ok
     planner.run(there_and_back(ready))
-    last_refusal_says(client, cell, f"left/{TRAJECTORY} is not active")
+    last_refusal_contains(client, cell, f"left/{TRAJECTORY} is not active")
 
 
-def last_refusal_says(client, cell, reason):
+def last_refusal_contains(client, cell, reason):
     hardware = f"{cell.name}/left"
     client.until(
         lambda: reason in client.diagnosis(hardware)[1]["last rejection"],
@@ -305,6 +305,6 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     assert client.switch((), [TRAJECTORY], 2, "/left").ok
     status, result = planner.result(second)
     assert status == GoalStatus.STATUS_ABORTED
-    asked = "/left/joint_trajectory_controller was deactivated by a switch that requested it"
-    assert result.error_string.startswith(asked[1:]), "it was not said by what"
+    requested = "/left/joint_trajectory_controller was deactivated by a switch that requested it"
+    assert result.error_string.startswith(requested[1:]), "it was not said by what"
     assert "requested by service /left/controller_manager/switch_controller" in result.error_string

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TwistStamped, WrenchStamped
-from needs import needs_pylibfranka
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.time import Time
+from requirements import needs_pylibfranka
 from robots import unused_address
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -39,10 +39,10 @@ def test_joint_states_of_one_arm(cell, client):
 def test_arms_of_one_cycle_had_stamps_that_differed(cell, client):
     """The clock was read once for each arm; tf and pairs of cameras go by equal stamps."""
     stamps, subscriptions = {"left": set(), "right": set()}, []
-    for arm, seen in stamps.items():
+    for arm, observed in stamps.items():
 
-        def keep(message, seen=seen):
-            seen.add((message.header.stamp.sec, message.header.stamp.nanosec))
+        def keep(message, observed=observed):
+            observed.add((message.header.stamp.sec, message.header.stamp.nanosec))
 
         topic = f"/{arm}/current_twist"
         subscriptions.append(client.node.create_subscription(TwistStamped, topic, keep, 10))

@@ -44,7 +44,7 @@ def node(ros):
 
 
 @pytest.mark.parametrize(
-    ("cameras", "arm", "said"),
+    ("cameras", "arm", "reported"),
     [
         ({"front": {}}, {}, r"cameras\.front\.position: "),
         ({"front": {**FRONT, "look_at": FRONT["position"]}}, {}, r"front\.look_at: "),
@@ -54,8 +54,8 @@ def node(ros):
         ({"front": {**FRONT, "width": 4000}}, {}, r"cameras\.front\.width"),
     ],
 )
-def test_faults_of_cameras_are_said(cameras, arm, said):
-    with pytest.raises(ConfigurationError, match=said):
+def test_faults_of_cameras_are_said(cameras, arm, reported):
+    with pytest.raises(ConfigurationError, match=reported):
         config(cameras, **arm)
 
 
@@ -90,32 +90,32 @@ def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
     monkeypatch.setenv("MUJOCO_GL", "off")
     with Cell(config({"front": FRONT})) as cell:
         cameras = SceneCameras(node, cell)
-        said = ""
+        reported = ""
 
-        def is_said():
-            nonlocal said
-            said += capfd.readouterr().err
-            return "rendering is switched off" in said
+        def is_reported():
+            nonlocal reported
+            reported += capfd.readouterr().err
+            return "rendering is switched off" in reported
 
-        wait_until(is_said, 60.0, lambda: said)
+        wait_until(is_reported, 60.0, lambda: reported)
         process = cameras.process
         wait_until(lambda: process.poll() is not None, 60.0)
         cameras.check()
         assert process.returncode == 0
-        assert said.count("no images of the scene: MUJOCO_GL is 'off'") == 1
+        assert reported.count("no images of the scene: MUJOCO_GL is 'off'") == 1
         cell.check()
         cameras.close()
 
 
 def test_topics_are_seen_beside_a_cell_of_one_s_own(node, client):
-    felt = node.create_publisher(WrenchStamped, "ft/wrench", 1)
-    seen = node.create_publisher(Image, "usb/image", 1)
+    estimated = node.create_publisher(WrenchStamped, "ft/wrench", 1)
+    received = node.create_publisher(Image, "usb/image", 1)
     wrench, image = WrenchStamped(), Image(height=2, width=3, encoding="bgr8", step=10)
     wrench.wrench.force.z, wrench.wrench.torque.x = -7.0, 0.5
     rows = np.zeros((2, 10), np.uint8)  # a byte at the end of every row is none of the picture
     rows[1, 6:9] = (1, 2, 3)
     image.data = rows.tobytes()
-    timer = node.create_timer(0.02, lambda: (felt.publish(wrench), seen.publish(image)))
+    timer = node.create_timer(0.02, lambda: (estimated.publish(wrench), received.publish(image)))
     served = rclpy.executors.SingleThreadedExecutor()
     served.add_node(node)
     ended = threading.Event()

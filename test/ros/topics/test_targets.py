@@ -66,11 +66,11 @@ def check_refused(cell, client, topic, message, reason):
     """Send a message until its refusal shows in the diagnostics."""
     before = int(left_status(cell, client)["rejected targets"])
 
-    def seen():
+    def observed():
         status = left_status(cell, client)
         return int(status["rejected targets"]) > before and reason in status["last rejection"]
 
-    client.stream(f"/left/{topic}", message, seen, reason)
+    client.stream(f"/left/{topic}", message, observed, reason)
 
 
 def test_follows_a_stream_of_poses(cell, client):
@@ -220,7 +220,7 @@ def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
     start = pose_now(client)
     topic, counts = "/left/target_pose", []
 
-    def says(level, text):
+    def last_text_contains(level, text):
         found = status()
         if not found or found.level != level or text not in found.message:
             return False
@@ -229,9 +229,15 @@ def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
         return True
 
     near, far = target_like(start), target_like(start, offset=(0.0, 0.0, 3.0))
-    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted")
-    client.stream(topic, far, lambda: says(DiagnosticStatus.WARN, "pose rejected: "), "refused")
-    client.stream(topic, near, lambda: says(DiagnosticStatus.OK, "accepted"), "accepted again")
+    client.stream(
+        topic, near, lambda: last_text_contains(DiagnosticStatus.OK, "accepted"), "accepted"
+    )
+    client.stream(
+        topic, far, lambda: last_text_contains(DiagnosticStatus.WARN, "pose rejected: "), "refused"
+    )
+    client.stream(
+        topic, near, lambda: last_text_contains(DiagnosticStatus.OK, "accepted"), "accepted again"
+    )
     taken, refused, again = counts
     assert refused["rejected"] > taken["rejected"]
     assert again["received"] > refused["received"] > taken["received"]

@@ -81,13 +81,13 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
         (TFMessage, "tf"),
         (StatisticsValues, "introspection_data/values"),
     ):
-        seen = stamps[topic] = []
+        observed = stamps[topic] = []
 
-        def keep(message, seen=seen):
+        def keep(message, observed=observed):
             one = message.transforms[0] if hasattr(message, "transforms") else message
-            seen.append(Time.from_msg(one.header.stamp).nanoseconds * 1e-9)
-            if seen is stamps["left/joint_states"]:
-                came[seen[-1]] = time.monotonic()
+            observed.append(Time.from_msg(one.header.stamp).nanoseconds * 1e-9)
+            if observed is stamps["left/joint_states"]:
+                came[observed[-1]] = time.monotonic()
 
         subscriptions.append(client.node.create_subscription(kind, f"/timed/{topic}", keep, 100))
     states, transforms, numbers = stamps.values()
@@ -95,8 +95,8 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
     def steady():
         """Return the stamps of the last two seconds, or none if one is missing."""
         within = [stamp for stamp in states if stamp > states[-1] - 2.0]
-        heard = min(transforms[0], numbers[0]) if transforms and numbers else np.inf
-        return within if heard < within[0] and np.diff(within).max() < 0.09 else []
+        received = min(transforms[0], numbers[0]) if transforms and numbers else np.inf
+        return within if received < within[0] and np.diff(within).max() < 0.09 else []
 
     try:
         client.until(lambda: len(states) > 40 and steady(), what="two seconds of states")

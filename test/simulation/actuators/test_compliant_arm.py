@@ -256,8 +256,8 @@ def test_springs_that_are_too_weak_for_the_arm_are_refused_at_the_start(make_cel
 def test_a_spring_that_steps_cannot_hold_is_said(make_cell):
     stiff = {"type": "sea", "params": {"stiffness": 1e6}}
     cell = make_cell({"left": {"actuators": {"all": stiff}}}, rate=200.0)
-    (said,) = [text for text in cell.warnings if "vibrate" in text]
-    assert said.startswith("arms.left.actuators: ")
+    (reported,) = [text for text in cell.warnings if "vibrate" in text]
+    assert reported.startswith("arms.left.actuators: ")
     assert cell.loop.backends[0].steps == 8
 
 

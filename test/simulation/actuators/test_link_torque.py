@@ -51,16 +51,16 @@ def test_commanded_motors_put_twice_on_links_what_these_bear(make_cell, mode, da
     """Until they stopped with a fault; with dampers, 2.9 times, and small steps did as well."""
     cell = commanded(make_cell, mode, damping=damping)
     limits, data = cell.descriptions["left"].limits, cell.simulation.data
-    fastest, most = np.zeros((2, 7))
+    fastest, largest = np.zeros((2, 7))
     for way in (1.0, -1.0):
         ask(cell, mode, way)
         for _ in range(100):
             cell.step(1)
             torque = np.abs(data.ctrl[:7] - data.qfrc_bias[:7])
-            most = np.maximum(most, torque / limits.torque)
+            largest = np.maximum(largest, torque / limits.torque)
             fastest = np.maximum(fastest, np.abs(data.qvel[:7]) / limits.velocity)
-    assert (most <= 1.1).all(), most
-    assert (most > 0.4).sum() >= 3, most  # it is a strong pull, nevertheless
+    assert (largest <= 1.1).all(), largest
+    assert (largest > 0.4).sum() >= 3, largest  # it is a strong pull, nevertheless
     assert (fastest <= 1.2).all(), fastest
     assert not [event.text for event in cell.events() if "springs exert" in event.text]
     cell.hold()
@@ -88,8 +88,8 @@ def test_what_keeps_motors_back_goes_on_from_a_saved_state(make_cell):
     before = drive.joints.commanded("equilibrium_position")
     ask(cell, "equilibrium_pid", 1.0)
     cell.step(15)
-    told = drive.joints.commanded("equilibrium_position") - before
-    np.testing.assert_allclose(told, FAR, atol=1e-12)  # it stays what is commanded
+    received = drive.joints.commanded("equilibrium_position") - before
+    np.testing.assert_allclose(received, FAR, atol=1e-12)  # it stays what is commanded
     saved = sim.save()
     for _ in range(2):
         sim.reset(saved)
@@ -104,9 +104,9 @@ def test_motors_that_are_kept_back_are_said_once(make_cell):
     cell = commanded(make_cell, "motor_torque")
     ask(cell, "motor_torque", 1.0)
     cell.step(500)
-    said = [event.text for event in cell.events() if event.event is Event.NOTICE]
-    assert any(re.search(r"\bleft: left_fr3_joint7: motors .*\b12 Nm", text) for text in said)
-    assert len({*said}) == len(said)
+    reported = [event.text for event in cell.events() if event.event is Event.NOTICE]
+    assert any(re.search(r"\bleft: left_fr3_joint7: motors .*\b12 Nm", text) for text in reported)
+    assert len({*reported}) == len(reported)
 
 
 def test_motors_at_their_own_limit_were_reported_as_limited_for_the_links(make_cell):

@@ -157,7 +157,7 @@ def test_what_is_read_is_what_the_equations_say():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "reported"),
     [
         ("equilibrium_position", float("nan"), r"joint 1: .*\bnan\b"),
         ("equilibrium_position", [0.1, 0.2, 0.3], r"equilibrium_position: .*\b3\b.*\b2\b"),
@@ -176,12 +176,12 @@ def test_what_is_read_is_what_the_equations_say():
         (["reference_1"], 1.0, ".'reference_1'..*torque_command"),
     ],
 )
-def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, said):
+def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, reported):
     joints = joints_of(Qbmove, n=2)
     joints.command("stiffness_preset", 0.2)
     joints.command("equilibrium_position", 0.4)
     before = joints.save()
-    with pytest.raises(ActuatorRejected, match=said):
+    with pytest.raises(ActuatorRejected, match=reported):
         joints.command(name, value)
     assert joints.rejected == 1
     after = joints.save()
@@ -201,7 +201,7 @@ def test_a_pivot_is_not_told_to_go_beyond_its_lever():
 
 
 @pytest.mark.parametrize(
-    ("joints", "said"),
+    ("joints", "reported"),
     [
         ([0.5], r"\[0\.5\].* 0 .* 1\b"),
         (["a"], r"\['a'\]"),
@@ -214,12 +214,12 @@ def test_a_pivot_is_not_told_to_go_beyond_its_lever():
         ([2**70], f"{2**70}"),
     ],
 )
-def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, said):
+def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, reported):
     """0.5 was cut to 0; "a" raised numpy's error."""
     of = joints_of(Qbmove, n=2)
     for refuse in (lambda: of.command("equilibrium_position", 0.3, joints),
                    lambda: of.set_mode(2, joints)):  # fmt: skip
-        with pytest.raises(ActuatorRejected, match=f"^joints: .*{said}"):
+        with pytest.raises(ActuatorRejected, match=f"^joints: .*{reported}"):
             refuse()
     assert of.rejected == 2
     assert not of.commanded("equilibrium_position").any()
@@ -285,17 +285,17 @@ def test_springs_are_inverted_to_exert_a_torque(name, mode):
     middle = 0.5 * (joints.springs.preset_low + joints.springs.preset_high)
     q = np.array([0.1, -0.3])
     joints.reset(q, 0.0, middle)
-    wanted = np.array([0.05, -0.1])
-    joints.command_link_torque(wanted, middle)
-    theta = joints.references_for(wanted, middle, q)
+    expected = np.array([0.05, -0.1])
+    joints.command_link_torque(expected, middle)
+    theta = joints.references_for(expected, middle, q)
     if mode <= 3:
-        assert joints.link_torque == pytest.approx(wanted, abs=1e-9)
+        assert joints.link_torque == pytest.approx(expected, abs=1e-9)
     if mode >= 5:  # motors stand there under the springs' load
         load = np.array(joints.springs.torque(q, theta)[1:])
         aims = np.array([joints.commanded("reference_1"), joints.commanded("reference_2")])
         gain = Motors.of([(kind(2, params), range(2))]).p
         assert gain * (aims - theta) == pytest.approx(load, abs=1e-9)
-    assert joints.springs.torque(q, theta).link == pytest.approx(wanted, abs=1e-9)
+    assert joints.springs.torque(q, theta).link == pytest.approx(expected, abs=1e-9)
     assert joints.n_limited == 0
 
 

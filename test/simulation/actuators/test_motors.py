@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 @pytest.mark.parametrize("name", MOTIONS)
 def test_a_motion_at_1_ms_is_that_at_10_us(name, episodes):
     """Beside steps of 40 us here, 10 us by hand."""
-    wanted = reference(MOTIONS[name], 1e-5 * episodes(4, 1))
-    assert np.ptp(wanted) > 0.1
-    assert np.abs(found(MOTIONS[name]) - wanted).max() <= 3e-3
+    expected = reference(MOTIONS[name], 1e-5 * episodes(4, 1))
+    assert np.ptp(expected) > 0.1
+    assert np.abs(found(MOTIONS[name]) - expected).max() <= 3e-3
 
 
 def free_motor(**parameters):
@@ -37,8 +37,8 @@ def test_a_motor_goes_on_as_the_closed_form_says():
     joints.command("motor_1_command", 0.5)
     run(robot, 100)
     rate = D / J
-    wanted = 0.5 / D * (0.1 - (1.0 - math.exp(-rate * 0.1)) / rate)
-    assert joints.theta[0, 0] == pytest.approx(wanted, rel=1e-6)
+    expected = 0.5 / D * (0.1 - (1.0 - math.exp(-rate * 0.1)) / rate)
+    assert joints.theta[0, 0] == pytest.approx(expected, rel=1e-6)
     assert joints.dtheta[0, 0] == pytest.approx(0.5 / D * (1.0 - math.exp(-rate * 0.1)), rel=1e-6)
 
 
@@ -47,8 +47,8 @@ def test_a_torque_beyond_the_motor_s_is_cut_off():
     joints.command("motor_1_command", 100.0)
     run(robot, 10)
     assert joints.motor_torque[0, 0] == 6.0
-    wanted = 6.0 / D * (1.0 - math.exp(-D / J * 0.01))
-    assert joints.dtheta[0, 0] == pytest.approx(wanted, rel=1e-6)
+    expected = 6.0 / D * (1.0 - math.exp(-D / J * 0.01))
+    assert joints.dtheta[0, 0] == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
@@ -188,8 +188,8 @@ def test_a_damper_grows_with_its_preset():
         decay = 0.5 * damping / INERTIA
         omega = math.sqrt(stiffness / INERTIA - decay * decay)
         t = 1e-3 * np.arange(1, 601)
-        wanted = np.cos(omega * t) + decay / omega * np.sin(omega * t)
-        assert q == pytest.approx(0.02 * np.exp(-decay * t) * wanted, abs=3e-4)
+        expected = np.cos(omega * t) + decay / omega * np.sin(omega * t)
+        assert q == pytest.approx(0.02 * np.exp(-decay * t) * expected, abs=3e-4)
 
 
 def test_a_spring_between_motors_loads_them_and_not_the_link():

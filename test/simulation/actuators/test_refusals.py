@@ -92,8 +92,8 @@ def test_what_loops_ask_for_ends_at_what_the_springs_can_exert():
     found = springs.nearest_equilibrium(q, np.array([100.0, 0.2, -100.0]), preset)
     assert found[[0, 2]] == pytest.approx([1.0, -1.2], abs=0.41)  # somewhere at the limit
     torque = springs.elastic_torque(q, *springs.references(found, preset)).link
-    most = 2 * 0.0019 * math.sinh(8.9992 * 0.8)
-    assert torque == pytest.approx([most, 0.2, -most])
+    maximum = 2 * 0.0019 * math.sinh(8.9992 * 0.8)
+    assert torque == pytest.approx([maximum, 0.2, -maximum])
     again = springs.nearest_equilibrium(q, np.array([100.0, 0.2, -100.0]), preset, start=found)
     assert springs.elastic_torque(q, *springs.references(again, preset)).link == pytest.approx(
         torque

@@ -56,10 +56,10 @@ def test_coupled_links_of_several_kinds_go_as_in_tiny_steps_of_mujoco():
         lambda q: qbmove(q, 0.1, -0.9),
         lambda q: bavs(q, 0.4, 0.2),
     ]
-    wanted = fine(chain(3), torques, 0.3)
-    assert np.ptp(wanted, axis=0).min() > 0.3
+    expected = fine(chain(3), torques, 0.3)
+    assert np.ptp(expected, axis=0).min() > 0.3
     # The inertia of links that turn against each other stands still for a step.
-    assert np.abs(found - wanted).max() <= 5e-3
+    assert np.abs(found - expected).max() <= 5e-3
     assert robot.q == pytest.approx(found[-1])
 
 
@@ -147,13 +147,13 @@ def test_a_link_that_leans_on_a_wall_presses_with_its_spring(step):
 
 def test_a_link_that_hits_a_wall_sinks_in_no_more_than_in_mujoco():
     robot = pressing(5.0)
-    plain, most = mujoco.MjData(robot.model), 0.0
+    plain, maximum = mujoco.MjData(robot.model), 0.0
     for _ in range(300):
         plain.qfrc_applied[:] = 5.0 * (0.5 - plain.qpos)
         mujoco.mj_step(robot.model, plain)
-        most = max(most, plain.qpos[0])
-    assert most > 0.3
-    assert run(robot, 300).max() < most + 2e-3
+        maximum = max(maximum, plain.qpos[0])
+    assert maximum > 0.3
+    assert run(robot, 300).max() < maximum + 2e-3
 
 
 def test_a_step_longer_than_half_a_period_is_complained_of():
@@ -224,14 +224,14 @@ def test_a_step_is_suggested_by_the_stiffest_spring():
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "reported"),
     [
         (["j3"], "joint 'j3'.*j1, j2"),
         (["j1", "j2"], r"2 names.*\b1\b"),
     ],
 )
-def test_joints_that_do_not_fit_the_model_are_refused(names, said):
-    with pytest.raises(ActuatorRejected, match=said):
+def test_joints_that_do_not_fit_the_model_are_refused(names, reported):
+    with pytest.raises(ActuatorRejected, match=reported):
         CompliantRobot(chain(2), names, CompliantJoints([(Sea(1), [0])], 1))
 
 
@@ -252,7 +252,7 @@ def test_a_step_that_is_none_and_other_integrators_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("groups", "options", "said"),
+    ("groups", "options", "reported"),
     [
         ([(Sea, [0])], {}, "joint 2:.*0 actuators"),
         ([(Sea, [0, 1]), (Bavs, [1])], {}, "joint 2:.*2 actuators"),
@@ -266,8 +266,8 @@ def test_a_step_that_is_none_and_other_integrators_are_refused():
         ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors:.*1 joints"),
     ],
 )
-def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, said):
-    with pytest.raises(ActuatorRejected, match=said):
+def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, reported):
+    with pytest.raises(ActuatorRejected, match=reported):
         CompliantJoints([(kind(len(at)), at) for kind, at in groups], 2, **options)
 
 
@@ -277,7 +277,7 @@ def test_a_group_of_another_size_than_its_parameters_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "reported"),
     [
         ({"inertia": 0.0}, r"motors.inertia .*1 .*joint 1: .*\b0\b"),
         ({"damping": [1.0, -1.0]}, "motors.damping .*1 .*joint 2: .*-1"),
@@ -291,8 +291,8 @@ def test_a_group_of_another_size_than_its_parameters_is_refused():
         ({"pinion": 0.0}, "motors.pinion:.*0.0"),
     ],
 )
-def test_motors_that_cannot_be_are_refused(values, said):
-    with pytest.raises(ActuatorRejected, match=said):
+def test_motors_that_cannot_be_are_refused(values, reported):
+    with pytest.raises(ActuatorRejected, match=reported):
         Motors.of([(Qbmove(2), [0, 1])], **values)
 
 
@@ -316,12 +316,12 @@ def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
 
 @pytest.mark.parametrize("wrong", ["2", 2.0, None, [2], True, -1, math.nan])
 def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
-    said = r"joints: .*\b1\b"
-    with pytest.raises(ActuatorRejected, match=rf"sea: {said}"):
+    reported = r"joints: .*\b1\b"
+    with pytest.raises(ActuatorRejected, match=rf"sea: {reported}"):
         Sea(wrong)
-    with pytest.raises(ActuatorRejected, match=said):
+    with pytest.raises(ActuatorRejected, match=reported):
         CompliantJoints([(Sea(2), [0, 1])], wrong)
-    with pytest.raises(ActuatorRejected, match=said):
+    with pytest.raises(ActuatorRejected, match=reported):
         LinkPid.from_config(wrong)
 
 

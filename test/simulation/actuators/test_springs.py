@@ -74,9 +74,9 @@ def test_equal_springs_of_a_qbmove_have_their_closed_form(offset, preset, a, k):
     assert found.link[0] == pytest.approx(torque, rel=1e-9, abs=1e-12)
     rest = springs.link_stiffness(one(offset), *theta)[0]
     assert rest == pytest.approx(2 * a * k * math.cosh(a * preset), rel=1e-9)
-    wanted = np.clip(torque, -1.0, 1.0)
-    eq = math.asinh(wanted / (2 * k * math.cosh(a * preset))) / a
-    assert springs.equilibrium_for(0.0, wanted, preset)[0] == pytest.approx(eq, abs=1e-9)
+    expected = np.clip(torque, -1.0, 1.0)
+    eq = math.asinh(expected / (2 * k * math.cosh(a * preset))) / a
+    assert springs.equilibrium_for(0.0, expected, preset)[0] == pytest.approx(eq, abs=1e-9)
 
 
 def places(draw_q, draw_1, draw_2, springs):
@@ -220,19 +220,19 @@ def test_what_is_no_number_is_not_made_one():
 def test_what_is_exerted_ends_where_springs_do():
     series, pair = Sea(1, {"stiffness": 200.0, "max_deflection": 0.4}), Qbmove(2)
     assert series.torque_limit(0.0)[0] == pytest.approx(80.0)
-    most = 2.0 * 0.0019 * math.sinh(8.9992 * 0.8)
-    np.testing.assert_allclose(pair.torque_limit([0.1, 0.5]), most)
+    maximum = 2.0 * 0.0019 * math.sinh(8.9992 * 0.8)
+    np.testing.assert_allclose(pair.torque_limit([0.1, 0.5]), maximum)
     at_end = 10.0 * (0.05 / 0.015 * 0.02 / 0.03) ** 2 * math.sin(0.6)
     assert Awas2(1).torque_limit(0.02)[0] == pytest.approx(at_end)
 
 
 def test_what_is_exerted_ends_where_a_motor_cannot_hold_its_spring():
     """The first one's at the end of its own, at which the other still is on its way."""
-    k, a, preset, most = 0.0019, 8.9992, 0.3, 0.5
-    deflection = math.asinh(most / k) / a - preset
+    k, a, preset, maximum = 0.0019, 8.9992, 0.3, 0.5
+    deflection = math.asinh(maximum / k) / a - preset
     other = k * math.sinh(a * (deflection - preset))
-    found = Qbmove(2).torque_limit(preset, np.array([[most, 1e3], [1e3, most]]))
-    np.testing.assert_allclose(found, most + other, rtol=1e-9)
+    found = Qbmove(2).torque_limit(preset, np.array([[maximum, 1e3], [1e3, maximum]]))
+    np.testing.assert_allclose(found, maximum + other, rtol=1e-9)
     assert Sea(1).torque_limit(0.0, 3.0)[0] == pytest.approx(3.0)
     assert Qbmove(1).torque_limit(0.6, 0.1)[0] == 0.0  # which the preset alone takes
     tight = Awas2(1).torque_limit(0.04, [[np.inf], [100.0]])[0]

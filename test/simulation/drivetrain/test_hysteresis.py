@@ -17,12 +17,12 @@ from multipanda_py.simulation.fci.world import Physics
 
 pytestmark = pytest.mark.inline
 
-MOST, DISTANCE = [0.5, 0.2], [0.02, 0.06]
+MAXIMUM, DISTANCE = [0.5, 0.2], [0.02, 0.06]
 STIFF = {"stiff": {"type": "joint_impedance"}}
 
 
 def hysteresis():
-    settings = PerturbationConfig(hysteresis=MOST, hysteresis_distance=DISTANCE)
+    settings = PerturbationConfig(hysteresis=MAXIMUM, hysteresis_distance=DISTANCE)
     q = np.zeros(2)
     stage = Hysteresis(settings, q)
     stage.execute(np.zeros(2))
@@ -42,7 +42,7 @@ def torques(stage, q, path):
 def from_rest(x):
     """Of four springs of a quarter of the torque, which slip one after the other, (2,) [Nm]."""
     shares = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])[:, None] * DISTANCE  # slips after [rad]
-    return np.sign(x) * (np.minimum(abs(x) / shares, 1.0) * np.array(MOST) / 4.0).sum(axis=0)
+    return np.sign(x) * (np.minimum(abs(x) / shares, 1.0) * np.array(MAXIMUM) / 4.0).sum(axis=0)
 
 
 def test_torque_grows_as_springs_slip_one_after_another_and_saturates():
@@ -50,8 +50,8 @@ def test_torque_grows_as_springs_slip_one_after_another_and_saturates():
     path = np.linspace(0.0, 0.05, 101)
     found = torques(stage, q, path)
     np.testing.assert_allclose(found, [from_rest(x) for x in path], atol=1e-12)
-    np.testing.assert_allclose(found[-1], MOST, atol=1e-12)
-    np.testing.assert_allclose(from_rest(0.5 * DISTANCE[0])[0], MOST[0])  # half the distance
+    np.testing.assert_allclose(found[-1], MAXIMUM, atol=1e-12)
+    np.testing.assert_allclose(from_rest(0.5 * DISTANCE[0])[0], MAXIMUM[0])  # half the distance
 
 
 def test_after_every_reversal_the_curve_is_that_from_rest_at_twice_the_scale():
@@ -89,7 +89,7 @@ def test_a_loop_dissipates_what_its_springs_slip():
         energy = (middle * np.diff(angles)[:, None]).sum(axis=0)
         slips = np.array([1 / 8, 1 / 4, 1 / 2, 1.0])[:, None] * DISTANCE
         expected = (
-            2.0 * np.array(MOST) / 4.0 * np.maximum(2.0 * amplitude - slips, 0.0).sum(axis=0)
+            2.0 * np.array(MAXIMUM) / 4.0 * np.maximum(2.0 * amplitude - slips, 0.0).sum(axis=0)
         )
         np.testing.assert_allclose(energy, expected, rtol=1e-3, atol=1e-9)
 
@@ -108,8 +108,8 @@ def test_only_angles_count_not_speed_nor_time():
 @pytest.mark.sim
 def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(make_cell):
     """A law that holds brings what rubs, by the way that the arm came."""
-    most, kept = [0.3] * 7, []
-    spoiled = {"hysteresis": most, "hysteresis_distance": [0.01] * 7}
+    largest, kept = [0.3] * 7, []
+    spoiled = {"hysteresis": largest, "hysteresis_distance": [0.01] * 7}
     cell = make_cell({"arm": {"perturbation": spoiled}}, STIFF, ["arm/stiff"])
     start = cell.state("arm").q.copy()
     for way in (0.1, 0.0):
@@ -121,9 +121,9 @@ def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(ma
         carried = cell.loop.backends[0].data.qfrc_gravcomp[:7]
         np.testing.assert_allclose(state.tau_J - carried, state.tau, atol=2e-3)
     rose, fell = kept
-    np.testing.assert_allclose(rose[0], most, atol=5e-3)
+    np.testing.assert_allclose(rose[0], largest, atol=5e-3)
     np.testing.assert_allclose(rose[1], -rose[0], atol=5e-3)
-    np.testing.assert_allclose(fell[0], np.negative(most), atol=5e-3)
+    np.testing.assert_allclose(fell[0], np.negative(largest), atol=5e-3)
 
 
 @pytest.mark.sim
@@ -158,12 +158,12 @@ def test_an_arm_of_the_virtual_robot_has_it_too():
     """Turned there and back, it is felt the way that the joint came."""
     arm = {"perturbation": {"hysteresis": [0.3] * 7, "hysteresis_distance": [0.01] * 7}}
     physics = Physics(world_of(CellConfig.from_dict({"arms": {"arm": arm}}), ["arm"]))
-    felt = []
+    estimated = []
     for torque in (1.0, -1.0):
         for _ in range(150):
             physics.step(np.array([0.0] * 6 + [torque]), np.zeros(7), np.zeros(6), np.zeros(3))
-        felt.append(physics.tau_ext[6])
-    assert felt == pytest.approx([-0.3, 0.3], abs=0.02)
+        estimated.append(physics.tau_ext[6])
+    assert estimated == pytest.approx([-0.3, 0.3], abs=0.02)
 
 
 def test_what_is_no_friction_is_refused():

@@ -24,7 +24,7 @@ from multipanda_py.simulation.scene_mjcf import build_scene
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 FOLDER = Path(__file__).parents[3] / "config" / "compliant"
-INERTIA, DAMPING, P, D, MOST = 0.0233, 0.2698, 125.0, 4.5, 6.0
+INERTIA, DAMPING, P, D, MAXIMUM = 0.0233, 0.2698, 125.0, 4.5, 6.0
 STEP, GOAL = 1e-3, 1.0
 JOINT = "arm_one_joint_joint_1"
 
@@ -47,7 +47,7 @@ def native(stiffness, steps, each=1):
     (servo,) = spec.actuators
     servo.gainprm[0], servo.biasprm[1:3] = P, (-P, -D)
     servo.biastype = mujoco.mjtBias.mjBIAS_AFFINE
-    servo.forcerange, servo.ctrllimited = np.array([-MOST, MOST]), False
+    servo.forcerange, servo.ctrllimited = np.array([-MAXIMUM, MAXIMUM]), False
     model = spec.compile()
     model.opt.timestep = STEP / each
     data = mujoco.MjData(model)
@@ -64,7 +64,7 @@ def of_springs(stiffness, steps):
     _, spec = scene(0.0)
     sea = [(Sea(1, {"stiffness": stiffness, "max_deflection": 3.0}), [0])]
     motors = Motors.of(
-        sea, inertia=INERTIA, damping=DAMPING, max_torque=MOST, p=P, d=D, friction=0.0,
+        sea, inertia=INERTIA, damping=DAMPING, max_torque=MAXIMUM, p=P, d=D, friction=0.0,
         max_velocity=100.0,
     )  # fmt: skip
     joints = CompliantJoints(sea, 1, motors, OperationMode.MOTOR_PID)

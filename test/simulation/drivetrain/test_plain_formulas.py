@@ -150,10 +150,10 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
     rig = TaskCell(make_task(4, "ufic", 1.0), config)
     cell = rig.open_cell(7)
     backend = cell.loop.backends[0]
-    drive, plain, seen, wrong = backend.drives[0], Plain(backend), set(), []
+    drive, plain, observed, wrong = backend.drives[0], Plain(backend), set(), []
 
     def look(stage, what, got, expected):
-        seen.add(type(stage))
+        observed.add(type(stage))
         if not np.array_equal(got, expected):
             wrong.append((type(stage).__name__, what, got.copy(), expected))
 
@@ -193,4 +193,4 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
         assert not cell.latest_record()["arms"]["fault"].any()
     finally:
         rig.close()
-    assert {TorqueStep, CommandDelay, Perturbation, ModelError, JointFriction, Ripple} <= seen
+    assert {TorqueStep, CommandDelay, Perturbation, ModelError, JointFriction, Ripple} <= observed

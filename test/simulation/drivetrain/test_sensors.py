@@ -29,8 +29,10 @@ def test_a_bias_is_in_the_estimate_and_in_the_sensors(make_cell):
     for cell in (clean, biased):
         cell.step(3)
     np.testing.assert_allclose(biased.state("left").tau_ext, BIAS, atol=1e-12)
-    felt = biased.state("left").tau_J - clean.state("left").tau_J
-    np.testing.assert_allclose(felt, -np.array(BIAS), atol=1e-6)  # inverse dynamics less tau_J
+    estimated = biased.state("left").tau_J - clean.state("left").tau_J
+    np.testing.assert_allclose(
+        estimated, -np.array(BIAS), atol=1e-6
+    )  # inverse dynamics less tau_J
     wrench = biased.state("left").wrench_ext_in_base
     jacobian = biased.loop.arms[0].state.jacobian
     np.testing.assert_allclose(jacobian @ jacobian.T @ wrench, jacobian @ BIAS, atol=1e-5)
@@ -95,7 +97,7 @@ def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
     made = residual(tmp_path / "weights.npz")
     beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints)
     with cell_with(state=tmp_path / "weights.npz") as cell:
-        world, seen = cell.simulation.data, []
+        world, observed = cell.simulation.data, []
         joints = [f"arm_fr3_joint{number}" for number in range(1, 8)]
         q_at = [int(cell.simulation.model.joint(name).qposadr[0]) for name in joints]
         v_at = [int(cell.simulation.model.joint(name).dofadr[0]) for name in joints]
@@ -110,9 +112,9 @@ def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
             shown = np.concatenate([state.q - true[0], state.dq - true[1]])
             assert shown == pytest.approx(expected[:14], abs=1e-12), cycle
             assert state.tau_ext == pytest.approx(-expected[14:], abs=0.5)  # it is at rest
-            seen.append(np.abs(expected).max())
-    assert max(seen[: round(1e3 * WARM_UP_TIME) - 10]) == 0.0
-    assert seen[-1] > 0.01
+            observed.append(np.abs(expected).max())
+    assert max(observed[: round(1e3 * WARM_UP_TIME) - 10]) == 0.0
+    assert observed[-1] > 0.01
 
 
 def test_a_world_goes_on_from_a_saved_state_to_the_last_bit(tmp_path):
@@ -132,7 +134,7 @@ def test_a_world_goes_on_from_a_saved_state_to_the_last_bit(tmp_path):
 def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
     made = residual(tmp_path / "weights.npz")
     beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints, phase=5)
-    felt = []
+    estimated = []
     for entries in ({}, {"wrench": tmp_path / "weights.npz"}):
         with cell_with(**entries) as cell:
             rows = []
@@ -140,8 +142,8 @@ def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
                 cell.step(1)
                 state = cell.state("arm")
                 rows.append([state.q, state.dq, state.tau_J, state.tau_ext])
-            felt.append(np.array(rows))
-    plain, corrected = felt
+            estimated.append(np.array(rows))
+    plain, corrected = estimated
     assert np.array_equal(plain[:, :3], corrected[:, :3])  # nothing else has changed
     beside.step(*plain[0, :3])  # a cell looks once at its start
     learned = np.array([beside.step(*row[:3])[14:].copy() for row in plain])

@@ -134,11 +134,11 @@ def asynchronous_motion(address):
     made = async_control.configure(robot, async_control.Configuration([0.5] * 7, 0.01))
     goal = list(fresh(robot).q)
     goal[6] += 0.02
-    told = made.handler.set_joint_position_target(async_control.JointPositionTarget(goal))
+    reported = made.handler.set_joint_position_target(async_control.JointPositionTarget(goal))
     for _ in range(300):
         feedback = made.handler.get_target_feedback()
     made.handler.stop_control()
-    return {"errors": [made.error_message, told.error_message, feedback.error_message],
+    return {"errors": [made.error_message, reported.error_message, feedback.error_message],
             "status": feedback.status.name, "mode": fresh(robot).robot_mode.name,
             "missing": goal[6] - fresh(robot).q[6]}  # fmt: skip
 

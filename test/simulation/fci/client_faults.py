@@ -72,13 +72,13 @@ def runaway(address, start):
 def error_names(address, names):
     """Raise every error by itself; return which ones the client sees, and their texts."""
     robot = connect(address)
-    seen, texts = [], []
+    observed, texts = [], []
     for name in names:
         admin(address, "fault", errors=[name])
         errors = fresh(robot).current_errors
-        seen.append([other for other in names if getattr(errors, other)])
+        observed.append([other for other in names if getattr(errors, other)])
         texts.append(str(errors))
-    return {"seen": seen, "texts": texts}
+    return {"seen": observed, "texts": texts}
 
 
 def fault_at(address, at):

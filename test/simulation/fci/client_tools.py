@@ -28,10 +28,10 @@ def fresh(robot):
     return robot.read_once()
 
 
-def settled(robot, at_most=500):
+def settled(robot, maximum=500):
     """Return a state in which the arm has come to rest, or the last one of so many."""
     state = fresh(robot)
-    for _ in range(at_most):
+    for _ in range(maximum):
         if np.abs(state.dq).max() < 1e-4:
             break
         state = robot.read_once()

@@ -11,14 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import PATIENCE, wait_until
+from processes import TIMEOUT_SCALE, wait_until
 from repository import ROOT
 from robots import unused_address
 
 from multipanda_py.simulation.fci import FciSim
 
 CLIENTS = Path(__file__).with_name("clients.py")
-CLIENT_TIMEOUT = 15.0 * PATIENCE
+CLIENT_TIMEOUT = 15.0 * TIMEOUT_SCALE
 
 
 @pytest.fixture

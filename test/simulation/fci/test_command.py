@@ -103,9 +103,9 @@ def test_faults_are_injected_and_the_robot_is_described(robot, capsys):
     address, stats = robot
     for line, name, words, holds in INJECTIONS:
         assert main(["inject", address, *line.split()]) == 0
-        said = capsys.readouterr().out
-        assert said.startswith(f"{address}: {name}; ")
-        assert words in said
+        reported = capsys.readouterr().out
+        assert reported.startswith(f"{address}: {name}; ")
+        assert words in reported
         assert holds(stats()), line
     assert main(["inject", address, "stats"]) == 0
     assert '"torque_rate_max"' in capsys.readouterr().out
@@ -141,10 +141,10 @@ def test_every_fault_is_listed_with_what_it_does(capsys):
 )
 def test_what_cannot_be_injected_is_said_in_one_line(line, words, capsys):
     assert main(["inject", "127.0.0.253", *line.split()]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert words in said.err
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert reported.err.count("\n") == 1
+    assert words in reported.err
 
 
 def test_what_the_robot_refuses_is_said_in_one_line(robot, capsys):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import PATIENCE, wait_until
+from processes import TIMEOUT_SCALE, wait_until
 
 pytestmark = pytest.mark.clock
 
@@ -49,7 +49,7 @@ def wait_for(address, server):
         return True
 
     try:
-        wait_until(lambda: server.poll() is not None or is_open(), START_TIMEOUT / PATIENCE)
+        wait_until(lambda: server.poll() is not None or is_open(), START_TIMEOUT / TIMEOUT_SCALE)
     except AssertionError:
         pytest.skip("franky-sim did not start")
     if server.poll() is not None:

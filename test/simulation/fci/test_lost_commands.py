@@ -171,8 +171,8 @@ def test_the_elbow_follows_and_the_pose_stays(peer):
     state = begin(peer, Generator.CARTESIAN_POSITION)
     start, elbow = pose_of(state, "O_T_EE_c"), state["elbow_c"].astype(float)
     for i in range(CYCLES + 200):
-        wanted = (elbow[0] + 0.2 * share(i), elbow[1])
-        state = peer.cycle(O_T_EE_c=start.ravel(order="F"), elbow_c=wanted, valid_elbow=1)
+        desired = (elbow[0] + 0.2 * share(i), elbow[1])
+        state = peer.cycle(O_T_EE_c=start.ravel(order="F"), elbow_c=desired, valid_elbow=1)
         assert peer.robot.errors == (), i
     assert state["elbow"][0] == pytest.approx(elbow[0] + 0.2, abs=1e-3)
     np.testing.assert_allclose(pose_of(state, "O_T_EE"), start, atol=1e-4)

@@ -84,10 +84,10 @@ def test_an_endless_request_is_hung_up_on(sim, address):
 )
 def test_the_command_line_refuses_them_in_one_line(line, words, capsys):
     assert main(["inject", "127.0.0.253", *line.split()]) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert words in said.err
+    reported = capsys.readouterr()
+    assert reported.out == ""
+    assert reported.err.count("\n") == 1
+    assert words in reported.err
 
 
 @pytest.mark.inline

@@ -60,18 +60,18 @@ def test_a_table_carries_a_tool_that_is_pushed_down():
     height = Physics(world(arms)).flange()[2, 3] - 0.1034
     place = [0.307, 0.0, height - 0.0205]
     table = {"table": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": place}}
-    sunk, felt = [], []
-    for things in ({}, table):
-        (robot,) = robots(world(arms, objects=things))
+    sunk, estimated = [], []
+    for scene_objects in ({}, table):
+        (robot,) = robots(world(arms, objects=scene_objects))
         before = robot.pose_ee[2, 3]
         robot.wrench_push[2] = -40.0
         for _ in range(1500):
             robot.cycle(None)
         sunk.append(before - robot.pose_ee[2, 3])
-        felt.append(-robot.wrench_base[2])
-    assert felt[0] == pytest.approx(-40.0, abs=0.1)
+        estimated.append(-robot.wrench_base[2])
+    assert estimated[0] == pytest.approx(-40.0, abs=0.1)
     assert sunk[1] < 1.5e-3 < 0.5 * sunk[0]
-    assert felt[1] == pytest.approx(-40.0 * sunk[1] / sunk[0], rel=0.25)
+    assert estimated[1] == pytest.approx(-40.0 * sunk[1] / sunk[0], rel=0.25)
 
 
 def test_two_robots_share_a_world_in_which_things_fall():
@@ -188,8 +188,8 @@ def test_cells_that_are_no_such_robots_are_refused(call, words):
 
 def test_what_robots_do_not_have_of_a_cell_is_said():
     arms = {"arm": {"perturbation": {"command_delay": 0.001}}}
-    (said,) = left_out(CellConfig.from_dict({"arms": arms}))
-    assert said.startswith("arms.arm.perturbation: command_delay: ignored")
+    (reported,) = left_out(CellConfig.from_dict({"arms": arms}))
+    assert reported.startswith("arms.arm.perturbation: command_delay: ignored")
 
 
 def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():

@@ -25,9 +25,9 @@ class Beside(LeRobotInference):
     FOLDERS = (Path(__file__).parent,)
 
 
-def awaited(inference: LeRobotInference, seen: dict[str, Any]) -> np.ndarray | None:
+def awaited(inference: LeRobotInference, observed: dict[str, Any]) -> np.ndarray | None:
     """Return the answer to a question."""
-    inference.request(seen, 0.0)
+    inference.request(observed, 0.0)
     end = time.monotonic() + 60.0
     while (answer := inference.receive(0.0)) is None and time.monotonic() < end:
         time.sleep(0.002)
@@ -36,18 +36,18 @@ def awaited(inference: LeRobotInference, seen: dict[str, Any]) -> np.ndarray | N
 
 env = CellEnv("push", rate=30.0, cameras={"overview": (96, 128)})
 inference = Beside(saved, env, python=python, instruction="push the puck")
-seen, _ = env.reset(seed=0)
+observed, _ = env.reset(seed=0)
 begun = time.monotonic()
-chunk = awaited(inference, seen)
+chunk = awaited(inference, observed)
 took = time.monotonic() - begun
 if chunk is None or chunk.shape != (10, 6) or not np.isfinite(chunk).all():
     sys.exit(f"ACT: got {chunk}, expected ten actions of six numbers")
-if not np.array_equal(chunk, awaited(inference, seen)):
+if not np.array_equal(chunk, awaited(inference, observed)):
     sys.exit("ACT: another answer to the same question")
-asked = []
+requested = []
 runner = PolicyRunner(
     env,
-    LockstepInference(lambda seen: asked.append(1) or awaited(inference, seen), 0.1),
+    LockstepInference(lambda observed: requested.append(1) or awaited(inference, observed), 0.1),
     rate=30.0,
 )
 runner.reset(seed=0)
@@ -63,4 +63,6 @@ except PolicyFailed as refused:
         sys.exit(f"ACT: another environment: {refused}")
 else:
     sys.exit("ACT: another environment was not refused")
-sys.stdout.write(f"ACT: {len(asked)} chunks played, the first answer after {1e3 * took:.0f} ms\n")
+sys.stdout.write(
+    f"ACT: {len(requested)} chunks played, the first answer after {1e3 * took:.0f} ms\n"
+)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wrench from far away: felt, faded when it stops, and never a source of energy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from configurations import READY
+from distant_leader import WALL, Line
+from long_form import LONG
+
+from multipanda_py.apps.teleoperation import ExternalWrench
+from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
+from multipanda_py.controllets.features.external_wrench import FeedbackWrench, FeedbackWrenchParams
+from multipanda_py.controllets.gravity_compensation import GravityCompensation
+from multipanda_py.testing import PERIOD, StateMaker
+
+pytestmark = pytest.mark.inline
+
+RATE = 30.0
+
+
+class FeedbackArm:
+    """The feature on one arm in one posture, whose tool may have any twist."""
+
+    def __init__(self, **params):
+        maker = StateMaker()
+        self.context = maker.context
+        self.feature = FeedbackWrench(maker.context, FeedbackWrenchParams(**params))
+        self.target = GravityCompensation.Target(1, ("feedback_wrench",))
+        self.states = maker.states_at([READY])
+        self.back = np.linalg.pinv(self.states[0].jacobian.T)
+        self.feature.on_activate(self.states, self.target)
+
+    def ask(self, *wrench):
+        self.target.data["feedback_wrench"][0][:] = wrench
+        self.feature.on_target("feedback_wrench", 0, self.target)
+
+    def step(self, *twist):
+        """Return the wrench that the feature exerts in a cycle, (6,)."""
+        self.states[0].twist_ee_in_base[:] = twist or (0.0,) * 6
+        tau = [np.zeros(7)]
+        self.feature.add(self.states, self.target, tau, PERIOD)
+        return self.back @ tau[0]
+
+    def steps(self, seconds):
+        return [self.step() for _ in range(round(seconds / PERIOD))][-1]
+
+
+def test_what_comes_is_filtered_bounded_and_fades_in():
+    arm = FeedbackArm(
+        time_constant=0.05, fade_time=0.2, max_force=10.0, max_torque=1.0, timeout=2.0
+    )
+    arm.ask(30.0, 0.0, -40.0, 0.0, 0.5, 0.0)
+    for cycle in range(1, 300):
+        share = min(1.0, cycle * PERIOD / 0.2) * (1 - math.exp(-cycle * PERIOD / 0.05))
+        expected = share * np.array([6.0, 0.0, -8.0, 0.0, 0.5, 0.0])
+        assert np.allclose(arm.step(), expected, atol=1e-9)
+
+
+def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
+    arm = FeedbackArm(timeout=0.2, fade_time=0.3)
+    for _ in range(30):
+        arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+        last = arm.steps(1 / RATE)
+    assert last[2] == pytest.approx(10.0, abs=0.01)
+    assert arm.steps(0.2 - 1 / RATE - 2 * PERIOD)[2] == pytest.approx(10.0, abs=0.01)
+    assert arm.context.notices == []
+    assert arm.steps(0.15)[2] == pytest.approx(5.0, abs=0.2)
+    assert not arm.steps(0.16).any()
+    assert arm.context.notices == [
+        "arm0: no feedback wrench for 0.2 s, so the displayed one fades out"
+    ]
+    assert not arm.steps(1.0).any()
+    arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)  # and comes back as gently
+    assert 0.0 < arm.steps(0.06)[2] < 2.5
+    arm.steps(1.0)
+    assert len(arm.context.notices) == 2
+
+
+def test_nothing_is_felt_after_an_activation_and_a_stop_that_nobody_feels_is_not_said():
+    arm = FeedbackArm()
+    arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+    arm.steps(0.3)
+    arm.feature.on_activate(arm.states, arm.target)
+    assert not arm.steps(0.3).any()
+    arm.context.notices.clear()
+    arm.ask(0.0, 0.0, 0.2, 0.0, 0.0, 0.0)
+    arm.steps(1.0)
+    assert arm.context.notices == []
+
+
+@pytest.mark.parametrize("seed", range(20 if LONG else 2))
+def test_no_stream_makes_it_a_source_of_energy(seed):
+    """A mass with little friction under whatever may come: it gets no more than the bound."""
+    rng = np.random.default_rng(seed)
+    arm = FeedbackArm(translational_damping=0.0, rotational_damping=0.0)
+    p, speed, given, maximum = arm.feature.params, 0.0, 0.0, 0.0
+    pull = rng.uniform(2, 40)
+    for cycle in range(4000):
+        if cycle % 33 == 0 and rng.random() > 0.3:
+            worst = math.copysign(15.0, speed) if rng.random() < 0.7 else rng.uniform(-15, 15)
+            arm.ask(0.0, 0.0, worst, 0.0, 0.0, 0.0)
+        force = arm.step(0.0, 0.0, speed, 0.0, 0.0, 0.0)[2]
+        given += force * speed * PERIOD
+        maximum = max(maximum, given)
+        hand = 5.0 * math.sin(pull * cycle * PERIOD) - 4.0 * speed
+        speed += PERIOD / 3.0 * (force + hand)
+    assert 0.01 < maximum < 5.0 * p.max_force**2 / p.translational_stiffness / 2
+
+
+def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seconds=6.0):
+    """Let a hand press a mass that leads another one to a wall; return path and wall's force."""
+    line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
+    arm, feed = FeedbackArm(**arm), WrenchFeedback(feedback)
+    if not keeps_account:
+        arm.feature.arms[0].account.update = lambda *_: 1.0
+        arm.feature.arms[0].damping[:] = 0.0
+    x = y = v = u = goal = requested = 0.0
+    rows = []
+    for cycle in range(round(seconds / PERIOD)):
+        now, wall = cycle * PERIOD, 0.0
+        if y < -0.02:
+            wall = max(0.0, WALL * (-0.02 - y) - 100.0 * u)
+        if cycle % 33 == 0:
+            line.send(now, x)
+            requested = [requested, *line.received(now)][-1]
+            sensed = np.array([0.0, 0.0, wall, 0.0, 0.0, 0.0])
+            back.send(now, feed.compute(ExternalWrench(sensed, True, 1.0, 1 / RATE)))
+        for wrench in back.received(now):
+            arm.ask(*wrench)
+        goal += (requested - goal) * PERIOD / 0.03
+        u += PERIOD / 3.0 * (400.0 * (goal - y) - 70.0 * u + wall)
+        y += PERIOD * u
+        force = arm.step(0.0, 0.0, v, 0.0, 0.0, 0.0)[2]
+        hand = 100.0 * (-0.06 * min(1.0, now / 0.4) - x) - 8.0 * v
+        v += PERIOD / 3.0 * (force + hand)
+        x += PERIOD * v
+        rows.append((x, v, wall))
+    return np.array(rows).T
+
+
+@pytest.mark.parametrize(
+    ("delay", "loss"),
+    [((0.1, 0.05), 0.5), ((0.3, 0.0), 0.0), ((0.0, 0.0), 0.5), ((0.1, 0.05), 0.1)][
+        : 4 if LONG else 2
+    ],
+)
+def test_wall_of_10_kn_per_m_is_felt_and_nothing_swings(delay, loss):
+    x, v, wall = contact({}, 0.5, delay, loss)
+    assert np.abs(v[-1000:]).max() < 0.02
+    assert np.ptp(x[-1000:]) < 3e-3
+    assert wall[-1000:].min() > 5.0
+
+
+def test_without_account_and_dampers_the_same_swings():
+    """What is shown above is not that this contact would have been calm anyhow."""
+    _, v, _ = contact({}, 0.5, (0.3, 0.0), keeps_account=False)
+    assert np.abs(v[-1000:]).max() > 0.1
