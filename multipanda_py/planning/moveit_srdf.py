@@ -338,6 +338,7 @@ def _add_ends(robot: ElementTree.Element, arm: ArmDescription) -> None:
 def _add_state(
     robot: ElementTree.Element, group: str, name: str, values: dict[str, float]
 ) -> None:
+    """Add a named state of a group with joint positions, by joint [rad, m]."""
     state = _add(robot, "group_state", name=name, group=group)
     for joint, value in values.items():
         _add(state, "joint", name=joint, value=f"{value:.9g}")

@@ -172,6 +172,7 @@ def _split_by_distance(
 
 
 def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
+    """Return a start with random joint positions for arms that violate constraints, (d,)."""
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = start.copy()

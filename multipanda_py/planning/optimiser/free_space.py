@@ -172,6 +172,7 @@ class FreeSpace:
         return int(self._geometry.addGeometryObject(geometry))
 
     def _require(self, fraction: float, min_value: float) -> None:
+        """Set the required distances to a fraction of the margins minus ``min_value`` [m]."""
         margins = fraction * self._margins - min_value
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
         margins = np.where(self._margins > 0.0, apart, self._margins - min_value)

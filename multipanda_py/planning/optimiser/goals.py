@@ -86,6 +86,7 @@ class PoseGoal(Objective):
         return ("m",) * 3 + ("rad",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
+        """Return the pose error, (s, 6), and its Jacobian, (s, 6, d)."""
         point, moved = relative_point(slices, *self.frames)
         rotation, turned = relative_rotation(
             slices, self.frames[0], self.frames[1], self.pose.rotation
@@ -110,6 +111,7 @@ class Position(Objective):
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
+        """Return the position error, (s, 3), and its Jacobian, (s, 3, d)."""
         point, moved = relative_point(slices, *self.frames)
         return point - self.position, moved
 
@@ -134,6 +136,7 @@ class Orientation(Objective):
         return float(np.linalg.norm(log3((self.rotation.T @ rotation)[None])))
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
+        """Return the rotation error, (s, 3), and its Jacobian, (s, 3, d)."""
         return relative_rotation(slices, self.frames[0], self.frames[1], self.rotation)
 
 

@@ -79,6 +79,7 @@ class SliceNumbers(Objective):
             scene.known("arm or movable object", name, [*scene.columns])
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
+        """Return the selected variables, (s, m), and their Jacobian, a selection matrix."""
         columns = self.columns(slices.scene)
         x = slices.x
         selection = np.eye(x.shape[1])[columns]

@@ -140,6 +140,7 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
 
 
 def _pose_stiffness(config: CellConfig, law: str) -> Vector:
+    """Return the position stiffness of a controllet, (3,) [N/m]."""
     spec = next(one for one in instance_specs(config) if one.name == law)
     return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 

@@ -126,8 +126,8 @@ def check_joint_torques(
 
     .. math:: |J^T (f u + m g / n)| \le \tau_{max}.
 
-    f is the force [N] along the inward normal u, and m the mass of an object that n grippers carry.
-    J is the translational Jacobian of the tool, g the gravitational acceleration, and
+    f is the force [N] along the inward normal u. m is the mass of an object that n grippers carry,
+    and g the gravitational acceleration. J is the translational Jacobian of the tool, and
     :math:`\tau_{max}` the torque limits.
 
     Raises:
@@ -247,6 +247,7 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
+    """Return the distance of a shape from an object [m]; negative if they overlap."""
     obj = scene.objects[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))

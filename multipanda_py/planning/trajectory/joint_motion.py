@@ -163,8 +163,7 @@ class JointMotion:
         self._ruckig_input.max_jerk = self._braking[1].tolist()
 
     def rest(self, q: Vector, dq: Vector) -> None:
-        """Restart the reference at a measured state [rad, rad/s], (n,) each, and bring it to
-        rest."""
+        """Restart the reference at a measured state [rad, rad/s], and bring it to rest."""
         self.reset_to(q, dq)
         self.stop()
 
@@ -325,6 +324,7 @@ class JointMotion:
             self.ddq *= rate * rate
 
     def _move(self, period: float) -> None:
+        """Advance the time of the path by ``period`` [s], and evaluate the reference there."""
         self.time += period
         time, state = self.time, self._state
         if time >= self.duration:

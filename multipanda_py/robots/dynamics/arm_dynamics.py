@@ -158,6 +158,7 @@ class ArmModel:
 
     @staticmethod
     def _relabel(hessian: Matrix) -> Matrix:
+        r"""Rearrange :math:`\partial J_{rj} / \partial q_k` from [r, j, k] to [k, j, r]."""
         return np.ascontiguousarray(hessian.transpose(2, 1, 0))
 
     def update(self, state: ArmState) -> None:

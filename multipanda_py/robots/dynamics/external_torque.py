@@ -171,6 +171,7 @@ class ExternalEstimate:
         measured[:] = result
 
     def _observe(self, state: ArmState, period: float) -> Vector:
+        """Return the observer's estimate, (n,) [Nm]; the last one if the state is not finite."""
         if not math.isfinite(state.q.dot(state.dq) + state.tau_J.dot(state.tau_J)):
             self._interrupted = True
             return self._observer.estimate

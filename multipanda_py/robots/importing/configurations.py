@@ -144,6 +144,7 @@ class RandomPostures:
         return [result.isCollision() for result in self._estimate.collisionResults]
 
     def _lowest(self) -> float:
+        """Return the height of the lowest point of the moving links [m]."""
         heights = [np.inf]
         for index, pose, obj in zip(
             self._links, self._estimate.oMg, self._geometry.geometryObjects

@@ -63,8 +63,7 @@ class Normalisation:
     def of_limits(
         cls, q_lower: Vector, q_upper: Vector, dq_max: Vector, tau_max: Vector
     ) -> Normalisation:
-        """Return the scaling for limits of position, speed and torque [rad, rad/s, Nm], (n,)
-        each."""
+        """Return the scaling for joint limits [rad, rad/s, Nm], (n,) each."""
         return cls(
             np.concatenate([q_lower, -np.asarray(dq_max), -np.asarray(tau_max)]),
             np.concatenate([q_upper, dq_max, tau_max]),
