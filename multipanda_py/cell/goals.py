@@ -164,8 +164,8 @@ def goals_by_arm(
     """
     if isinstance(arm, str) == (goal is None):
         raise PlanRejected(
-            "move_to: arguments do not fit together. Pass either the name of an arm and its goal, "
-            "or a mapping of goals by arm and no other goal"
+            "move_to: got arguments that do not fit together. Pass either the name of an arm and "
+            "its goal, or a mapping of goals by arm and no other goal"
         )
     if isinstance(via, (str, Mapping, Pose)) or not isinstance(via, Sequence):
         raise PlanRejected(f"via: got {via!r:.40}, allowed a list of goals")

@@ -128,7 +128,7 @@ class Grippers:
         description = self._names.descriptions[name].gripper
         if description is None:
             raise ConfigurationError(
-                f"{arm}: has no gripper. Set arms.{arm}.gripper in the cell file, if there is one"
+                f"{arm}: has no gripper, because the cell file has arms.{arm}.gripper: false"
             )
         with self._connection.lock:
             if arm not in self._grippers:

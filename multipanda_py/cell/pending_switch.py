@@ -204,8 +204,8 @@ class PendingSwitch:
             before.yield_to_stop()
         elif not self._is_stop and box.switch.taken < switch_lock.stop_number:
             raise SwitchRejected(
-                "switch: a requested stop comes first, and waits until the loop runs again. "
-                "Repeat the request then"
+                "switch: a stop waits until the loop runs again, and other switches are refused "
+                "until then. Repeat the request later"
             )
         epoch = box.words[SharedFlag.EPOCH]
         flags = [bool(flag) for flag in box.active]

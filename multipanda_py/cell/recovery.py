@@ -283,7 +283,8 @@ class Tare:
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure the external torques of an arm for 0.5 s and subtract their mean from now on.
 
-        The arm must be on hold, at rest and without contact. The offset stays across switches and
+        The arm must be on hold, at rest and without contact. A contact force within the sensor
+        error is not detected and becomes part of the offset. The offset stays across switches and
         recoveries, and ends with a change of a ``load_...`` setting.
 
         The offset corrects sensor errors in every configuration, but an unknown payload only near

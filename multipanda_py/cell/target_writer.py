@@ -250,7 +250,7 @@ class TargetWriter:
             name: Name of the arm, or of the controllet for a channel of all its arms.
             channel: Name of the channel.
             value: Value in the format of the channel; numbers by default.
-            frame: Frame of the value, as for :meth:`set_target`; ignored by channels without one.
+            frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
 
         Raises:
             TargetRejected: If the target is invalid. The controllet keeps its present targets.

@@ -151,7 +151,7 @@ class BenchNode(Closeable):
             with contextlib.suppress(OSError):
                 if os.readlink(entry).startswith("/memfd:multipanda "):
                     return entry
-        raise BenchError("the loop has no shared memory")
+        raise BenchError("the loop process has no shared memory with cycle records")
 
     def switch(self, activate: Sequence[str]) -> None:
         """Activate controllets; after a rejection, recover faulted arms and retry up to 5 times.

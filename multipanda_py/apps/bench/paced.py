@@ -238,7 +238,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Return the numbers of cycles, late commands, missed periods, holds and unread cycles."""
+    """Return the numbers of all, late, missed and unread cycles, and of cycles on hold."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),

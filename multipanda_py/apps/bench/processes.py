@@ -34,7 +34,8 @@ class Child(Closeable):
         module: Full name of the module.
         arguments: Command-line arguments of the module.
         environment: Environment variables added to those of this process.
-        through: Prefix that runs a command in another network namespace.
+        through: Command such as ``nsenter`` with its arguments, which starts the process in
+            another network namespace.
     """
 
     def __init__(

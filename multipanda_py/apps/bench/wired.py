@@ -88,9 +88,7 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 def stamped_delays(
     t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals
 ) -> tuple[Vector, Vector]:
-    """Return the delays of commands from the loop to a robot.
-
-    Received commands that differ from the last written command are left out.
+    """Return the delays from the loop to a robot, of received commands that equal the last one.
 
     Args:
         t_from: Times at which the loop wrote commands, (n,) [s], increasing.
@@ -99,7 +97,7 @@ def stamped_delays(
         x_to: Received commands, (m, k).
 
     Returns:
-        Arrival times and delays of the other received commands [s].
+        Arrival times and delays of these commands [s].
     """
     last = np.searchsorted(t_from, t_to, side="right") - 1
     known = last >= 0
@@ -246,7 +244,7 @@ BARE = "bare pylibfranka"
 def wired(
     seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Measure delays between the node and two robots, then those of loops that only send zeros.
+    """Measure delays between the node and two robots, then those of minimal loops.
 
     Args:
         seconds: Duration of each condition [s].

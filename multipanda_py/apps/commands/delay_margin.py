@@ -76,10 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the maximum bandwidth and minimum delay margin of each controllet.
-
-    Extrema are those over all joint positions of :func:`_configurations`.
-    """
+    """Yield maximum bandwidth and minimum delay margin of each controllet over all positions."""
     unconnected = config.model_copy(
         update={
             "arms": {
@@ -138,10 +135,10 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield the joint positions to examine, which options choose: random, given or start.
+    """Yield the joint positions at which to examine a controllet: random, given or start.
 
     Yields:
-        Positions of all joints of these arms, (n,) [rad].
+        Positions of all joints of the controllet's arms, (n,) [rad].
     """
     arms = [list(config.arms.values())[index] for index in indices]
     if options.random:

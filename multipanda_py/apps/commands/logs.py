@@ -73,7 +73,7 @@ def _run_record(options: argparse.Namespace) -> int:
     if options.node is not None and options.torque_terms:
         raise ConfigurationError("--torque-terms: not allowed with --node. Name a cell file.")
     if options.motion is None and options.arm is not None:
-        raise ConfigurationError("--arm: only with --motion, because all arms are recorded.")
+        raise ConfigurationError("--arm: only with --motion. A recording contains all arms.")
     if options.motion is not None and (options.node is not None or options.duration is not None):
         raise ConfigurationError(
             "--motion: not allowed with --node, nor with --duration, because the motion sets the "

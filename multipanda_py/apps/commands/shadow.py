@@ -87,8 +87,8 @@ def run(options: argparse.Namespace) -> int:
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
     if sum(sources) != 1:
         raise ConfigurationError(
-            "source: name logs, --node (a cell that runs on this machine) or --topics (a cell in "
-            "the ROS network), and only one of them"
+            "source: name logs, --node for a cell that runs on this machine, or --topics for a "
+            "cell in the ROS network, and only one of them"
         )
     if options.topics is not None and not options.twin:
         raise ConfigurationError(

@@ -107,7 +107,7 @@ class Gizmo:
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
-        """Let the arm hold if this viewer, who has left the panel, was dragging it."""
+        """Let the arm hold if this viewer, who may no longer move it, was dragging it."""
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_commanded = False

@@ -109,7 +109,7 @@ class Command:
             return True
 
     def refusal(self, viewer: int | None) -> str:
-        """Return the reason why a request is rejected; empty if this viewer is in command."""
+        """Return the reason to reject a request of a viewer; empty if the viewer is in command."""
         holder = self.holder
         if holder is not None and holder == viewer:
             return ""

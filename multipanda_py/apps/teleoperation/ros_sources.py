@@ -229,7 +229,7 @@ class Leader(RosStreams):
         for path in self._namespaces.values():
             if not _ROS_NAME.fullmatch(path):
                 raise ConfigurationError(
-                    f"leader: got {path!r}, allowed /NAMESPACE/ARM, such as /north/left"
+                    f"leader: got {path!r}, allowed a namespace and an arm, such as /north/left"
                 )
         self._feedback = {arm: WrenchFeedback(feedback) for arm in leaders} if feedback else {}
         self._log, self._subscriber_counts, self._reported = (

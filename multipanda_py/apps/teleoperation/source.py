@@ -28,8 +28,8 @@ class DeviceCommand:
         is_engaged: True while the clutch is closed, so that the tool moves with the device. A
             twist or a pose is then required.
         twist: Desired linear and angular velocity, (6,) [m/s, rad/s], before scaling.
-        pose: Measured pose of the device, instead of a twist. The tool repeats its changes, so
-            its origin does not matter.
+        pose: Measured pose of the device, instead of a twist. Only its changes move the tool, so
+            the origin of its frame does not matter.
         frame: Frame of the axes of twist or pose: ``tool``, ``world``, or the name of an arm for
             its base. By default the base of the moved arm.
         gripper: New command ``open`` or ``close`` for the gripper; empty for none.

@@ -152,7 +152,7 @@ class TaskRunner:
         if self.state != "ready":
             raise TaskFailed(f"{self.task.name}: is {self.state}; a task can be started only once")
         if fault := self._fault():
-            raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover the arms first")
+            raise TaskFailed(f"{self.task.name}: cannot start: {fault}. Recover first")
 
     def start(self) -> None:
         """Activate the controllet of the task and start the first subtask.
