@@ -110,7 +110,10 @@ class ReferenceLimiter(Protocol):
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
 
-        The arguments are those of :meth:`velocity_scale`.
+        Args:
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
         """
 
 

@@ -173,8 +173,12 @@ class Feature(Generic[ParamsT]):
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
         """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
 
-        The arguments are those of :meth:`velocity_scale`. Called once, when this feature has ended
-        a motion or stopped a reference.
+        Called once, when this feature has ended a motion or stopped a reference.
+
+        Args:
+            arm: Index of the arm in its controllet.
+            dq: Intended velocity of the reference, (n,) [rad/s].
+            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
         """
         return ""
 

@@ -68,7 +68,10 @@ def parts_of(path: str | Path) -> Iterator[bytes]:
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path."""
+    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path.
+
+    The maximum size is in bytes; None for no limit.
+    """
     open_regular(path, max_size).close()
 
 

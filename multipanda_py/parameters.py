@@ -77,7 +77,7 @@ class Spec:
                     f"{self.name or self.doc}: got {len(bound)} bounds, allowed {self.width}"
                 )
         if self.kind == "text" and not self.read_only:
-            raise ValueError(f"{self.name or self.doc}: got text, allowed only with read_only")
+            raise ValueError(f"{self.name or self.doc}: got text, which needs read_only=True")
         try:
             self.check(self.default)
         except ParameterRejected as error:

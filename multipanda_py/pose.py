@@ -61,6 +61,10 @@ class Pose:
     def from_floats(cls, position: Sequence[float], xyzw: Sequence[float]) -> Pose:
         """Create a pose from plain floats, three times faster than :meth:`from_quaternion`.
 
+        Args:
+            position: Position, three numbers [m].
+            xyzw: Quaternion x, y, z, w.
+
         Raises:
             TargetRejected: If :meth:`from_quaternion` would reject the pose.
         """
@@ -127,7 +131,7 @@ class Pose:
     def clipped(
         self, position: Vector, rotation: Matrix, max_distance: float, max_angle: float
     ) -> Pose:
-        """Return this pose, moved towards another pose to within a distance and an angle.
+        """Return the pose nearest to this one within a distance and an angle of another pose.
 
         Args:
             position: Position of the other pose, (3,) [m].

@@ -266,7 +266,7 @@ def find(kind: str, name: str) -> type[Any]:
         )
     for path, several in _TUPLE_ATTRIBUTES[kind].items():
         declared = _declared(loaded, path)
-        if isinstance(declared, str):  # Iteration would yield letters as names.
+        if isinstance(declared, str):  # Iteration would yield its letters.
             raise ConfigurationError(
                 f"{description} of {origin} cannot be loaded: {path}: got {declared!r}, allowed "
                 f"a tuple "

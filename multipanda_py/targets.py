@@ -384,8 +384,8 @@ class Channel:
             ) from error
         if result.shape != (size,) or not are_finite(result):
             raise TargetRejected(
-                f"{path}: its check returned {result.tolist()!s:.60} of shape {result.shape}, "
-                f"allowed {size} finite numbers"
+                f"{path}: the check of the channel returned {result.tolist()!s:.60} of shape "
+                f"{result.shape}, allowed {size} finite numbers"
             )
         return result
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launch descriptions: common arguments, and the nodes around a cell."""
+"""Launch descriptions of a cell and of the nodes around it, with common arguments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Planning(NamedTuple):
 
     Attributes:
         parameters: Parameters of ``move_group``.
-        scene: Text of a ``.scene`` file.
+        scene: Text of a ``.scene`` file with the obstacles.
     """
 
     parameters: dict[str, Any]
@@ -121,7 +121,7 @@ def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
     configurations = context.launch_configurations
     for name, near in misspelt(configurations, known).items():
         get_logger("multipanda_py").warning(
-            f"{name}: unknown argument; near: {near}, which has the value "
+            f"{name}: unknown argument without effect; near: {near}, which has the value "
             f"{configurations.get(near)!r}"
         )
 
@@ -135,7 +135,7 @@ def _discovery(chosen: str) -> list[SetEnvironmentVariable]:
 def _nodes(
     chosen: Mapping[str, str], overrides: Overrides, planner: Planner | None
 ) -> list[Action]:
-    """Return the controller, the transforms of its arms and, if requested, MoveIt and RViz.
+    """Return the nodes of the cell, of its transforms and, if requested, of MoveIt and RViz.
 
     Raises:
         ConfigurationError: If MoveIt, RViz or the cell file is missing, or an argument does not

@@ -126,7 +126,7 @@ class RosCell:
         return self.states.time
 
     def snapshot_at(self, time: float) -> RosCell:
-        """Return this cell with its newest states; the ``time`` is ignored."""
+        """Return this cell itself, which has the newest states; ``time`` is ignored."""
         return self
 
     def controllets_for(
@@ -155,7 +155,7 @@ class RosCell:
         )
 
     def start(self) -> None:
-        """Start to receive, and wait until states are recent and the node subscribes to targets.
+        """Receive states, and wait until they are recent and the node subscribes to targets.
 
         Raises:
             TopicLost: If the node does not subscribe, or states are missing.

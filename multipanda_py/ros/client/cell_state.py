@@ -109,7 +109,7 @@ class NodeStatus:
         return total, events[len(events) - min(len(events), total - count) :]
 
     def statistics(self) -> LoopStatistics:
-        """Return the timing of the loop from the newest diagnostics, over about one second."""
+        """Return the timing of the loop in about the last second, from the newest diagnostics."""
         values = self._loop
         missed, _, cycles = values.get("missed cycles", "0 of 0").partition(" of ")
 
@@ -145,7 +145,7 @@ class NodeStatus:
         count = _count(values.get("notices", ""), 0)
         before = self._notices.get(controllet, count)
         self._notices[controllet] = count
-        if count > before:  # A restarted node counts from 0: no new notice.
+        if count > before:  # A lower count means a restarted node.
             self._remember(
                 LoopEvent(Event.NOTICE, time.monotonic_ns(), "", controllet, values["last notice"])
             )
@@ -171,7 +171,7 @@ class NodeStatus:
             self._remember(LoopEvent(Event.HOLDS, time_ns, arm, "", now.hold_reason))
         if (
             before.received_at > 0.0 and now.refused > before.refused
-        ):  # A restarted node counts from 0: no new rejection.
+        ):  # A lower count means a restarted node.
             self.note(f"refused: {now.refusal}", time.monotonic_ns())
 
     def _remember(self, event: LoopEvent) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS node within a program: subscriptions in a separate thread, service calls and answers."""
+"""ROS node of a client program, which serves subscriptions and service calls in a thread."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class RequestChain:
         first.add_done_callback(self._take)
 
     def poll(self) -> object | None:
-        """Return the second answer, or None while it is pending; raises the errors of both."""
+        """Return the second answer, or None while it is pending; raises errors of both."""
         if self._second is None:
             # The callback ``_take`` is not called for the answer to a repeated request, so check
             # here.

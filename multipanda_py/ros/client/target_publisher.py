@@ -311,7 +311,9 @@ class RemoteTargets:
             TargetRejected: If the controllet of the arm accepts no such target.
         """
         if (arm, name) not in self._publishers:
-            raise TargetRejected(f"{arm}: its controllet accepts no {name} target")
+            raise TargetRejected(
+                f"{arm}: its controllet accepts no {name} target. Switch to another one"
+            )
         message, now = _KINDS[name](), self._arms[arm].now
         self.sent[arm] += 1
         self._counts[arm, name] += 1

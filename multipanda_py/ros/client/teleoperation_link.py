@@ -87,7 +87,7 @@ LEADER_SUBSCRIPTIONS: Subscriptions = (
 
 
 def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
-    """Write a message as a line, with its arrival time on this machine, CLOCK_MONOTONIC [s]."""
+    """Write a message and its arrival time, CLOCK_MONOTONIC [s], as a line of JSON."""
     response = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
     sys.stdout.write(f"{json.dumps(response)}\n")
     sys.stdout.flush()

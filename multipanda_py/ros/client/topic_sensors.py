@@ -76,7 +76,7 @@ class TopicSensors:
     def _listen(self, name: str, topic: str, stale: float, timeout: float) -> None:
         node = self._link.node
         if not self._link.until(lambda: node.count_publishers(topic) > 0, timeout):
-            raise TopicLost(f"{topic}: no publisher within {timeout:g} s")
+            raise TopicLost(f"{topic}: no publisher within {timeout:g} s. Check its name")
         offers = node.get_publishers_info_by_topic(topic)
         kind = offers[0].topic_type
         if kind not in KINDS:

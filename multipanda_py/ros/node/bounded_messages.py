@@ -5,8 +5,8 @@ Without limits, a request of 100000 parameters blocks the interpreter for 1.5 s,
 many points for 0.9 s. Heartbeats then stop and every arm holds.
 
 rclpy takes the function that converts a message from the class of the message. The classes of this
-module have one that counts first. A message that is too large arrives empty, with the attribute
-``too_large``.
+module have one that checks the size first. A message that is too large arrives empty, with the
+attribute ``too_large``.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def layout_of(kind: type) -> MessageLayout:
     """Return the layout of a message or request.
 
     Raises:
-        ImportError, AttributeError, KeyError: If its description has an unknown form.
+        ImportError, AttributeError, KeyError: If the description of the type has an unknown form.
     """
     _, layout = _structure(kind)
     return layout
@@ -219,12 +219,12 @@ def too_large(message: Any) -> str:
 
 
 def bounded_service(kind: Any, limit: MessageSize = MAX_REQUEST_SIZE) -> Any:
-    """Return a service type whose requests are counted before rclpy converts them."""
+    """Return a service type that checks the size of requests before rclpy converts them."""
     return _with(kind, Request=bounded(kind.Request, limit))
 
 
 def bounded_action(kind: Any, limit: MessageSize) -> Any:
-    """Return an action type whose goals are counted before rclpy converts them."""
+    """Return an action type that checks the size of goals before rclpy converts them."""
     send = bounded_service(kind.Impl.SendGoalService, limit)
     return _with(kind, Impl=_with(kind.Impl, SendGoalService=send))
 
@@ -237,7 +237,7 @@ def _with(kind: Any, **parts: Any) -> SimpleNamespace:
 
 @cache
 def bounded(kind: Any, limit: MessageSize) -> Any:
-    """Return a subclass of a message class whose messages are counted before their conversion.
+    """Return a subclass of a message class that checks the size of messages before conversion.
 
     A class without sequences and strings is returned unchanged.
     """

@@ -79,8 +79,8 @@ class GraphWatch:
         self._unsaid += [(mismatch, 0) for mismatch in guard.mismatches]
         guard.mismatches.clear()
         waiting, self._unsaid = self._unsaid, []
-        # The name of the other node is discovered later than the mismatch, so wait up to
-        # MAX_CHECKS.
+        # The name of the other node is discovered later than the mismatch, so wait for up to
+        # ``MAX_CHECKS`` checks.
         for mismatch, looks in waiting:
             is_named = bool(others(mismatch))
             if looks < MAX_CHECKS and not is_named:

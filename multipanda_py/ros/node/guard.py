@@ -201,7 +201,7 @@ class GuardedNode(ParameterNode):
         return self._bound(plain(srv_type, srv_name, answer, **options), srv_type)
 
     def _bound(self, service: Any, kind: Any) -> Any:
-        """Let requests of a service be counted before rclpy converts them."""
+        """Limit the size of the requests of a service; see :mod:`.bounded_messages`."""
         service.srv_type = bounded_service(kind)
         return service
 
@@ -373,7 +373,7 @@ class PlainActionServer(ActionServer):
         """End a goal by ``succeed``, ``abort`` or ``canceled``, and send its result."""
 
         def answer(handle: Any) -> Any:
-            self.unsent -= 1  # The executor sends it next.
+            self.unsent -= 1  # The executor sends the result next.
             getattr(handle, how)()
             return result
 

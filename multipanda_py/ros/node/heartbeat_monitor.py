@@ -71,8 +71,8 @@ class HeartbeatMonitor:
 
         Try an empty trajectory, the measured pose, the measured joint positions and zero velocity.
         """
-        # An empty trajectory brakes a moving arm along its path. With the measured pose as target,
-        # the arm would return to where it is now.
+        # An empty trajectory brakes a moving arm along its path. The arm would overshoot the
+        # measured pose, and move back to it.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow_trajectory(arm, [])
         here = self._cell.state(arm).q

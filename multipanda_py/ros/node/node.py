@@ -182,7 +182,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is stopped.
 
     Returns:
-        0, or 1 after a fatal log entry, or 130, 143 or 129 if a signal arrived during the start.
+        0; 1 after a fatal log entry; 130, 143 or 129 after SIGINT, SIGTERM or SIGHUP in the start.
     """
     code = _main(args)
     if has_abandoned():  # A normal exit would wait for blocked middleware threads.
@@ -210,8 +210,8 @@ def _main(args: Sequence[str] | None) -> int:
     try:
         if released:
             get_logger(NAME).warning(
-                f"{released} unfinished ports of the middleware were removed; a killed process "
-                "left them"
+                f"removed {released} unfinished ports of the middleware, which a killed process "
+                "had left"
             )
         signals.check()
         return _sessions(signals, started, args)
@@ -258,7 +258,7 @@ def _sessions(signals: StopSignals, started: float, args: Sequence[str] | None) 
                         logger.fatal(fault)
                     return 1
                 for fault in faults:
-                    logger.error(f"not configured: {fault}")
+                    logger.error(f"the cell is not configured: {fault}")
                 life.drop_cell("; ".join(faults))
             finally:
                 end_within()
@@ -284,7 +284,7 @@ def _wait(serving: Serving, life: LifeCycle, signals: StopSignals) -> None:
         life.drop_cell()
     else:
         node.get_logger().info(
-            "autostart is false: waiting unconfigured for a call of change_state"
+            "autostart is false: the node is unconfigured and waits for a call of change_state"
         )
     executor.add_node(node)
     with signals.serving():
@@ -370,7 +370,8 @@ def _renewed(
     keep_own_memory_private()
     gc.freeze()
     serving.node.get_logger().warning(
-        f"the participant that serves clients is recreated; {time.monotonic() - started:.1f} s"
+        "the participant that serves clients is recreated; this took "
+        f"{time.monotonic() - started:.1f} s"
     )
     return controller
 

@@ -262,7 +262,7 @@ def apply_requested(
 
     Args:
         manager: Node of the controller manager, whose parameters name files and arguments.
-        name: Name of the controllet there.
+        name: Name of the controllet in that controller manager.
         law: Node of the controllet.
 
     Raises:

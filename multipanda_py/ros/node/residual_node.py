@@ -72,7 +72,7 @@ class ResidualNode:
         corrected = self._states.correct(time, state)
         if self._states.gaps > gaps:
             self._node.get_logger().warning(
-                "states arrive too rarely, or time went back: the network restarts",
+                "states arrive too rarely, or time went back: the network starts without history",
                 throttle_duration_sec=5.0,
             )
         for row, part in zip(rows, np.split(corrected, 3)):

@@ -138,9 +138,9 @@ def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Param
 
 
 def unreadable_files(args: Sequence[str]) -> list[str]:
-    """Return reasons why parameter files cannot be read; ROS 2 would block on a FIFO.
+    """Return reasons why parameter files cannot be read, except missing files.
 
-    ROS 2 itself reports missing files.
+    ROS 2 itself reports missing files, but would block on a FIFO.
     """
     faults = []
     for option, path in itertools.pairwise(args):

@@ -410,7 +410,7 @@ class HardwareServices:
             self._logger.info(f"{arm} is {desired} on request")
         except MultipandaError as error:
             response.ok = False
-            self._logger.warning(f"life cycle request rejected: {shortened(str(error))}")
+            self._logger.warning(f"change of hardware component rejected: {shortened(str(error))}")
         response.state = self._state(arm) if arm in self._arms else State()
 
     def _activate(self, arm: str) -> Work:

@@ -158,7 +158,7 @@ class TaskAction:
     def _has_ended(self, work: Generator[None, None, str]) -> bool:
         try:
             next(work)
-        except (StopIteration, TaskFailed):  # TaskFailed: no task runs.
+        except (StopIteration, TaskFailed):  # TaskFailed means that no task runs.
             return True
         return False
 

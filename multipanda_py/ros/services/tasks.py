@@ -203,7 +203,7 @@ class TaskServices:
                 while not self._called_off and pending.poll() is None:
                     yield
             self.runner = runner
-            if self._called_off:  # The controllet may be active already.
+            if self._called_off:  # Let the arms hold: the controllet may be active.
                 runner.call_off(self._called_off)
                 raise TaskFailed(runner.reason)
             runner.start()
@@ -224,7 +224,8 @@ class TaskServices:
         pool, ended = ThreadPoolExecutor(1, "task check"), threading.Event()
 
         def notify(check: SubtaskCheck) -> None:
-            # The error ends the check, for which the end of the process would otherwise wait.
+            # Raise an error to end the check early, because the process waits for the check at its
+            # end.
             if self._called_off or ended.is_set():
                 raise TaskFailed(f"{check.subtask}: the check was cancelled")
 
@@ -301,7 +302,7 @@ class TaskServices:
             TaskFailed: If there is no such task.
         """
         if self.runner is None or not self.runner.is_going:
-            raise TaskFailed("no task runs")
+            raise TaskFailed("no task runs. Start one first")
         return self.runner
 
     def _refuse(self, response: Any, description: str, error: MultipandaError) -> None:
@@ -320,9 +321,9 @@ class TaskServices:
     def _go_on(self, runner: TaskRunner) -> None:
         try:
             runner.step()
-        except LoopError:  # It ends the node, so the task needs no end.
+        except LoopError:  # The error ends the node, and with it the task.
             raise
-        except Exception as error:  # The next step would raise it, too.
+        except Exception as error:  # Abort: the next step would raise it again.
             self._logger.error(f"{runner.task.name}: {type(error).__name__}: {error}")
             runner.abort(f"{type(error).__name__}: {error}")
             self._after()

@@ -200,7 +200,7 @@ class _Follower:
                 raise GoalRefused(
                     Result.INVALID_GOAL,
                     f"joint_names: {arm} has no joints in the goal but moves at {fastest:.3f} "
-                    f"rad/s; allowed below {MAX_REST_SPEED:g} rad/s",
+                    f"rad/s, allowed below {MAX_REST_SPEED:g} rad/s. Stop it first",
                 )
         return with_resting(goal, indices, self._measured()[0])
 

@@ -146,7 +146,8 @@ def read_goal(
         raise GoalRefused(
             Result.INVALID_GOAL,
             f"trajectory.points: got {len(rows)}, allowed {TRAJECTORY_POINTS}; a thinned path "
-            f"would deviate by {missed[worst]:.4f} {unit} from the other points ({names[worst]})",
+            f"would deviate by {missed[worst]:.4f} {unit} from the other points ({names[worst]}). "
+            "Send fewer points",
         )
     time = goal.goal_time_tolerance
     return TrajectoryGoal(

@@ -108,9 +108,9 @@ class FreshStates:
         if not new:  # The loop or every robot has stopped.
             return None
         self._sent = sensed
-        if not self._clock.has_started:  # Stamps would be zero; see diagnostics.
+        if not self._clock.has_started:  # Stamps would be zero.
             return None
-        if self._is_clock:  # The time of /clock, without its steps.
+        if self._is_clock:  # Same time as /clock, without its steps.
             return Fresh(row, new, [world_time(row)] * len(new))
         # Read the clock once per measurement time, so that equal times get equal stamps.
         stamp_of = {ns: self._clock.stamp(ns) for ns in {sensed[index] for index in new}}

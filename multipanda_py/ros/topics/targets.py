@@ -44,6 +44,9 @@ class TargetInhibit:
     the arm back. A stream that repeats its last rejected target therefore stays rejected, until it
     sends another value or pauses.
 
+    Args:
+        now: Clock of the machine [s].
+
     Thread: executor.
     """
 
