@@ -140,7 +140,8 @@ def _configurations(
     Yields:
         Positions of all joints of the controllet's arms, (n,) [rad].
     """
-    arms = [list(config.arms.values())[index] for index in indices]
+    named = [list(config.arms.items())[index] for index in indices]
+    arms = [arm for _, arm in named]
     if options.random:
         rng = np.random.default_rng(options.seed)
         low, high = (
@@ -153,7 +154,7 @@ def _configurations(
         yield np.concatenate([arm.q_start for arm in arms])
         return
     q = np.array(options.configuration)
-    for name, arm in zip(config.arms, config.arms.values()):
+    for name, arm in named:
         limits = arm.robot.limits
         if len(q) != limits.n_joints:
             raise ConfigurationError(

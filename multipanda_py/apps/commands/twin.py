@@ -56,8 +56,8 @@ def _run_perturb(options: argparse.Namespace) -> int:
     config = CellConfig.from_yaml(options.cell)
     if not any(arm.backend == "mujoco" for arm in config.arms.values()):
         raise ConfigurationError(
-            f"{options.cell}: has real arms only, which cannot be perturbed. Use a cell file with "
-            "simulated arms."
+            f"{options.cell}: has no arm with the backend mujoco, which simulates perturbations. "
+            "Use a cell file with simulated arms."
         )
     spec = PerturbationSpec.from_yaml(options.spec or TYPICAL_ERRORS_FILE)
     spec.draw(config, options.seed)  # Invalid values raise an error before the file is written.

@@ -107,11 +107,11 @@ class Gizmo:
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
-        """Let the arm hold if this viewer, who may no longer move it, was dragging it."""
+        """Let the arm hold if this viewer has left, or may no longer command it, in a drag."""
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_commanded = False
-            self._hold(f"viewer {viewer} has left")
+            self._hold(f"viewer {viewer} has left or no longer has the command")
 
     @staticmethod
     def takes_poses(law: InstanceSpec) -> bool:
