@@ -157,9 +157,15 @@ class RemoteControllets:
                 failed[arm] = f"{name}: {answer.message}"
         if failed:
             raise RecoveryFailed("; ".join(failed.values()), failed)
-        self._link.until(
-            lambda: not any(self._arms[arm].status.fault for arm in arms), self._timeout
-        )
+        self._link.until(lambda: not self._faults(arms), self._timeout)
+        if faults := self._faults(arms):
+            text = "; ".join(f"{self._root}/{arm}: still has {why}" for arm, why in faults.items())
+            raise RecoveryFailed(f"{text}. Remove the cause and recover again", faults)
+
+    def _faults(self, arms: Sequence[str]) -> dict[str, str]:
+        """Return the faults that diagnostics report, by arm."""
+        found = {arm: self._arms[arm].status for arm in arms}
+        return {arm: f"{one.fault}: {one.reason}" for arm, one in found.items() if one.fault}
 
     def switch(
         self,
