@@ -302,7 +302,7 @@ def checked(
     except (TypeError, ValueError):
         number = math.nan
     if not (min_value <= number <= max_value) or (positive and number == 0.0):
-        low = "(0" if positive else f"[{min_value:g}"
+        low = "(0" if positive and min_value == 0.0 else f"[{min_value:g}"
         raise TargetRejected(
             f"gripper of {arm}: {name}: got {value!r:.40}, allowed {low}, {max_value:g}] {unit}"
         )

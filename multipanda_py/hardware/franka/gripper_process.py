@@ -177,7 +177,9 @@ class Worker:
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
         self.deadline = max(time.monotonic() + time_to_go + RESPONSE_TIMEOUT, self.deadline)
-        os.write(self._commands, (json.dumps(command) + "\n").encode())
+        # If the worker has just ended, its supervisor reads the end of its messages next.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._commands, (json.dumps(command) + "\n").encode())
 
     def kill(self) -> None:
         """Kill the worker, which closes its connection."""
@@ -272,15 +274,15 @@ class Supervisor:
 def main() -> int:
     """Serve one gripper until the owner has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     # The process may have inherited a real-time priority, which it does not need.
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-    try:
-        library = load_library()
-    except ImportError as error:
-        send_line(1, problem=f"pylibfranka cannot be imported ({error}): {missing('pylibfranka')}")
-        return 1
     with contextlib.suppress(BrokenPipeError):  # The owner was killed.
+        try:
+            library = load_library()
+        except ImportError as error:
+            install = missing("pylibfranka")
+            send_line(1, problem=f"pylibfranka cannot be imported ({error}): {install}")
+            return 1
         Supervisor(library, sys.argv[1]).run()
     return 0
 

@@ -154,11 +154,14 @@ def joined_logs(logs: Sequence[Log]) -> Log:
         return logs[0]
     names = dict.fromkeys(name for log in logs for name in log.arms)
     arms = {name: joined([log.arms[name] for log in logs if name in log.arms]) for name in names}
-    torn = next(({"torn": log.about["torn"]} for log in logs if "torn" in log.about), {})
+    about = dict(logs[0].about)
+    about |= next(({"torn": log.about["torn"]} for log in logs if "torn" in log.about), {})
+    if dropped := sum(int(log.about.get("dropped", "0")) for log in logs):
+        about["dropped"] = f"{dropped}"
     return Log(
         arms,
         tuple(path for log in logs for path in log.source),
-        {**logs[0].about, **torn},
+        about,
         logs[0].cell,
         logs[0].marks,
     )
