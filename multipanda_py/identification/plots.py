@@ -122,10 +122,6 @@ SHOWN_ESTIMATES = ("datasheet", "consistent")
 def draw_residuals(result: Identified, path: Path) -> None:
     """Plot measured torques and model errors of every joint in the test part of the logs.
 
-    Args:
-        result: Result of the identification.
-        path: Path of the image.
-
     Raises:
         MissingExtra: If matplotlib is missing.
     """
@@ -165,7 +161,6 @@ def draw_residuals(result: Identified, path: Path) -> None:
 
 
 def _legend(axis: Axes) -> None:
-    """Add a legend above the panel, where it covers no curves."""
     axis.legend(
         fontsize=7, loc="lower right", bbox_to_anchor=(1.0, 0.97), ncols=2, frameon=False,
         borderaxespad=0.0,
@@ -226,10 +221,7 @@ def draw_springs(
 def _by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Return sample indices and label of each group of samples with similar stiffness presets.
-
-    Without presets, all samples are one group.
-    """
+    """Return sample indices and label of each group of samples with similar stiffness presets."""
     if presets is None:
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))

@@ -192,10 +192,6 @@ def offset(springs: Actuator[Any], preset: float) -> Vector:
     """Return the equilibrium angles to command so that unloaded joints rest at zero, (n,) [rad].
 
     The angles are zero if both springs of a joint are equal.
-
-    Args:
-        springs: Springs of the n joints.
-        preset: Stiffness preset of all joints.
     """
     return springs.equilibrium_for(0.0, 0.0, preset)
 

@@ -196,12 +196,7 @@ class FittedParameters:
         return np.where(self._is_log, self.values(x), self._scale)
 
     def starts(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Return initial guesses, (count, p): the defaults, then random ones around them.
-
-        Args:
-            count: Number of guesses.
-            rng: Random generator.
-        """
+        """Return initial guesses, (count, p): the defaults, then random ones around them."""
         wide = np.where(self._is_log, math.log(MAX_GUESS_FACTOR), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0
@@ -306,10 +301,7 @@ def identify_springs(
 
 
 class _Fit:
-    """Fit of spring parameters and, optionally, of the offset of the torque sensor.
-
-    The arguments are those of :func:`identify_springs`.
-    """
+    """Fit of spring parameters with the arguments of :func:`identify_springs`."""
 
     def __init__(
         self, kind: str, names: Sequence[str], fixed: dict[str, float], offset: bool, where: str
@@ -403,13 +395,7 @@ class _Fit:
         )
 
     def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's least-squares result, or None if the fit fails from this initial guess.
-
-        Args:
-            data: Measured torques and deflections.
-            start: Initial guess of the optimisation variables.
-            tolerance: Tolerance of the solver.
-        """
+        """Return SciPy's least-squares result, or None if the fit from this guess fails."""
         n = len(self._fitted.names)
 
         def residual(x: Vector) -> Vector:

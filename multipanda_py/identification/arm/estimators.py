@@ -239,11 +239,9 @@ def _thick_parameters(parameters: Vector) -> Vector:
 
 
 def _symmetric_basis() -> tuple[Matrix, Matrix]:
-    """Return an orthonormal basis of the symmetric 4 x 4 matrices.
+    """Return an orthonormal basis of the symmetric 4 x 4 matrices, and their inertial parameters.
 
-    Returns:
-        Basis matrices as flat columns, (16, 10), and their inertial parameters as columns,
-        (10, 10).
+    Both are columns, (16, 10) and (10, 10).
     """
     matrices, parameters = [], []
     for i in range(4):

@@ -241,7 +241,6 @@ class CalibrationRun:
     def _body(
         self, name: str, measured: Sequence[MeasuredMotion], number: int
     ) -> tuple[Identified, Path]:
-        """Identify an arm from its motions, and return the result and its parameter file."""
         described = describe_arm(name, self.twin.arms[name])
         body = identify(
             measured,

@@ -188,12 +188,7 @@ class ContactFit:
                     self.left_out.append(f"task {task.number} ended early: {runs[0].fault}")
 
     def fit(self, twin: CellConfig, log: Callable[[str], None]) -> ContactParameters:
-        """Estimate the table parameters of the twin from the plant's runs.
-
-        Args:
-            twin: Cell of the twin.
-            log: Callback that receives progress messages.
-        """
+        """Estimate the table parameters of the twin from the plant's runs."""
         values: dict[str, float] = {}
         spread: dict[str, Sequence[float]] = {}
         for number in FITTED_PARAMETERS:

@@ -29,30 +29,17 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give simulated arms the parameters in ``files``.
-
-    Args:
-        files: Paths of the parameter files, by arm.
-    """
+    """Return cell file entries that give simulated arms the parameters of ``files``."""
     return {"arms": {arm: {"perturbation": {"parameters": path}} for arm, path in files.items()}}
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give controllets and estimators the parameters in ``files``.
-
-    Args:
-        files: Paths of the parameter files, by arm.
-    """
+    """Return cell file entries that give controllets and estimators parameters from ``files``."""
     return {"arms": {arm: {"identified": path} for arm, path in files.items()}}
 
 
 def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a twin whose simulated arms use the given parameter files.
-
-    Args:
-        cell: Cell of the twin.
-        files: Files with identified parameters, by arm.
-    """
+    """Return a twin whose simulated arms use the given parameter files."""
     arms = dict(cell.arms)
     for name, path in files.items():
         own = arms[name].perturbation.model_copy(update={"parameters": str(path)})
@@ -61,12 +48,7 @@ def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell whose controllets and estimators use the given parameter files.
-
-    Args:
-        cell: Cell to change.
-        files: Files with identified parameters, by arm.
-    """
+    """Return a cell whose controllets and estimators use the given parameter files."""
     arms = dict(cell.arms)
     for name, path in files.items():
         arms[name] = arms[name].model_copy(update={"identified": str(path)})
@@ -198,13 +180,7 @@ class ModelImprovement:
 
 
 def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImprovement:
-    """Compare runs of one plant with the data-sheet model and with the identified model.
-
-    Args:
-        task: Task of the runs.
-        before: Runs with the data-sheet model.
-        after: Runs with the identified model.
-    """
+    """Compare runs of one plant with the data-sheet model and with the identified model."""
     early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
     ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
     cut = [
@@ -224,7 +200,6 @@ def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImp
 
 
 def _until(run: Run, seconds: float) -> Run:
-    """Return a run up to ``seconds`` after its start."""
     there = run.force_time <= seconds
     return replace(
         run,

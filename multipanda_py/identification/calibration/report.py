@@ -111,10 +111,6 @@ TITLE = "Calibration of a twin against its plant"
 def page(result: Calibration, about: Mapping[str, Any]) -> str:
     """Return the report as a self-contained HTML page.
 
-    Args:
-        result: Result of the calibration.
-        about: Facts for the head of the page.
-
     Raises:
         MissingExtra: If matplotlib is missing.
     """
@@ -187,7 +183,6 @@ def lines(result: Calibration) -> Iterator[str]:
 
 
 def _early(result: Calibration) -> Iterator[str]:
-    """Yield a message for every task with runs that ended early."""
     for one in result.rounds:
         for task in one.comparisons:
             for side in ("plant", "twin") if one is result.rounds[0] else ("twin",):
@@ -238,7 +233,6 @@ def _tasks(result: Calibration) -> str:
 
 
 def _ranged(surface: ContactParameters, name: str) -> str:
-    """Return a table parameter with its range, or an empty string if it was not estimated."""
     if name not in surface.spread:
         return ""
     low, high = surface.spread[name]

@@ -158,12 +158,7 @@ class RunCache:
         return len(list(self._folder.glob("*.npz")))
 
     def run(self, name: str, make: Callable[[], Run]) -> Run:
-        """Return the run stored under a name, or else make and store it.
-
-        Args:
-            name: Name of the run.
-            make: Function that makes the run.
-        """
+        """Return the run stored under a name, or else make and store it."""
         path = self._folder / f"{name}.npz"
         with suppress(LogError):
             return load_run(path)
@@ -176,12 +171,7 @@ class RunCache:
         return load_run(path)
 
     def points(self, name: str, make: Callable[[], Matrix]) -> Matrix:
-        """Return the matrix stored under a name, or else make and store it.
-
-        Args:
-            name: Name of the matrix.
-            make: Function that makes the matrix.
-        """
+        """Return the matrix stored under a name, or else make and store it."""
         path = self._folder / f"{name}.npy"
 
         def load() -> Matrix:
@@ -220,7 +210,6 @@ class RunCache:
         return load()
 
     def _start(self) -> None:
-        """Create the folder and write the arguments that determine its contents."""
         self._folder.mkdir(exist_ok=True)
         if not (self._folder / REQUEST_FILE).is_file():
             with replacing(self._folder / REQUEST_FILE) as partial:

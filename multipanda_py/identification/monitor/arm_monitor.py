@@ -147,11 +147,7 @@ class ResidualKind:
     doc: str
 
     def labels(self, joints: Sequence[str]) -> tuple[str, ...]:
-        """Return the names of the components: the axes, or the joints if no axes are given.
-
-        Args:
-            joints: Names of the joints.
-        """
+        """Return the names of the components: the axes, or the joints if no axes are given."""
         return self.axes or tuple(joints)
 
 
@@ -171,11 +167,7 @@ MIN_RELATIVE_HALF_WIDTH = 2e-3
 
 
 def residual_slices(joints: int) -> dict[str, slice]:
-    """Return the slice of each residual kind in an arm's vector of all residuals, by name.
-
-    Args:
-        joints: Number of joints.
-    """
+    """Return the slice of each residual kind in an arm's vector of all residuals, by name."""
     result, at = {}, 0
     for quantity in QUANTITIES:
         width = len(quantity.axes) or joints

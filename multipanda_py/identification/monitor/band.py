@@ -61,10 +61,6 @@ class Band:
     def of(self, arm: str, joints: Sequence[str]) -> ArmBand:
         """Return the residual ranges of an arm.
 
-        Args:
-            arm: Name of the arm.
-            joints: Names of its joints.
-
         Raises:
             MonitorRejected: If the arm is missing, or its ranges were learnt with other joints.
         """

@@ -72,10 +72,10 @@ class LoadAndFriction:
 
     Symbols: torque y that the description does not explain, from the correction :math:`\tau_c` of
     the twin and the estimated external torque :math:`\tau_{ext}`. The parameters :math:`\theta`
-    are mass and first moments :math:`\pi_L` of the payload, and friction of each joint: viscous
-    :math:`f_v`, Coulomb :math:`f_c` and offset :math:`f_o`. Y is their regressor, W the weight of
-    the torques, and :math:`A_0` the prior. The normal equations A and b forget old samples by
-    :math:`\lambda`, with a time constant of 30 s.
+    are mass and first moments :math:`\pi_L` of the payload, and friction terms of each joint. The
+    terms are viscous friction :math:`f_v`, Coulomb friction :math:`f_c` and offset :math:`f_o`. Y
+    is the regressor, W the weight of the torques, and :math:`A_0` the prior. The normal equations
+    A and b forget old samples by :math:`\lambda`, with a time constant of 30 s.
 
     The estimator attributes contact forces to payload and friction, so the arm has to move freely.
     Parameters stay within bounds. The estimate is for display only and does not affect control.

@@ -153,10 +153,6 @@ def split_of(kinds: Sequence[str], seed: int) -> list[str]:
     """Assign each motion at random to training (80 %), validation (15 %) or testing (5 %).
 
     The fractions apply to each kind of motion. Linear motions are only used for testing.
-
-    Args:
-        kinds: Kinds of all motions.
-        seed: Random seed of the split.
     """
     result = ["test"] * len(kinds)
     for kind in sorted(set(kinds) - {"linear"}):
@@ -285,12 +281,7 @@ SKIPPED_PREFIX = "left out: "
 
 
 def left_to_do(folder: Folder, log: LogFunction) -> list[Name]:
-    """Return the motions that a folder lacks, and log the number of those that it contains.
-
-    Args:
-        folder: Folder of the motions.
-        log: Callback that receives the message.
-    """
+    """Return the motions that a folder lacks, and log the number of those that it contains."""
     left = folder.left()
     if len(left) < len(folder):
         log(f"{len(folder) - len(left)} of {len(folder)} motions are already done")
@@ -326,11 +317,6 @@ def file_of(name: Name, joints: int, make: Callable[[], AlignedPair]) -> bytes:
     """Record a motion and return the contents of its file.
 
     If the recording fails, the file marks the motion as skipped and contains the reason.
-
-    Args:
-        name: Name of the motion.
-        joints: Number of joints.
-        make: Function that records the motion.
     """
     pair, note = None, f"{name[0]} {name[1]}"
     try:

@@ -265,9 +265,7 @@ class RealPlant:
     def _wait_for(
         self, cell: Cell, condition: Callable[[], bool], description: str, longer: float = 0.0
     ) -> None:
-        """Wait for a condition.
-
-        The timeout is :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time.
+        """Wait for a condition for :data:`_WAIT_TIMEOUT` plus ``longer`` [s] in cell time.
 
         Raises:
             LoopError: If the timeout expires. The message contains ``description``.

@@ -185,13 +185,6 @@ def record_pair(
 def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: int) -> Side:
     """Simulate a motion in the cell of twin or plant, and return the recording from rest on.
 
-    Args:
-        motion: Motion to simulate.
-        arm: Name of the arm.
-        cell: Simulated cell.
-        controllet: Name of the controllet that executes the motion.
-        seed: Seed of the simulated noise.
-
     Raises:
         ValidationRejected: If the arm does not complete the motion.
     """
@@ -236,10 +229,6 @@ def command_start_of(log: ArmLog) -> int:
 
 def align_sides(twin: Side, plant: Side) -> AlignedPair:
     """Find the start samples of two recordings and the delay between them, without cutting them.
-
-    Args:
-        twin: Recording of the twin.
-        plant: Recording of the plant.
 
     Raises:
         ValidationRejected: If the arm does not move in one of the recordings.

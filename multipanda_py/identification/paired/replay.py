@@ -148,10 +148,6 @@ def _parts(log: ArmLog) -> list[ArmLog]:
 def check_log(log: ArmLog, arm: ArmDescription) -> None:
     """Check that a recording belongs to an arm and is complete and accurate enough for a data set.
 
-    Args:
-        log: Recording of the arm.
-        arm: Description of the arm in the twin.
-
     Raises:
         ValidationRejected: If a check fails.
     """
@@ -384,15 +380,7 @@ def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
 def replay_one(
     twin: CellConfig, arm: str, one: LoggedMotion, controllet: str, seed: int
 ) -> tuple[Name, bytes]:
-    """Replay one motion on the twin and return its name and the contents of its file.
-
-    Args:
-        twin: Cell of the twin.
-        arm: Name of the arm.
-        one: Recorded motion of the plant.
-        controllet: Name of the controllet that follows the motion.
-        seed: Seed of the simulated noise.
-    """
+    """Replay one motion on the twin and return its name and the contents of its file."""
     name, joints = (one.motion.kind, one.motion.number), describe_arm(arm, twin.arms[arm]).n_joints
     make = partial(_pair, twin, arm, one, controllet, seed)
     return name, file_of(name, joints, make)

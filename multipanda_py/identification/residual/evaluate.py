@@ -35,13 +35,7 @@ def draw_history(history: History, path: Path) -> None:
 
 
 def draw_torques(trained: TrainedResidual, motion: PairedMotion, path: Path) -> None:
-    """Plot the torques of each joint of plant, twin, and twin with the learned residual.
-
-    Args:
-        trained: Residual network.
-        motion: Motion to plot.
-        path: Path of the image.
-    """
+    """Plot the torques of each joint of plant, twin, and twin with the learned residual."""
     plots, n = pyplot(), len(trained.joints)
     hat = trained.run(motion.twin)
     time = np.arange(len(motion.twin)) / trained.rate

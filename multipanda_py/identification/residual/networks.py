@@ -310,21 +310,13 @@ class _OnnxGraph:
         return self._onnx.helper.make_tensor_value_info(name, real, ["arms", size])
 
     def constant(self, numbers: Any, kind: Any = np.float32) -> str:
-        """Add a constant and return its name."""
         name = f"constant_{len(self.constants)}"
         array = np.asarray(numbers).astype(kind)
         self.constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def put(self, operator: str, *inputs: str, out: str = "", **attributes: Any) -> str:
-        """Add an operator with the named inputs, and return the name of its output.
-
-        Args:
-            operator: Name of the ONNX operator.
-            inputs: Names of the inputs.
-            out: Name of the output. By default a new name.
-            attributes: Attributes of the operator.
-        """
+        """Add an operator with the named inputs, and return the name of its output."""
         name = out or f"value_{len(self.nodes)}"
         node = self._onnx.helper.make_node(operator, list(inputs), [name], **attributes)
         self.nodes.append(node)

@@ -134,11 +134,7 @@ def fit_bodies(pairs: PairedMotions, arm: ArmDescription) -> BodyDifference:
 
 
 class _NormalEquations:
-    """Normal equations of the least-squares problem of :func:`fit_bodies`, summed over motions.
-
-    Args:
-        n: Number of joints.
-    """
+    """Normal equations of the least-squares problem of :func:`fit_bodies`, summed over motions."""
 
     def __init__(self, n: int) -> None:
         self._n, self._of_bodies = n, n * len(PER_LINK)
@@ -209,8 +205,8 @@ def train(
         L = \frac{1}{T\, 3 n} \sum_{k, i} \omega_i \frac{(r_{k,i} - \hat r_{k,i})^2}{v_i}, \qquad
         v_i = \overline{r_i^2}.
 
-    Symbols: residual r and its prediction :math:`\hat r`, weights :math:`\omega`, T samples k of n
-    joints, and mean square :math:`v_i` of component i in the training data. Because of
+    Symbols: residual r and its prediction :math:`\hat r`, weights :math:`\omega`, and T samples k
+    of n joints. Component i has the mean square :math:`v_i` in the training data. Because of
     :math:`v_i`, which Realeasy (the source) lacks, small wrist torques are learned as well as
     large ones.
 
@@ -308,11 +304,6 @@ def check_initial_weights(
 ) -> None:
     """Check that a network with initial weights matches the data and settings of a training.
 
-    Args:
-        start: Network with the initial weights.
-        pairs: Paired motions of the training.
-        settings: Settings of the training.
-
     Raises:
         ConfigurationError: If robot, kind, size or inputs of the network differ.
     """
@@ -335,7 +326,6 @@ def check_initial_weights(
 
 
 def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
-    """Return the loss of :func:`train` over complete motions."""
     torch = needed("torch")
     module.eval()
     total = count = 0.0
@@ -353,7 +343,6 @@ def _loss(module: Any, motions: list[TrainingMotion], weights: Any) -> float:
 def _trained(
     module: Any, pairs: PairedMotions, settings: TrainingSettings, bodies: BodyDifference | None
 ) -> TrainedResidual:
-    """Return the trained residual: weights of the module, and ranges of its training data."""
     motions = pairs.select("train")
     states = np.vstack([one.twin for one in motions])
     residuals = np.abs(np.vstack([one.residual for one in motions]))

@@ -42,11 +42,7 @@ class Quantity:
     counted: int = 0
 
     def labels(self, width: int) -> tuple[str, ...]:
-        """Return the names of the components: the axes, or joint numbers if no axes are given.
-
-        Args:
-            width: Number of joints.
-        """
+        """Return the names of the components: the axes, or joint numbers if no axes are given."""
         return self.axes or tuple(f"joint {k}" for k in range(1, width + 1))
 
 
@@ -183,10 +179,6 @@ class Comparison:
         """Return the root mean square error of a quantity for each repeat, (repeats,).
 
         The error covers the first ``counted`` components of the :class:`Quantity`.
-
-        Args:
-            arm: Name of the arm.
-            quantity: Name of the quantity.
         """
         counted = next(q.counted for q in QUANTITIES if q.name == quantity)
         errors = self.errors[arm][quantity][:, : counted or None]
@@ -361,20 +353,13 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
 
 
 def _length(error: Matrix) -> Vector:
-    """Return the root mean square norm of the errors of each arm, (arms,).
-
-    Args:
-        error: Vectors of all samples, (m, arms, 3).
-    """
+    """Return the root mean square norm of the errors, (m, arms, 3), of each arm, (arms,)."""
     length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return length
 
 
 def _ripple(run: Run) -> float:
-    """Return the root mean square deviation of the force from its 50 ms moving average [N].
-
-    With several arms, the result is the largest deviation.
-    """
+    """Return the largest root mean square deviation of a force from its moving average [N]."""
     width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     result = [

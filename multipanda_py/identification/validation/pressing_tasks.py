@@ -154,12 +154,9 @@ class PressingTask(Task):
             advance(step)
 
     def _touch(self, cell: Cell, advance: PassTime) -> int:
-        """Lower the tool slowly until it touches the table or has moved by ``MAX_DEPTH``.
+        """Lower the tool slowly until contact or ``MAX_DEPTH``, and return the number of cycles.
 
         Without contact, the plain force controller would accelerate the tool freely.
-
-        Returns:
-            Number of cycles that the descent took.
         """
         springs = [*self.stiffness[:2], DESCENT_STIFFNESS, *self.stiffness[3:]]
         cell.set_target(self._name, stiffness=springs)

@@ -113,9 +113,6 @@ class TaskCell:
         """Run the task once from its start.
 
         If an arm has a fault, the result contains it. No exception is raised.
-
-        Args:
-            seed: Random seed of the noise of simulated arms.
         """
         try:
             cell = self.open_cell(seed)
@@ -135,10 +132,7 @@ class TaskCell:
         return ""
 
     def _left(self, cell: Cell, advance: PassTime, run: Run) -> Run:
-        """Restore the scene for the next run, and return the finished run.
-
-        If the scene cannot be restored, the returned run has a fault.
-        """
+        """Restore the scene for the next run. If this fails, the returned run has a fault."""
         try:
             self.task.restore_scene(cell, advance)
         except MultipandaError as error:
@@ -150,9 +144,6 @@ class TaskCell:
         """Return the running cell with its arms at the start of the task.
 
         An inline cell is reset. Otherwise, a new cell is started, and its arms move to the start.
-
-        Args:
-            seed: Random seed of the noise of simulated arms.
         """
         if self.cell is not None and self._inline:
             self.cell.simulation.reset(seed=seed)
@@ -194,10 +185,9 @@ class TaskCell:
         cell.recover()
 
     def _settle(self, cell: Cell, advance: PassTime) -> list[NDArray[np.void]]:
-        """Bring the arms to the initial state of the task.
+        """Bring the arms to the initial state, and return the cycle records until then.
 
-        Returns:
-            Cycle records of the time until then, empty unless ``keeps_settling`` is True.
+        There are no records unless ``keeps_settling`` of the task is True.
         """
         parts: list[NDArray[np.void]] = []
         if not self.task.keeps_settling:
@@ -306,8 +296,8 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
     """Yield a function that advances a cell by a number of cycles.
 
-    The function steps an inline cell. For another cell, it waits, and raises :class:`.LoopError`
-    if the cell time stands still.
+    The function steps an inline cell, and waits for the time of another cell. It raises
+    :class:`.LoopError` if that time stands still.
     """
     if inline:
         yield cell.step

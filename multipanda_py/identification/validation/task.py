@@ -366,7 +366,7 @@ def configuration_at(
     raise ValidationRejected(
         f"{description}: arm {arm.name} does not reach "
         f"{np.round(pose_in_world.position, 3).tolist()} m "
-        "in the world frame with the tool orientation of the task. Move its base or the object."
+        "in the world frame with the tool orientation of the task. Check the base pose of the arm."
     )
 
 

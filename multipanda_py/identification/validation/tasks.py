@@ -202,11 +202,9 @@ class JointSwing(Task):
         return task_cell(config, {name: arm}, {"type": "joint_impedance"}, {})
 
     def settle(self, cell: Cell, advance: PassTime) -> None:
-        """Give the arm time to come to rest."""
         advance(SETTLE_CYCLES)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the joint positions of the swing at this time."""
         fraction = 1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD)
         cell.set_target(self._arm, q=self._q + fraction * self._swing)
 
@@ -235,7 +233,6 @@ class ToolSwing(Task):
         self._start = cell.pose(self._arm)
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the tool pose of the swing at this time."""
         y = self.amplitude * (1.0 - math.cos(math.pi * time / HALF_SWING_PERIOD))
         goal = self._start.with_position(self._start.position + np.array([0.0, y, 0.0]))
         cell.set_target(self._arm, goal)
@@ -272,10 +269,6 @@ def with_tools_of(plant: CellConfig, twin: CellConfig) -> CellConfig:
     """Return a twin whose arms carry the grippers and tools of the plant's real arms.
 
     Arms are paired by order. A tool defined in the twin is kept.
-
-    Args:
-        plant: Cell with the real arms.
-        twin: Cell of the twin.
     """
     arms = dict(twin.arms)
     for (name, arm), real in zip(twin.arms.items(), plant.arms.values()):
@@ -290,10 +283,6 @@ def _carrying(arm: ArmConfig, rigid: ArmConfig) -> ArmConfig:
 
 def in_task(config: CellConfig, number: int) -> CellConfig:
     """Return a cell with the objects of a task around its arms. The arms keep their tools.
-
-    Args:
-        config: Cell with the arms.
-        number: Number of the task.
 
     Raises:
         ValidationRejected: If the task has no objects or cannot run with these arms.

@@ -178,23 +178,13 @@ def validate(
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the given controllets that a task can use, or all its controllets if there are none.
-
-    Args:
-        number: Number of the task.
-        controllets: Names of controllets.
-    """
+    """Return the given controllets that a task can use, or all of its controllets if none."""
     known = make_task(number).controllets
     return [controllet for controllet in known if controllet in controllets] or known
 
 
 def check_sides(task: Task, plant: CellConfig | Log, twin: CellConfig) -> None:
     """Check that plant and twin can run a task with matching arms, and that the twin is simulated.
-
-    Args:
-        task: Task to run.
-        plant: Cell or log of the plant.
-        twin: Cell of the twin.
 
     Raises:
         ValidationRejected: If a check fails.
@@ -336,7 +326,6 @@ def compare_runs(
 
 
 def _named(run: Run, names: Sequence[str]) -> Run:
-    """Return a run whose arms have the names of the plant's arms, in the same order."""
     return replace(run, logs=dict(zip(names, run.logs.values())))
 
 

@@ -50,7 +50,7 @@ class Features:
         fps: Frames per second.
         robot: Robot models by arm name.
         vectors: Component names of the vectors in a frame, by key of the LeRobot format: state,
-            action and, if observed, state of objects and sensors.
+            action and, if observed, object poses and goal.
         cameras: Height and width of the images by camera name [pixels].
     """
 
@@ -155,7 +155,6 @@ def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vec
 
 
 def _sensors(spaces: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the spaces of additional sensors by name, empty without such sensors."""
     return spaces["sensors"].spaces if "sensors" in spaces else {}
 
 

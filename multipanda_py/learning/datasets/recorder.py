@@ -286,9 +286,7 @@ class EpisodeRecorder(Closeable):
     def _record_video(self, waits: bool) -> None:
         """Add queued images to the videos in order, and render those of missed steps.
 
-        Args:
-            waits: True to leave images in the queue while too little time is left to render them
-                before the next step. False to add all images.
+        If ``waits`` is True, images may stay in the queue until there is time to render them.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]

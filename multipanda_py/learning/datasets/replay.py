@@ -139,10 +139,6 @@ class Replayed:
 def check_fits(dataset: Dataset, env: CellEnv) -> None:
     """Check that an environment can execute the actions of a data set.
 
-    Args:
-        dataset: Data set with the actions.
-        env: Environment to check.
-
     Raises:
         DatasetRejected: If arms, control, rate or component names of actions and states differ.
     """
@@ -172,11 +168,6 @@ def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
 
     In lockstep, this reproduces the episode. In real time, the arms execute the same actions from
     their start configuration. **Real arms MOVE.**
-
-    Args:
-        dataset: Data set with the episode.
-        number: Number of the episode.
-        env: Environment that executes the actions.
 
     Raises:
         DatasetRejected: If arms, control or rate of the environment differ.

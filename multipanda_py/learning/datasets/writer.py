@@ -375,7 +375,6 @@ class DatasetWriter:
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def _write_summary(self) -> None:
-        """Write the files with counts and statistics of all episodes."""
         info = {
             "codebase_version": FORMAT_VERSION,
             "robot_type": "+".join(self.features.robot.values()),

@@ -109,7 +109,6 @@ class DeltaPose(Control):
         self.pose = Pose.identity()
 
     def reset(self, cell: Cell) -> None:
-        """Set the target to the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
@@ -126,7 +125,6 @@ class DeltaPose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action that moves the target towards a pose in the next step."""
         displacement = (pose_ee_in_base.position - self.pose.position) / (TOOL_SPEED * self.period)
         rotation_vector = pin.log3(pose_ee_in_base.rotation @ self.pose.rotation.T) / (
             TOOL_ROTATION_SPEED * self.period
@@ -160,7 +158,6 @@ class AbsolutePose(Control):
         self.pose = Pose.identity()
 
     def reset(self, cell: Cell) -> None:
-        """Set the target to the measured pose."""
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
@@ -174,7 +171,6 @@ class AbsolutePose(Control):
         return pose_numbers(self.pose)
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Return the action that moves the target towards a pose in the next step."""
         return pose_numbers(
             pose_ee_in_base.clipped(
                 self.pose.position,
@@ -195,7 +191,6 @@ class DeltaPoseAndForce(DeltaPose):
         self.force = np.zeros(3)
 
     def reset(self, cell: Cell) -> None:
-        """Set the target to the measured pose and zero force."""
         super().reset(cell)
         self.force = np.zeros(3)
 
@@ -233,7 +228,6 @@ class DeltaJoints(Control):
         self.q = np.zeros(arm.n_joints)
 
     def reset(self, cell: Cell) -> None:
-        """Set the target to the measured joint positions."""
         self.q = cell.state(self.arm.name).q.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
@@ -254,7 +248,6 @@ class DeltaJoints(Control):
         return self.q
 
     def toward(self, pose_ee_in_base: Pose) -> Vector:
-        """Raise NotImplementedError, because joint actions contain no pose."""
         raise NotImplementedError("joint actions have no pose. Use the control delta_pose.")
 
 

@@ -430,7 +430,6 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._initial_state = self._cell.simulation.save()
 
     def _rebuild(self, twins: PerturbationSpec) -> None:
-        """Replace the cell by a new one with random perturbations, and start it."""
         self._end()
         self._cell = Cell(twins.draw(self._config, int(self.np_random.integers(2**31))))
         self._start()

@@ -192,10 +192,6 @@ class StepClock:
 
         Steps differ by one cycle if the cycle rate is no multiple of the step rate. With 30 steps
         and 1000 cycles per second, they have 33, 33 and 34 cycles.
-
-        Args:
-            cell: Inline cell.
-            step: Number of the step in the episode.
         """
         start, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
         cell.step(end - start)
@@ -349,7 +345,6 @@ def restore_state(
 
 
 def _targets(control: Control) -> dict[str, Any]:
-    """Return copies of the attributes of a control that change between steps, by name."""
     fixed = ("arm", "period", "low", "high")
     return deepcopy({key: value for key, value in vars(control).items() if key not in fixed})
 
@@ -390,9 +385,6 @@ class MissedSteps:
         """Return observation and info of a missed step, without camera images.
 
         Targets, gripper commands and topics were not recorded. They have their present values.
-
-        Args:
-            moment: Recorded state at the missed step.
         """
         with self._looking_at(moment):
             obs = self._observer.see(self._scene, draws=False)

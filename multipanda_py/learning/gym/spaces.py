@@ -292,7 +292,6 @@ class Observer:
         return float(np.fmin(received, instant)) if self._cameras else received
 
     def _add_sensors(self, sensors: Sensors, scene: TaskScene, obs: Observation) -> None:
-        """Add the latest images and vectors of additional sensors to an observation."""
         images, numbers, age = sensors.read()
         if images:
             obs["images"] = {**obs.get("images", {}), **images}

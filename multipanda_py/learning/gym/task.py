@@ -47,12 +47,7 @@ class GymTask(ABC):
     params: ClassVar[Mapping[str, Any]] = {}
 
     def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place objects at the start of an episode and return its goal, (goal_size,).
-
-        Args:
-            scene: Scene at the start of the episode.
-            random: Random generator of the episode.
-        """
+        """Place objects at the start of an episode and return its goal, (goal_size,)."""
         return np.zeros(0)
 
     @abstractmethod

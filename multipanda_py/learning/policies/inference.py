@@ -102,7 +102,6 @@ class LockstepInference(Inference):
         )
 
     def receive(self, now: float) -> Any:
-        """Return the answer to the open request, or None before its latency has passed."""
         if self._response_time is None or now < self._response_time - _ROUNDING:
             return None
         self._response_time = None
@@ -149,7 +148,7 @@ def raise_if_failed(answer: Any) -> Any:
 
 
 def is_time(value: object) -> bool:
-    """Return True if a value is a valid duration, a real number of 0 or more."""
+    """Return True if a value is a valid duration [s], a real number of 0 or more."""
     return isinstance(value, Real) and float(value) >= 0.0
 
 
@@ -193,7 +192,6 @@ class ThreadInference(Inference):
         self._questions.put((self._number, observation))
 
     def receive(self, now: float) -> Any:
-        """Return the answer to the latest request, or None if it is not available yet."""
         while True:
             try:
                 number, answer = self._answers.get_nowait()
@@ -203,7 +201,6 @@ class ThreadInference(Inference):
                 return raise_if_failed(answer)
 
     def discard(self) -> None:
-        """Discard the open request, so that its answer is never returned."""
         self._number += 1
 
     def close(self) -> None:
@@ -251,7 +248,6 @@ class ProcessInference(Inference):
             self._send()
 
     def receive(self, now: float) -> Any:
-        """Return the answer to the latest request, or None if it is not available yet."""
         while self._pipe.poll():
             number, answer = self._received()
             self._is_requested = False
@@ -261,7 +257,6 @@ class ProcessInference(Inference):
         return None
 
     def discard(self) -> None:
-        """Discard the open request, so that its answer is never returned."""
         self._number += 1
         self._waiting = None
 

@@ -81,11 +81,9 @@ class ProgramInference(Inference):
         self._thread.request(flat(observation), now)
 
     def receive(self, now: float) -> Any:
-        """Return the answer to the latest request, or None if it is not available yet."""
         return self._thread.receive(now)
 
     def discard(self) -> None:
-        """Discard the open request, so that its answer is never returned."""
         self._thread.discard()
 
     def close(self) -> None:
@@ -99,11 +97,7 @@ class ProgramInference(Inference):
                     pipe.close()
 
     def _converse(self, obs: dict[str, Any]) -> Any:
-        """Send an observation to the program and wait for its answer, in a thread.
-
-        Returns:
-            Actions, or a :class:`PolicyError` if the program has ended or failed.
-        """
+        """Send an observation to the program and wait for its answer, in a thread."""
         try:
             serving.send(_open(self._process.stdin), obs)
         except (OSError, ValueError):  # The pipe was closed by the program or by this process.

@@ -72,10 +72,6 @@ def checked(answer: Any, size: int) -> Matrix:
 
     A single action, (size,), becomes a chunk of one action.
 
-    Args:
-        answer: Answer of a policy.
-        size: Number of components of an action.
-
     Raises:
         PolicyFailed: If the answer has another shape or contains values that are not finite
             numbers.
