@@ -231,7 +231,6 @@ def _bandwidth(mass: Matrix, dampings: Iterable[Matrix]) -> float:
 
 
 def _mass(probe: Probe, q: Vector) -> Matrix:
-    """Return the inertia matrix of all arms, (N, N) [kg m^2]."""
     probe.set_state(q, np.zeros(len(q)))
     mass = np.zeros((len(q), len(q)))
     for part, state in zip(probe.parts, probe.states):

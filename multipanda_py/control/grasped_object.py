@@ -42,7 +42,7 @@ class BaseFrame:
         self._product = np.zeros((6, 6))
 
     def rotation_to_world(self, rotation: Matrix, out: Matrix) -> Matrix:
-        """Return the world rotation for a rotation in the base, (3, 3).
+        """Transform a rotation from the base to the world, and return it, (3, 3).
 
         Args:
             rotation: Rotation in the base, (3, 3).
@@ -63,15 +63,15 @@ class BaseFrame:
         _pack_3(out, 0, x + bx, y + by, z + bz)
 
     def six_to_world(self, six: Vector) -> Vector:
-        """Return a twist or wrench (6,) along the world axes, given along the base axes."""
+        """Rotate a twist or wrench (6,) from the base axes to the world axes, and return it."""
         return six if self._aligned else self._turn6.dot(six)
 
     def six_to_base(self, six: Vector) -> Vector:
-        """Return a wrench (6,) along the base axes, given along the world axes."""
+        """Rotate a wrench (6,) from the world axes to the base axes, and return it."""
         return six if self._aligned else six.dot(self._turn6)
 
     def matrix_to_world(self, matrix: Matrix, out: Matrix) -> Matrix:
-        """Return an inertia or inverse inertia along the axes of the world, (6, 6).
+        """Rotate an inertia or inverse inertia to the world axes, and return it, (6, 6).
 
         Args:
             matrix: Inertia or inverse inertia along the axes of the base, (6, 6).
@@ -94,6 +94,7 @@ class GraspedObject:
         R_o = exp(1/N sum_i log(R_i' R_1'^T)) R_1'
 
     - p_o, R_o: Position [m] and rotation of the object in the world.
+    - R_i': Rotation of the object that end effector i implies.
     - p_i, R_i: Position [m] and rotation of end effector i in the world.
     - r_i, G_i: Position [m] and rotation of end effector i in the object frame at the grasp.
     - N: Number of end effectors.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-in controllets, one file each, found by name.
+"""Built-in controllets, one per file.
 
-``type: joint_impedance`` is class ``JointImpedance`` in ``joint_impedance.py``.
+``type: joint_impedance`` in a cell file selects ``JointImpedance`` in ``joint_impedance.py``.
 """

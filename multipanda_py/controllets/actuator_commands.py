@@ -32,7 +32,7 @@ _HELD_MODES = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.
 
 @dataclass(frozen=True, eq=False)
 class ActuatorCommandsParams(JointImpedanceParams):
-    """Operation mode of the actuators, and gains that hold joints before the first command."""
+    """Operation mode of the actuators, and gains of the joints that are held."""
 
     mode: str = choice(
         CONFIGURED_MODE, options=(CONFIGURED_MODE, *MODE_NAMES),
@@ -41,7 +41,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of all operation modes, and the configuration that joints hold before commands."""
+    """Commands of all operation modes, and the configuration at which joints are held."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -55,8 +55,7 @@ class _ArmCommands:
         direct: True for joints with a commanded link torque, (n,).
         torque: Commanded link torques, (n,) [Nm]; zero for other joints.
         commands: Commands in the layout of ``ActuatorState.command``, (4, n).
-        commanded: True for joints that motors and springs drive as commanded, (n,); others are
-            held.
+        commanded: True for joints that follow a command, False for joints that are held, (n,).
         all_commanded: True if no joint is held.
         is_first_cycle: True in the first cycle, in which all joints are held.
     """
@@ -87,7 +86,7 @@ class _ArmCommands:
             self.forget()
 
     def forget(self) -> None:
-        """Clear all commands; joints are then held, or keep their motor and spring references."""
+        """Clear all commands."""
         self._values = {channel.name: np.full(self._n, np.nan) for channel in COMMAND_CHANNELS}
         self.put()
 
@@ -104,7 +103,7 @@ class _ArmCommands:
         self.put()
 
     def put(self) -> None:
-        """Update the attributes, such as ``commands``, from the stored values and the modes."""
+        """Update the attributes, such as ``commands``, from the received values and the modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):
@@ -133,14 +132,13 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad] of ``JointImpedance``, (n, n).
 
-    Held joints are those without springs. In the modes ``link_torque``, ``link_pid`` and
-    ``motor_torque``, joints without a command are also held. In the other modes, joints start with
-    their motors at the current positions, and values without a command do not change. A mode
-    change continues with the spring torque and clears all commands.
+    Joints without springs are held. In the modes ``link_torque``, ``link_pid`` and
+    ``motor_torque``, joints without a command are held too. In the other modes, motors start at
+    their current positions, and a reference without a command does not change. A mode change
+    clears all commands.
 
-    For the other joints, tau is reported as the torque that would result in the same link torque.
-    A commanded link torque (``link_torque``, including the weight of the link) is limited like the
-    torque of any controllet.
+    A commanded link torque (``link_torque``) includes the weight of the link, and is limited like
+    the torque of any controllet.
     """
 
     Params, Target = ActuatorCommandsParams, ActuatorTarget
@@ -157,7 +155,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     def check_params(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
-        """Reject a mode with motors for joints without motor parameters."""
+        """Yield an error if a mode needs motor parameters that an actuator does not have."""
         mode = values.get("mode", CONFIGURED_MODE)
         if mode == CONFIGURED_MODE or not OperationMode.from_value(mode).has_motors:
             return
@@ -207,7 +205,7 @@ class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
                 commands.put()
 
     def _hold_released(self, arm: int, state: ArmState, target: ActuatorTarget) -> None:
-        """Hold joints whose command has ended, at targets that keep their present torque."""
+        """Hold joints whose command has ended, without a jump of their torque."""
         commanded = self._commands[arm].commanded
         released = self._was_commanded[arm] & ~commanded
         step = state.tau / np.maximum(self._stiffness[arm], MIN_JOINT_STIFFNESS)

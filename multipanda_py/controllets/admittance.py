@@ -26,7 +26,7 @@ from multipanda_py.targets import CartesianTarget, Report
 
 @dataclass(frozen=True, eq=False)
 class AdmittanceParams:
-    """Virtual body of ``Admittance``, its bounds, and the inner impedance."""
+    """Parameters of the virtual body of ``Admittance`` and of its inner impedance."""
 
     mass: Vector = vector(
         4, 4, 4, unit="kg", low=0.5, high=100, doc="virtual mass along the axes of the base"
@@ -106,40 +106,30 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     - p_d, R_d: Target position [m] and rotation.
     - p_c, R_c: Reference position and rotation of the inner impedance.
 
-    A stiffer ``CartesianImpedance`` moves the tool to p_c, R_c. Translation and rotation are
-    integrated separately about the fixed base axes (``VirtualBody``). A pure rotation therefore
-    does not move the end-effector point. Displacement and speed are bounded, and the integration
-    stops at the bounds.
+    A stiff inner ``CartesianImpedance`` moves the tool to p_c, R_c. ``VirtualBody`` integrates
+    translation and rotation separately, within bounds of displacement and speed.
 
-    The wrench is the estimate at the end effector. Its mean over ``tare_time`` after activation is
-    the offset, within bounds. A low-pass filter and a smooth deadband keep the virtual body at
-    rest despite noise and bias. Near a singular configuration, only Lambda_d Lambda^-1 F of the
-    wrench F is used. Lambda_d and Lambda are the task-space inertia with and without damping.
-    Along the singular direction, the estimate divides joint torque errors by a value close to
-    zero. At rest, the reference p_c deviates from the target by K^-1 F_r, where F_r is the wrench
-    left by the deadband. The tool deviates from p_c by K_i^-1 F, with the inner stiffness K_i.
+    *External wrench.* The mean of the estimate over ``tare_time`` after the activation is
+    subtracted as its offset. A low-pass filter and a smooth deadband suppress noise. Near a
+    singular configuration, the estimate along the singular direction is not used, because it is
+    poor there.
 
-    The error of the inner impedance is clipped, so that its spring exerts at most ``max_force``
-    and ``max_torque``. Their defaults are the maximum wrench of ``CartesianImpedance`` with its
-    default parameters. Apart from the impact, a wall receives at most this force from a target
-    behind it. Without the clip, the stiff inner impedance would press with 150 N before the
-    virtual body yields. The force is lower if torque limits require it. In free space, the clip
-    limits the speed of hand guiding to about 0.5 m/s.
+    *Maximum force.* The error of the inner impedance is clipped, so that its spring exerts at most
+    ``max_force`` and ``max_torque``. The clip also limits the speed of hand guiding to about 0.5
+    m/s.
 
-    A wrench that existed before the activation is maintained. The inner impedance keeps the force,
-    the virtual body ignores it, and the target is the measured pose. When the external wrench
-    decreases, the force decreases with it and does not return. The tool then remains at its
-    position.
+    *Switch.* A wrench that the arm exerts before the activation is maintained. It decreases with
+    the external wrench and does not increase again.
 
-    Stability. The estimated wrench contains the whole effect of the environment, including its
-    reaction to the inner impedance. Along one axis, the motion is stable if all roots of the
-    following equation have negative real parts::
+    *Stability.* Along one axis, the motion is stable if all roots of the following equation have
+    negative real parts::
 
         (Lambda s^2 + D_i s + K_i + K_e) (M s^2 + D s + K) (T s + 1) + K_e K_i = 0
 
     - Lambda: Apparent mass of the arm [kg].
     - K_i, D_i: Inner stiffness and damping, with D_i = 2 sqrt(Lambda K_i).
     - K_e: Stiffness of an undamped contact [N/m].
+    - M, D, K: Virtual mass [kg], damping [N s/m] and stiffness [N/m] along the axis.
     - T: Filter time constant ``wrench_time`` [s].
 
     For T = 0, the Routh criterion gives a sufficient condition for contacts of any stiffness::
@@ -147,10 +137,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         D (D - 1/2 sqrt(Lambda K_i)) >= K_i M
 
     A stiffer inner impedance and a heavier virtual body both need more damping. The defaults are
-    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2. This includes the
-    filter and one cycle of delay. Damping of the contact increases the stability. The inner
-    impedance does not receive the virtual velocity. With this velocity, a virtual mass below the
-    real mass is unstable against stiff contacts with any damping.
+    stable against any contact up to an apparent mass of 30 kg and 1.5 kg m^2.
 
     Sources: Hogan 1985 (impedance and admittance); Colgate and Hogan, Int. J. Control 1988
     (stability in contact).
@@ -200,7 +187,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
             self.inner.on_parameters()
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Hold the measured pose, with the virtual body at rest on it."""
+        """Hold the measured pose, with the virtual body at rest."""
         target.seed(states)
         self.inner.on_activate(states, self._measured_target)
         p = self.params
@@ -214,9 +201,9 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Maintain the wrenches of the arms as long as the external wrenches last.
+        """Maintain the wrenches of the arms while the external wrenches that they oppose exist.
 
-        Wrenches without an estimated external wrench, such as a payload that was tared, remain.
+        A wrench that is not part of the external wrench, such as a tared payload, remains.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -234,7 +221,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         self.inner.on_deactivate()
 
     def update(self, states: Sequence[ArmState], target: CartesianTarget, period: float) -> None:
-        """Advance the virtual bodies, and write the torques that follow them."""
+        """Move the virtual bodies, and write the torques with which the arms follow them."""
         goal = self._measured_target
         for arm, state in enumerate(states):
             body = self._bodies[arm]
@@ -262,8 +249,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
 def _observed(state: ArmState) -> Vector:
     """Return the estimated wrench without its part along singular directions, (6,) [N, Nm].
 
-    Along a singular direction, the structure of the arm bears the load. There, the estimate is an
-    error of joint torques divided by a value close to zero.
+    Along these directions, the estimate is a torque error divided by a value close to zero.
     """
     space, wrench = state.operational_space(), state.wrench_ext_in_base
     if space.damping == 0.0:
@@ -273,7 +259,7 @@ def _observed(state: ArmState) -> Vector:
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    """Return the parameters of the inner impedance; its error bounds limit force and torque."""
+    """Return the parameters of the inner impedance, with ``max_force`` as an error bound."""
     max_value = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
     clip = np.minimum(max_value, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

@@ -67,17 +67,15 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     - c: Scale of the feed-forward, 0 to 1; b: inverse of the maximum damping ratio, at most 1.
     - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
 
-    Error, clipping, damping and gain frames are those of ``CartesianSpring``. One instance owns
-    all arms of its list, each with a separate target. A full 6 x 6 stiffness may be streamed
-    (``target_stiffness``). A new parameter value replaces it.
+    ``CartesianSpring`` describes error, clipping, damping and axes of the gains. A client may
+    stream a full 6 x 6 stiffness (``target_stiffness``), which a new value of the parameter
+    replaces.
 
-    *Feed-forward.* While a target is streamed, the governed velocity and acceleration are fed
-    forward (parameter ``feedforward``). There is no feed-forward at rest or after a jump of the
-    target, unless ``governor.response`` is ``direct`` (``ReferenceFeedForward``). c fades out
-    linearly (a) as the clipped error grows from 50 % to 100 % and (b) as any joint speed grows
-    from 35 % to 65 % of its limit. Without a governor, only a streamed twist is fed forward.
-
-    *Hard contacts.* The page *Controllets and features* has the limits of latency and stiffness.
+    *Feed-forward* (parameter ``feedforward``). While a target is streamed, velocity and
+    acceleration of the governed reference are fed forward. With ``governor.response: direct``,
+    they are also fed forward after a jump of the target. c decreases linearly to zero as the error
+    grows from 50 % to 100 % of ``error_clip``, and as a joint speed grows from 35 % to 65 % of its
+    limit. Without a governor, only a streamed twist is fed forward.
 
     Sources: Hogan 1985; CRISP section III-A; Khatib 1987 for the inertia.
 
@@ -116,7 +114,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     def on_activate(self, states: Sequence[ArmState], target: CartesianImpedanceTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""
         target.seed(states)
-        self.start_gains()  # A stiffness streamed to an earlier activation is discarded here.
+        self.start_gains()  # Discards a stiffness that was streamed in an earlier activation.
         self.is_free[:] = [spring.is_free for spring in self.springs]
         self._twist_left = [0] * len(states)
         for hold in self._holds:
@@ -128,7 +126,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         target: CartesianImpedanceTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Set the targets at which the springs exert the wrenches from before the switch.
+        """Displace the targets so that the springs exert the same wrenches as before the switch.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -142,10 +140,10 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Pass torques in singular directions to ``SingularityHold``, and return their wrench.
+        """Let ``SingularityHold`` continue the torques that acted before a switch.
 
-        The tool spring has little effect in these directions. It takes over only the rest of the
-        wrench that the arm exerted before the switch.
+        It takes over only the torques in nearly singular directions, in which the tool spring has
+        little effect.
 
         Args:
             arm: Index of the arm.
@@ -153,12 +151,12 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
             tau: Torques before the switch, (n,) [Nm].
 
         Returns:
-            Wrench of the torques that ``SingularityHold`` exerts from now on, (6,) [N, Nm].
+            Wrench of the torques taken over, (6,) [N, Nm].
         """
         return tool_wrench(state, self._holds[arm].resume(state, tau))
 
     def compliance(self, arm: int, state: ArmState) -> Matrix:
-        """Return the inverse stiffness of an arm in its configuration, (6, 6) [m/N, rad/Nm].
+        """Return the inverse stiffness of the spring of an arm, (6, 6) [m/N, rad/Nm].
 
         Args:
             arm: Index of the arm.
@@ -167,7 +165,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
         return self.springs[arm].free_velocity(state)
 
     def on_target(self, channel: str, arm_index: int, target: CartesianImpedanceTarget) -> None:
@@ -205,14 +203,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     def _feedforward(
         self, arm: int, state: ArmState, target: CartesianImpedanceTarget, velocity_ratio: float
     ) -> tuple[Vector | None, Vector | None]:
-        """Return the fed-forward wrench F_a, (6,) [N, Nm], and twist dx_d, (6,); None means zero.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            target: Target of all arms.
-            velocity_ratio: Joint speed of the fastest joint, as a fraction of its limit.
-        """
+        """Return the fed-forward wrench F_a [N, Nm] and twist dx_d, (6,) each; None means zero."""
         twist = None
         if self._twist_left[arm] > 0:
             self._twist_left[arm] -= 1
@@ -233,5 +224,5 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
 
     @property
     def stiffness_scale(self) -> float:
-        """Minimum stiffness scale of all arms in their configuration, 0 to 1."""
+        """Minimum stiffness scale of all arms by the bandwidth limit, 0 to 1."""
         return min([spring.stiffness_scale for spring in self.springs])

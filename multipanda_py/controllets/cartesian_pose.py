@@ -39,10 +39,10 @@ class CartesianPoseParams:
 
 
 class CommandedPoseTarget(CartesianTarget):
-    """Cartesian target of a position-controlled arm, governed within its joint limits.
+    """Cartesian target of position-controlled arms.
 
     Attributes:
-        motion: Motion of the reference, per arm.
+        motion: Twist and acceleration of the reference of each arm.
     """
 
     is_commanded = True
@@ -68,18 +68,18 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
 
     Equations::
 
-        q_c = q_c + T s dq
-        s   = min(1, min_i dq_max,i / |dq_i|)
+        q_c[k+1] = q_c[k] + T s dq
+        s        = min(1, min_i dq_max,i / |dq_i|)
 
     - q_c: Commanded joint positions, (n,) [rad].
     - dq: Joint velocities of ``PositionIK`` for the governed pose and velocity, (n,) [rad/s].
     - dq_max: Joint speed bounds, (n,) [rad/s].
     - T: Cycle time [s].
 
-    The scale s slows all joints together if one would be too fast. A joint stops before its
-    position limit (``max_stoppable_velocity``), and the others continue. Each step starts from the
-    positions that were actually commanded. An acceleration limit therefore delays the motion
-    without a pose error. Features slow the motion before obstacles.
+    If one joint would be too fast, s slows all joints. A joint that reaches its position limit
+    stops, and the other joints continue. Each step starts from the positions that the driver has
+    commanded, so its acceleration limit causes no pose error. Features slow the motion before
+    obstacles.
     """
 
     Params, Target = CartesianPoseParams, CommandedPoseTarget

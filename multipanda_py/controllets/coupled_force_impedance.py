@@ -22,11 +22,11 @@ from multipanda_py.targets import ObjectTarget, Report
 
 @dataclass(frozen=True, eq=False)
 class CoupledForceImpedanceParams(ForceParams, CoupledImpedanceParams):
-    """Gains of ``CoupledForceImpedance``, of the coupled impedance and of force control."""
+    """Gains of ``CoupledForceImpedance``: those of the coupled impedance and of force control."""
 
 
 class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
-    """Coupled impedance whose internal force is controlled by the unified force controller.
+    """Coupled impedance of several arms with a controlled internal force.
 
     Equation, with the notation of ``CoupledImpedanceLaw``::
 
@@ -34,11 +34,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     - F_s: Internal force, the output of ``ForceController`` [N].
 
-    The force controller measures the mean force of the end effectors towards each other. The
-    distance between them replaces the position of a tool. The contact point is the distance at the
-    last contact. The speed is the rate at which the distance decreases. If the object slips
-    out, the internal force fades as after a loss of contact, and the formation holds the end
-    effectors.
+    ``ForceController`` receives the measured internal force, and the distance between the end
+    effectors instead of the position of a tool. If the object slips out, the internal force fades
+    as after a loss of contact, and the springs hold the end effectors.
 
     Source: box lifting of multipanda_ros2 (section V, task 5), whose code is not public.
     """
@@ -90,7 +88,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return words
 
     def desired_internal_force(self, target: ObjectTarget) -> float:
-        """Return the internal force of this cycle [N], controlled to the smoothed target."""
+        """Return the output of the force controller in this cycle [N]."""
         desired = super().desired_internal_force(target)
         force, held = self._force, self.held
         closing = -float(dot(held.rates[:, :3].reshape(-1), held.inward.reshape(-1)))
@@ -106,8 +104,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             desired, self.measured, away, closing, self._mass(), self._formation()
         )
         self._closing = closing
-        # While the desired force rises, the tank is still being filled and limits the force. The
-        # limit is reported only near the full force.
+        # While the desired force rises, the tank is still being filled and may limit the force.
+        # Report this limit only when the desired force is nearly complete.
         is_grown = desired > 0.9 * self._limited_force
         self._energy.check(
             force.is_throttled and is_grown, force.tank, self._names, self._energy_left
@@ -116,14 +114,14 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return self._pushed
 
     def _energy_left(self) -> str:
-        """Return the text of a notice that the tank limits the internal force."""
+        """Return the remaining energy of the tank as text, with a remedy."""
         energy = self._force.tank.energy
         return (
             f"force tank {energy:.2f} J limits the internal force. Raise tank_max or tank_power."
         )
 
     def _mass(self) -> float:
-        """Return the effective mass of the end effectors that approach each other [kg]."""
+        """Return the effective mass for a motion of the end effectors towards each other [kg]."""
         mobility = 0.0
         for hand, inward in enumerate(self.held.inward):
             inertia_inv = self.held.inertia_inv(hand)
@@ -131,7 +129,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return 1.0 / max(mobility, MIN_MOBILITY)
 
     def _formation(self) -> float:
-        """Return the stiffness with which the springs oppose the end effectors' approach [N/m]."""
+        """Return the stiffness for a motion of the end effectors towards each other [N/m]."""
         squares = np.square(self.held.inward)
         across = dot(squares, self.params.relative_stiffness[:3])
         return float(across.sum()) / max(float(squares.sum()) ** 2, 1e-12)

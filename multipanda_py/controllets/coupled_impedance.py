@@ -86,7 +86,7 @@ _ParamsT = TypeVar("_ParamsT", bound=CoupledImpedanceParams)
 
 
 class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
-    """Impedance of an object, with a stiff formation of the end effectors that hold it.
+    """Impedance of an object that several arms hold in formation by stiff springs.
 
     Equations::
 
@@ -111,23 +111,19 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     - n: Internal forces towards the object origin, (6 N,).
     - F_s: Internal force [N].
 
-    The end effectors together exert exactly W_1 + W_2, and light wrists receive small moments. The
-    internal force has no net wrench, so it strains the object without moving it. If torque limits
-    require it, all arms use a lower internal force (``InternalForceLimiter``). A push on one end
-    effector moves the object, so both yield together and remain in formation.
+    The end effectors together exert exactly W_1 + W_2 on the object. The internal force squeezes
+    the object without moving it. If torque limits require it, all arms use a lower internal force
+    (``InternalForceLimiter``). A push on one end effector moves the object, so all of them yield
+    together.
 
-    All damping follows from the inertia it acts on (``ModalDamping``): D_o from that of the
-    object, D_r from that of each end effector. Dampers, levers and inertias change slowly. One of
-    them is updated per cycle, all within eight cycles, or N + 2 with more than six arms.
+    ``ModalDamping`` designs D_o for the inertia of the object, and D_r for that of each end
+    effector. Dampers, levers and inertias are updated in turn, within eight cycles, or N + 2 with
+    more than six arms.
 
-    Near singular configurations, each arm is held against unmodelled torques
-    (``SingularityHold``).
+    The report ``internal force [N]`` is the measured value (``InternalForceEstimator``). If the
+    internal force is only fed forward, the measured value deviates from the target.
 
-    The report ``internal force [N]`` is the measured one, -n^T F_ext / (n^T n), from the estimated
-    external wrenches F_ext. It deviates from the target if the internal force is only fed forward,
-    because the formation opposes end effectors that move to press.
-
-    The object frame starts midway between the end effectors, along the world axes.
+    The object frame starts in the centre of the end effectors, along the world axes.
 
     Sources: Caccavale, Chiacchio, Marino and Villani, IEEE/ASME Trans. Mechatronics 2008 (object
     and internal impedance); Wimböck, Ott and Hirzinger, IJRR 2012 (object-level control).
@@ -155,7 +151,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         sharing = self.held.sharing
         self._error = PoseError(sharing.error)
         self._conservative, self._object_is_free = ConservativeSpring(), False
-        # One damper per arm, followed by that of the object.
+        # One damper per arm, followed by the damper of the object.
         self.dampers = [ModalDamping(bandwidth=SHARED_BANDWIDTH) for _ in range(n + 1)]
         self._phase, self._update_all = 0, True
         cycles = max(n + 2, UPDATE_CYCLES)
@@ -163,7 +159,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._schedule = [rotations.get(cycle) for cycle in range(cycles)]
         self._stiffness, self._damping = np.zeros(6 * n + 6), np.zeros((6 * n + 6, 6 * n + 6))
         blocks = [self._damping[i : i + 6, i : i + 6] for i in range(0, 6 * n + 6, 6)]
-        # In ``stacked_rates`` the object comes first, in ``dampers`` it comes last.
+        # The object is first in ``stacked_rates`` and last in ``dampers``.
         self._blocks = [*blocks[1:], blocks[0]]
         self._springs = sharing.springs.reshape(n, 6)
         self._elastic = list(
@@ -226,10 +222,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     ) -> str:
         """Continue to carry and press the object.
 
-        The wrenches F of the end effectors add up to the object wrench A^T F, which the object
-        spring takes over. The other parts of the wrenches strain the object. Their component
-        towards the object is the internal force, which then approaches the value desired before
-        the switch. The other components remain constant along the axes of the object.
+        The object spring takes over the sum of the wrenches of the end effectors. The other parts
+        strain the object. Their component towards the object is the internal force, which then
+        approaches the value desired before the switch. The rest remains constant in the object
+        frame.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -290,7 +286,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the wrench by which an arm exerts the desired internal force, (6,) [N, Nm]."""
+        """Return the wrench of one arm that belongs to the target internal force, (6,) [N, Nm]."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.internal_force[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
@@ -313,7 +309,6 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._report(stiffness_scale)
 
     def _measure_error(self, target: ObjectTarget) -> None:
-        """Update the pose error e_o of the object."""
         held, error = self.held, self._error
         error.measure(
             held.position, held.rotation, target.position_object_in_world,
@@ -327,7 +322,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Update the spring wrenches of the object and of the end effectors.
 
         Returns:
-            Minimum stiffness scale left by the bandwidth limit, 0 to 1.
+            Minimum stiffness scale by the bandwidth limits, 0 to 1.
         """
         held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
@@ -350,10 +345,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return float(sharing.rates.dot(sharing.dampers))
 
     def _design_dampers(self) -> None:
-        """Design the damper that is due in this cycle; all at the start and after a gain change.
+        """Design the damper that is due in this cycle, or all after a start or a gain change.
 
-        ``_schedule`` contains an index for each cycle. Index i < N is the damper of end effector
-        i, N the levers and inertias (no damper), and N + 1 the damper of the object.
+        ``_schedule`` contains the index that is due in each cycle. An index i < N is the damper of
+        end effector i, N are levers and inertias, and N + 1 is the damper of the object.
         """
         held, n = self.held, len(self.dampers) - 1
         for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):
@@ -368,10 +363,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._update_all = False
 
     def _design(self, arm_index: int, inertia_inv: Matrix) -> None:
-        """Design the damper of an end effector or the object; write it to the common matrix.
+        """Design the damper of an end effector or of the object.
 
         Args:
-            arm_index: Index of the end effector, or their number for the object.
+            arm_index: Index of the end effector, or the number N of end effectors for the object.
             inertia_inv: Inverse inertia at the end effector or of the object, (6, 6).
         """
         damper = self.dampers[arm_index]
@@ -379,7 +374,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         self._blocks[arm_index][:] = damper.damping
 
     def desired_internal_force(self, target: ObjectTarget) -> float:
-        """Return the internal force of this cycle [N]: smoothed target within torque limits."""
+        """Return the smoothed target of the internal force within the torque limits [N]."""
         desired = target.internal_force.item()
         if desired != self._checked_force:
             self._check(desired)
@@ -389,11 +384,11 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return a lower bound of the stiffness against a twist of an end effector, (6,)."""
+        """Return a lower bound of the stiffness along a twist of an end effector, (6,)."""
         return float(self._min_stiffness.dot(direction * direction))
 
     def _check(self, desired: float) -> None:
-        """Check that springs and joints can hold an internal force [N]; warn if not."""
+        """Send a warning if springs or joints cannot exert a desired internal force [N]."""
         self._checked_force, limit, states = desired, self._force_limiter, self._states
         stiffness = self.params.relative_stiffness
         weakness = buckling_warning(desired, self.dampers[:-1], stiffness, self.held)
@@ -419,7 +414,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 class CoupledImpedance(CoupledImpedanceLaw[CoupledImpedanceParams]):
     """Impedance of an object that several arms hold, with internal-force feed-forward.
 
-    Equations: see ``CoupledImpedanceLaw``. F_s is the smoothed target.
+    ``CoupledImpedanceLaw`` has the equations. F_s is the smoothed target of the internal force.
     """
 
     Params = CoupledImpedanceParams

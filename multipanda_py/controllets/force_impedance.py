@@ -47,24 +47,17 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     - F: Controlled force [N].
     - u: Unit direction ``F_d / |F_d|`` of the target wrench F_d, (6,).
 
-    The target wrench defines direction and magnitude of the force that the tool exerts. Along it,
-    force control acts, and across it the impedance. ``ForceSubspace`` removes the spring along u,
-    and returns it relaxed when the force is withdrawn. F and its tank are those of
-    ``ForceController``. The tank of the impedance, with x_d + alpha_i (x_d - x), is
-    ``SpringTank``.
+    Force control acts along the target wrench, and the impedance acts across it.
+    ``ForceController`` computes F, and ``ForceSubspace`` removes the spring along u.
+    ``ForceImpedanceArm`` has the equation of one arm with all terms, such as torque limits and
+    singularity damping.
 
-    In every cycle, the work of spring, damper and force is tau[k]^T (dq[k] + dq[k+1]) T / 2, with
-    their torques tau and the cycle time T. Dissipated energy and the overflow of one tank go to
-    the tank with the larger deficit. The total work therefore never exceeds the granted energy of
-    both tanks plus the recharging power ``tank_power`` of each over time. An event reports a tank
-    that limits.
-
-    Torque limits, speed limits, singularity damping and the hold near singular configurations act
-    as in ``CartesianImpedance``. ``ForceImpedanceArm`` has the equation of one arm with all terms.
+    *Energy.* Force control and impedance have one energy tank each. The total work never exceeds
+    the granted energy of both tanks plus the recharging power ``tank_power`` of each over time. An
+    event reports a tank that limits.
 
     The target has no velocity, because a damper with a moving reference would not be passive. The
     acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.
-    The spring term has the sign that follows from e = x_d - x in eq. 1.
 
     Attributes:
         arms: Impedance, force control and tanks of each arm.
@@ -119,13 +112,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     ) -> str:
         """Continue the contact force of the previous controllet until a target wrench is received.
 
-        The contact force is fed forward, and fades after a loss of contact. The springs exert the
-        other part of the wrench. Force control is not used, because it would move an object that
-        two arms hold by springs.
-
-        A load that the external wrench does not contain, such as a tared payload, is fed forward
-        permanently. Force control would relax the spring that carries it. A constant load does no
-        work along a closed path, so this feed-forward is passive.
+        The contact force is fed forward without force control, and fades after a loss of contact.
+        A load that is not part of the external wrench, such as a tared payload, is fed forward
+        permanently. The springs exert the rest.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -150,7 +139,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
         return self.arms[arm].spring.free_velocity(state)
 
     def requested_force(
@@ -179,11 +168,11 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         self._report()
 
     def _report(self) -> None:
-        """Report force control of the first arm, and the minimum scales of all arms."""
+        """Write the reports: force control of the first arm, and minimum scales of all arms."""
         arm, force = self.arms[0], self.arms[0].force
         fractions = [arm.spring.stiffness_scale for arm in self.arms]
         min_value, supported = min(fractions), min([arm.wrench_scale for arm in self.arms])
-        _pack(  # Packing the buffer is five times faster than nine assignments.
+        _pack(  # Packing into the buffer is faster than nine assignments.
             self.report.data, 0, force.measured, force.error, force.contact, force.weight,
             force.tank.energy, arm.tank.free, arm.tank.scale, min_value, supported,
         )  # fmt: skip

@@ -27,7 +27,7 @@ from multipanda_py.targets import HeldPose
 
 @dataclass(frozen=True, eq=False)
 class GravityCompensationParams:
-    """Held directions, gains and speed limit of ``GravityCompensation``."""
+    """Parameters of ``GravityCompensation``: held directions, gains and speed bound."""
 
     hold: str = choice(
         "none", options=("none", "position", "orientation", "plane"),
@@ -79,23 +79,23 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         K   = [k_p P, 0; 0, k_o O]
         e   = [p_0 - p; log(R_0 R^T)]
 
-    - tau: Joint torques in addition to gravity compensation by the robot, (n,) [Nm].
+    - tau: Joint torques in addition to the gravity compensation by the robot, (n,) [Nm].
     - d: Viscous joint damping [Nm s/rad]; dq: joint velocities [rad/s], (n,).
     - J: Jacobian along the base axes, (6, n).
-    - K, D: Stiffness and damping of the hold, (6, 6); k_p, k_o: their parameters.
+    - K, D: Stiffness and damping of the held directions, (6, 6).
+    - k_p, k_o: ``translational_stiffness`` [N/m] and ``rotational_stiffness`` [Nm/rad].
+    - e: Pose error, (6,) [m, rad]; clip: bound per axis.
     - P: Held translations: I for a position, n n^T for a plane with normal n, otherwise zero.
     - O: Held rotations: I for an orientation, otherwise zero.
     - p, R: Measured position [m] and rotation; p_0, R_0: reference.
 
-    D is designed for K and the inertia (``ModalDamping``), so free directions are not damped. The
-    reference is measured at activation. Along free directions it follows the arm, so a later hold
-    starts at the measured pose. The square root of K is ramped over ``gain_time``, so a hold
-    starts and ends without a torque step.
+    D is designed for K and the inertia (``ModalDamping``), so free directions are not damped.
+    Along free directions, the reference follows the arm, so a hold starts at the measured pose. K
+    is ramped over ``gain_time``, so a hold starts and ends without a torque step.
 
     Apart from friction, only the viscous damping and the brake above ``max_joint_speed``
-    (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes it easier to move. A
-    payload floats only if it is set in the robot (``load_mass``). Any other weight is released at
-    the switch, as its response reports, and the arm sinks.
+    (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes the arm easier to move.
+    Set the mass of a payload in the robot (``load_mass``). With any other weight, the arm sinks.
     """
 
     Params, Target = GravityCompensationParams, HeldPose
@@ -131,9 +131,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         self._error.set_bounds(p.error_clip)
         self._speeds = [bound_speeds(p.max_joint_speed, arm.limits) for arm in self.context.arms]
         self._viscous = [-p.joint_damping * light for light in self._light]
-        # The damping rates of the joints and of the Cartesian damper add up, and BANDWIDTH bounds
-        # their sum. The rate of a joint is its scaled damping divided by its inertia. It is at
-        # most ``joint_damping`` divided by about 0.06 kg m^2, see ``MIN_ROTOR_INERTIA``.
+        # The damping rates of the joints and of the Cartesian damper add up, and their sum must
+        # not exceed BANDWIDTH. The rate of a joint is up to ``joint_damping`` divided by 0.06
+        # kg m^2, the inertia of the lightest rotor.
         self._damping.set_bandwidth(max(BANDWIDTH / 2.0, BANDWIDTH - p.joint_damping / 0.06))
         self._set_gains()
 
@@ -152,7 +152,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: HeldPose, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Keep the torques of a held arm in singular directions, and end all other torques.
+        """Continue the torques of a held arm in singular directions, and end all other torques.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -203,7 +203,7 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
         return subtract(wrench, brake, wrench)
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return the stiffness of the hold along a twist in the base, (6,)."""
+        """Return the stiffness of the held directions along a twist in the base, (6,)."""
         return float(self._stiffness.dot(direction).dot(direction))
 
 

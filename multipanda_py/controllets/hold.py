@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-in controllet that stops and holds every arm without another controllet."""
+"""Controllet that stops and holds every arm that has no other controllet."""
 
 from __future__ import annotations
 
@@ -39,18 +39,15 @@ class HoldParams:
 
 
 class _JointAnchors:
-    """Anchor positions of the joints of one arm, set when the joints become slow.
+    """Brake of one arm, with springs that hold slow joints at their anchor positions.
 
-    A joint gets its anchor when its momentum falls below a threshold, the slow momentum. From this
-    momentum, the brake stops it with a given fraction of its torque limit. Joints that carry the
-    arm get their anchors early, so that springs return them to the position at which they became
-    slow. Wrist joints get them late, because an unmodelled payload would make them oscillate on
-    their springs.
+    A joint gets its anchor when its momentum falls below a threshold, the slow momentum. Joints
+    that carry the arm get their anchors early. Wrist joints get them late, because they would
+    oscillate with an unmodelled payload.
 
-    An anchor moves with its joint if the deflection exceeds that of the full torque. It also moves
-    while the torque is at its limit or far behind its desired value. Otherwise, the stored spring
-    energy would accelerate the joint backwards. An anchor is never at a joint limit, so a limit
-    may be touched but is not pressed.
+    An anchor moves with its joint while the spring would need more than the available torque.
+    Otherwise, the stored energy would accelerate the joint backwards. An anchor is never at a
+    joint limit, so the joint does not press against the limit.
 
     Args:
         arm: Description of the arm.
@@ -86,15 +83,16 @@ class _JointAnchors:
     def __init__(self, arm: ArmDescription, params: HoldParams, period: float) -> None:
         limits = arm.limits
         self._headroom, self._period = TorqueHeadroom(arm), period
-        # ``self._limit`` is the live array that ``TorqueHeadroom`` updates, ``self._whole`` a
-        # constant copy of the torque limits.
+        # ``TorqueHeadroom`` updates the array ``_limit``. ``_whole`` are the constant torque
+        # limits.
         self._limit, self._whole = self._headroom.torque, np.array(limits.torque)
         self._low, self._high = limits.lower + self.LIMIT_MARGIN, limits.upper - self.LIMIT_MARGIN
         n = arm.n_joints
-        # Fraction of the torque limit with which the brake stops a joint at the slow momentum.
+        # Fractions of the torque limits that define the slow momentum: with these torques, the
+        # brake can stop a joint of this momentum.
         self._slow_fraction = np.array(arm.robot.value("slow"))
-        # Rates at which springs at early anchors reach their full torque [1/s], and damping
-        # factors of joints with anchors before the arm is at rest.
+        # Rates at which the maximum deflection from early anchors grows [1/s], and damping factors
+        # of joints with anchors before the arm is at rest.
         self._growth = 1.0 / np.maximum(arm.robot.value("growth"), 1e-9)
         self._settling = np.array(arm.robot.value("settling"))
         self._q, self._last_deflection = np.zeros(n), np.zeros(n)
@@ -106,15 +104,15 @@ class _JointAnchors:
         self.set_gains(params)
 
     def _set_torque_rates(self, limits: ArmLimits) -> None:
-        """Set the torque rates. Revolute joints share their minimum; prismatic joints do not."""
+        """Set the torque-rate limits. Revolute joints share their minimum, prismatic do not."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
         self._max_torque_lag = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
 
     def set_gains(self, params: HoldParams) -> None:
         self._params = params
-        # The brake keeps its bandwidth B up to a momentum proportional to r / B^2, with the torque
-        # rate r. Scaling B by sqrt(r) keeps this momentum for arms with a lower torque rate.
+        # The brake keeps its bandwidth B up to a momentum proportional to r / B^2, with the
+        # torque-rate limit r. With B scaled by sqrt(r), this momentum is equal for all arms.
         scale = min(1.0, math.sqrt(self._torque_rate / self.DESIGN_TORQUE_RATE))
         self.brake.set_rate(scale * params.brake_rate)
         self._return = scale * params.return_rate
@@ -123,18 +121,14 @@ class _JointAnchors:
         self._max = self.brake.stopping(self._whole) / self._return
 
     def _set_rest(self, at_rest: bool) -> None:
-        """Set the damping for rest or motion. The stiffness is kept, so that no load drops."""
+        """Set the damping factors for rest or motion. The stiffness does not change."""
         self._damping[:] = self.REST_DAMPING_FACTOR if at_rest else self._settling
         self._is_at_rest, self._rest_time = at_rest, 0.0
 
     def start(self, state: ArmState) -> None:
-        """Start to brake from the measured state.
-
-        Joints get their anchors when they are slow. Torques of a contact force start at zero;
-        ``Hold.on_transfer`` sets them.
-        """
-        # The torque-rate limit in the state may be lower than that of the robot model, for which
-        # the gains were computed before.
+        """Start to brake from the measured state, without anchors and contact force."""
+        # The torque-rate limit in the state may be lower than that of the robot model, so compute
+        # the gains again.
         self.brake.set_limits(state.limits)
         self._set_torque_rates(state.limits)
         self.set_gains(self._params)
@@ -160,7 +154,7 @@ class _JointAnchors:
             self._is_saturated |= absolute(lag, lag) > self._max_torque_lag
 
     def _update_anchors(self, state: ArmState) -> None:
-        """Set the spring positions (anchors) of slow joints, and remove those of fast joints."""
+        """Set the anchors of slow joints, and remove those of fast joints."""
         if not self._is_at_rest:
             self._time += self._period
         slow = self._slow * (1.0 + self._time / self.MOMENTUM_DOUBLING_TIME)
@@ -172,7 +166,7 @@ class _JointAnchors:
         self._update_rest(float((momentum / self._slow).max()))
 
     def _update_rest(self, fraction: float) -> None:
-        """Switch to the damping of rest after ``REST_DELAY``, and back immediately on motion.
+        """Switch to the damping of rest after ``REST_DELAY``, and back when the arm moves.
 
         Args:
             fraction: Maximum momentum of a joint, relative to the initial slow momentum.
@@ -185,23 +179,20 @@ class _JointAnchors:
             at_rest = fraction < self.REST_END_FRACTION
         if at_rest != self._is_at_rest:
             self._set_rest(at_rest)
-            # The slow momentum grows with ``_time``. ``FADE_IN_TIME`` ends its earlier growth, but
-            # leaves the fade-in of braking complete.
+            # ``_time`` determines the slow momentum and the fade-in of braking. With this value,
+            # the slow momentum is small again, and the fade-in stays complete.
             self._time = self.FADE_IN_TIME
 
     def _damped(self, dq: Vector) -> Vector:
         """Return the velocities scaled by the damping factors of joints with anchors, (n,)."""
         damped = self._v
-        # The brake torque is proportional to M F dq. For unequal factors F it may add energy,
-        # because M couples the joints. Only joints with anchors, which are slow, have a factor.
+        # The brake torque is proportional to M F dq with the damping factors F. Unequal factors
+        # may add energy, because M couples the joints. Apply them only to slow joints.
         damped[:] = dq
         return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 
     def _deflection(self, state: ArmState) -> Vector:
-        """Return the deflections of joints from their anchors, (n,) [rad].
-
-        An anchor moves with its joint beyond the maximum deflection and at saturated torque.
-        """
+        """Move anchors that are too far away. Return the deflections from them, (n,) [rad]."""
         max_value = self._max / self.brake.light_inertia
         multiply(max_value, minimum(1.0, self._time * self._growth), max_value)
         anchor = minimum(maximum(self._q, self._low), self._high)
@@ -224,7 +215,8 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
         w   = Gamma dq + lambda (q - q_a)
 
     - tau: Joint torques, (n,) [Nm].
-    - brake: ``MomentumBrake`` with the limits of torque and torque rate.
+    - brake: ``MomentumBrake``, which keeps the limits of torque and torque rate.
+    - w: Velocities to be braked, which include a return to the anchors, (n,) [rad/s].
     - M: Inertia matrix, (n, n) [kg m^2].
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_a: Anchor positions, (n,) [rad].
@@ -234,23 +226,19 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
 
     A joint gets its anchor when it is slow, and loses it when it becomes fast. The anchor moves
     with the joint under external torques that exceed the torque limit of the joint. Gamma is lower
-    at rest, against noise. It is higher for a wrist with an anchor, which may carry a payload of
-    several times its inertia. ``MomentumBrake`` describes the prediction of w, and the fade-in of
-    proportional braking.
+    at rest, where velocities are mainly noise.
 
     For small motions, hold is a spring and damper proportional to the inertia of the arm::
 
         tau = -M (b Gamma dq + b lambda (q - q_a))
 
-    with the bandwidth b = ``brake_rate``. The motion is well damped in every configuration. The
-    limits of torque and torque rate are part of the design, so the torques do not saturate.
+    - b: Bandwidth ``brake_rate`` [1/s].
 
-    Hold takes over an arm at the start, after a deactivation of its controllet, and after a fault,
-    at any speed. It also stops an arm with some milliseconds of delay, 20 % error of inertia and
-    an unmodelled payload. ``doc/faults.md`` contains measured values.
+    Hold takes over an arm at the start, after a deactivation of its controllet and after a fault,
+    at any speed. ``doc/faults.md`` contains measured stopping values.
 
-    A contact force at the switch (tau_0) is maintained up to ``MAX_FORCE``. Releasing it after a
-    failure of a controllet would drop a grasped object.
+    A contact force at the switch (tau_0) is maintained up to ``MAX_FORCE``, so that a grasped
+    object is not dropped.
 
     Attributes:
         anchors: Brake and anchors of each arm.

@@ -52,7 +52,8 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         tau_a = M ddq_d
         tau   = tau_s + tau_a
 
-    - tau, tau_s, tau_a: Joint torques, of the spring and damper, and fed forward, (n,) [Nm].
+    - tau: Joint torques, (n,) [Nm].
+    - tau_s, tau_a: Torques of spring and damper, and feed-forward torques, (n,) [Nm].
     - M: Inertia matrix, (n, n) [kg m^2].
     - K: Diagonal stiffness, (n, n) [Nm/rad].
     - D: Damping of ``ModalDamping`` for the joint-space inertia, (n, n) [Nm s/rad].
@@ -84,7 +85,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
             own.set_gains(stiffness, ratio)
 
     def _leash(self, states: Sequence[ArmState], target: _TargetT) -> None:
-        """Set the maximum distance of a governed reference from the arms."""
+        """Set the maximum distance (leash) of a governed reference from the arms."""
         for leash, spring, state in zip(target.max_reference_lead, self._springs, states):
             leash[:] = spring.leash(state.limits)
         self._leashed = self.params
@@ -99,9 +100,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: _TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Place the targets where the springs exert the torques of the previous controllet.
-
-        The targets stay within the joint limits.
+        """Displace the targets within the joint limits, so that the springs continue the torques.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -135,7 +134,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
         self.report[self._stiffness_scale_at] = stiffness_scale
 
     def _feedforward(self, arm: int, state: ArmState, target: _TargetT) -> Vector | None:
-        """Return the torques that accelerate an arm like its reference, (n,); None at rest."""
+        """Return the feed-forward torques M ddq_d of an arm, (n,) [Nm]; None at rest."""
         if not target.moving[arm]:
             return None
         return dot(state.mass_matrix, target.ddq[arm], self._feedforward_torques[arm])
@@ -144,7 +143,7 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
 class JointImpedance(JointImpedanceLaw[JointTarget]):
     """Joint impedance around a target set by clients.
 
-    Equation: see ``JointImpedanceLaw``.
+    ``JointImpedanceLaw`` has the equations.
     """
 
     Target = JointTarget

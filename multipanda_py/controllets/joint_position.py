@@ -26,25 +26,23 @@ more than 0.05 s at full speed."""
 
 
 class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
-    """Controllet that sends a reference of ``JointMotion`` to the robot's position controller.
+    """Joint position commands that follow a trajectory or move to a configuration.
 
     Equation::
 
         q_c(t) = q_r(t)
 
     - q_c: Commanded joint positions, (n,) [rad].
-    - q_r: Reference positions, (n,) [rad].
+    - q_r: Reference positions of ``JointMotion``, (n,) [rad].
 
-    The reference is a trajectory, or a motion to a configuration. A stream of configurations is
-    followed at any rate. Each motion starts at the current position, velocity and acceleration of
-    the reference. Targets within the joint limits may be at any distance.
+    A new motion may start at any time, from the current position, velocity and acceleration of the
+    reference. A stream of configurations is followed at any rate. Targets within the joint limits
+    may be at any distance.
 
-    Motions end as with ``joint_trajectory`` (``TrajectoryMonitor``), by tolerances, obstacles or
-    contact. After a contact, the reference stops at the measured position. Until then, a
-    position-controlled arm presses with the force of its servos. A path may need more acceleration
-    than the limits allow. If the commands then deviate too far, the motion is aborted with a path
-    tolerance violation. The reference then brakes to a stop from the last commanded positions and
-    velocities.
+    ``TrajectoryMonitor`` ends motions by tolerances, obstacles or contact. Until a contact is
+    detected, a position-controlled arm presses with the force of its servos. A path may need more
+    acceleration than the limits allow. If the commands then deviate too far, the motion is aborted
+    with a path tolerance violation, and the reference brakes from the last commands.
     """
 
     Params, Target = TrajectoryParams, TrajectoryTarget
@@ -66,7 +64,7 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
         self._watch.set_params(self.params, self.context)
 
     def on_activate(self, states: Sequence[ArmState], target: TrajectoryTarget) -> None:
-        """Brake to a stop from the last commands; at rest these are the measured positions."""
+        """Brake to a stop from the last commanded positions and velocities."""
         q, dq, _ = states[0].joint_command
         target.q[0][:], target.dq[0][:] = q, 0.0
         self._watch.start(q, dq)

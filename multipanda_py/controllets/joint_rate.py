@@ -43,12 +43,12 @@ class JointRate(Controllet[JointVelocityTarget, JointRateParams]):
 
     - dq_c: Commanded joint velocities, (n,) [rad/s].
     - s: Parameter ``velocity_scaling``; dq_max: speed limits, (n,) [rad/s].
-    - v(d): Maximum velocity that can stop within the distance d to a position limit, see
-      ``max_stoppable_velocity`` [rad/s].
+    - v(d): Maximum velocity from which a joint can stop within the distance d to its position
+      limit (``max_stoppable_velocity``) [rad/s].
 
-    The arm reaches the velocities as fast as its limits of acceleration and jerk allow. Velocities
-    must be renewed within ``timeout``, otherwise the arm brakes. A target with positions is
-    rejected. ``joint_velocity`` is the equivalent for torque-controlled arms.
+    The arm reaches the velocities as fast as its limits of acceleration and jerk allow. If a
+    client does not renew the velocities within ``timeout``, the arm brakes. ``joint_velocity`` is
+    the equivalent for torque-controlled arms.
     """
 
     Params, Target = JointRateParams, JointVelocityTarget

@@ -38,7 +38,7 @@ class JointTrajectoryParams(TrajectoryParams, JointImpedanceParams):
 
 
 class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
-    """Compliant tracking of a reference of ``JointMotion``.
+    """Compliant tracking of joint trajectories and of motions to configurations.
 
     Equation::
 
@@ -50,38 +50,31 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_d, dq_d, ddq_d: Reference and its derivatives, (n,).
 
-    With the Coriolis torques (default feature ``coriolis``), the error obeys the impedance, so it
-    is zero without disturbance. The reference is a trajectory with quintic segments, or a
-    jerk-limited motion to a configuration. A new one may start at any time.
+    The reference of ``JointMotion`` is a trajectory with quintic segments, or a jerk-limited
+    motion to a configuration. A new motion may start at any time.
 
     *End of a motion.* A motion is *done* when the arm is within the goal tolerance. If an error
     exceeds the path tolerance, or the goal tolerance is not reached in time, the arm stops at its
-    measured position and holds. It then no longer presses against an obstacle. Before an obstacle
-    known to a feature, the motion slows down and waits, and ends *blocked* after ``goal_time``. A
-    trajectory may contain separate tolerances.
+    measured position and holds. Before an obstacle known to a feature, the motion slows down and
+    waits, and ends *blocked* after ``goal_time``. A trajectory may contain its own tolerances.
 
-    A motion ends in *contact* if an external joint torque or the force at the tool exceeds its
-    threshold and opposes the motion::
+    A motion ends in *contact*, with the same stop, if an external joint torque or the force at the
+    tool exceeds its threshold and opposes the motion::
 
         (|tau_ext,i| > tau_c,i or |f_ext| > f_c) and tau_ext^T dq_d < 0
 
     - tau_ext: External joint torques, (n,) [Nm]; tau_c: ``contact_torque``.
     - f_ext: External force at the tool, (3,) [N]; f_c: ``contact_force``.
 
-    The arm then stops at its measured position and holds. A motion away from the contact
-    continues. The default torque thresholds are four fifths of the default collision thresholds of
-    the robots. In a slow contact, the arm therefore stops before a reflex of the robot. The force
-    threshold is disabled by default, because the estimate is poor near singular configurations. An
-    unmodelled payload counts as external. Set the payload, or tare.
+    The default torque thresholds are below the default collision thresholds of the robots. The
+    force threshold is disabled by default, because the estimate is poor near singular
+    configurations. An unmodelled payload counts as an external force, so set the payload in the
+    robot, or tare.
 
-    *Several arms* have a common clock. If one slows down for an obstacle, all do. An aborted
-    motion stops the other arms on their paths, within their limits of acceleration and jerk.
-    Trajectories that are sent together start in the same cycle.
-
-    *Reports* contain time, duration, errors and ``MotionState`` of the current motion, and the
-    number of motions since the activation. After a contact, they contain the joint (0 for the
-    force) and its torque. For several arms, they contain the maximum values, the state of an
-    aborted motion, the total number of motions, and joints counted over all arms.
+    *Several arms.* If one arm slows down for an obstacle, all arms slow down. An aborted motion
+    stops the other arms on their paths. Trajectories that are sent together start in the same
+    cycle. The reports contain the maximum values of all arms, and joints are numbered over all
+    arms.
 
     Attributes:
         motions: Reference motion of each arm.
@@ -122,8 +115,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         for motion, watch, state in zip(self.motions, self._watches, states):
             motion.reset_to(state.q, state.dq)
             watch.reset()
-        # ``on_transfer`` may still displace the reference, and then stops it. Without a transfer,
-        # the next ``on_target`` or ``update`` stops it.
+        # The reference must brake to a stop, but ``on_transfer`` may displace it first. Without a
+        # transfer, the next ``on_target`` or ``update`` stops it.
         self._is_placed = True
 
     def on_transfer(
@@ -132,7 +125,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
         target: TrajectoryTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Start at references where the springs exert the torques from before the switch.
+        """Displace the references so that the springs exert the same torques as before the switch.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -180,7 +173,7 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
             motion.advance(period, lambda _: rate)
 
     def _judge_together(self, states: Sequence[ArmState], period: float) -> None:
-        """Monitor every arm, stop all arms after an abort, and write the reports."""
+        """Check the tolerances of all arms, stop them after an abort, and write the reports."""
         reports, watches = self._reports, self._watches
         for watch, state, spring, report in zip(watches, states, self._springs, reports):
             watch.check(state, spring.error, period, report)

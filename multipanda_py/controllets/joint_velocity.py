@@ -44,13 +44,13 @@ class JointVelocityParams(JointImpedanceParams):
 
 
 class _Reference:
-    """Integration of the velocities of one arm to a feasible reference.
+    """Reference of one arm that follows desired joint velocities within the joint limits.
 
     Equations per joint and cycle::
 
-        dq_r += clip(clip(dq_d, -dq_max, dq_max) - dq_r, -a T, a T)
+        dq_r <- dq_r + clip(clip(dq_d, -dq_max, dq_max) - dq_r, -a T, a T)
         dq_r <= v(d) = a (sqrt(T^2 + 2 d / a) - T)
-        q_r  += dq_r T
+        q_r  <- q_r + dq_r T
 
     - q_r, dq_r: Reference position [rad] and velocity [rad/s].
     - dq_d, dq_max: Desired velocity and speed bound [rad/s].
@@ -58,9 +58,8 @@ class _Reference:
     - d: Distance to the joint limit [rad].
     - T: Cycle time [s].
 
-    v(d) is the maximum velocity from which one more cycle and braking at a need no more than d. It
-    can always be maintained by braking at a. Finally, q_r is clipped to the distance
-    ``max_reference_lead`` from the measured position.
+    v(d) is the maximum velocity from which the joint can stop within d. q_r is then limited to the
+    distance ``max_reference_lead`` from the measured position.
 
     Attributes:
         q: Reference position, (n,) [rad].
@@ -90,20 +89,20 @@ class _Reference:
         self._lower, self._upper = limits.lower + params.margin, limits.upper - params.margin
 
     def start(self, state: ArmState) -> None:
-        """Start at a measured state without a target."""
+        """Start with the measured position and velocity, without a target."""
         self.q[:], self.dq[:] = state.q, state.dq
         self.age = np.inf
 
     def advance(
         self, desired: Vector, measured: Vector, period: float, pace: Callable[[Vector], float]
     ) -> None:
-        """Advance the reference by one period towards the desired velocities.
+        """Advance the reference by one cycle towards the desired velocities.
 
         Args:
             desired: Desired velocities, (n,) [rad/s].
             measured: Measured position, (n,) [rad].
             period: Cycle time [s].
-            pace: Function that returns the allowed fraction of a velocity.
+            pace: Function that returns the fraction of a velocity (n,) that obstacles allow.
         """
         self.age += period
         goal = desired if self.age <= self._timeout else self._still
@@ -146,10 +145,9 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_r, dq_r: Integrated reference, (n,).
 
-    The reference respects limits of velocity and acceleration. It slows down before joint limits,
-    and before obstacles by their feature. ``max_reference_lead`` bounds its distance from an arm
-    that is held back. A target with positions is rejected. Velocities must be renewed within
-    ``timeout``, otherwise the arm brakes and holds.
+    The reference is limited in velocity and acceleration. It slows down before joint limits and
+    obstacles. ``max_reference_lead`` bounds its distance from an arm that is held back. If a
+    client does not renew the velocities within ``timeout``, the arm brakes and holds.
 
     Attributes:
         references: Integrated reference of each arm.
@@ -175,8 +173,8 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
 
     def on_parameters(self) -> None:
         super().on_parameters()
-        # ``max_lead`` bounds the distance of the reference from the arm after a switch.
-        # ``_Reference.advance`` would clip a larger one in the next cycle.
+        # Bound the distance of the reference from the arm after a switch. A larger distance would
+        # be clipped in the next cycle.
         self.max_lead = self.params.max_reference_lead
         for reference in self.references:
             reference.set_bounds(self.params)
@@ -193,9 +191,7 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
         target: JointVelocityTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Place the references where the springs exert the torques of the previous controllet.
-
-        The distance from the measured positions does not exceed ``max_reference_lead``.
+        """Displace the references by up to ``max_reference_lead``, so that torques continue.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.

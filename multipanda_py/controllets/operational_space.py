@@ -82,35 +82,28 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     - K, D: Diagonal acceleration per error [1/s^2] and per velocity [1/s], (6, 6).
     - k_i, d_i: Elements of K and D.
     - Z: Diagonal damping ratios, (6, 6).
-    - b: ``MAX_DAMPING`` [1/s], since all directions brake at this rate and torques change at a
-      limited rate.
+    - b: ``MAX_DAMPING`` [1/s], required by the torque-rate limits.
     - nu, s_tau: Scales of the spring by ``BrakingSpeedLimit`` and ``TorqueSaturation``, 0 to 1.
     - p, R: Measured position [m] and rotation; p_d, R_d: reference.
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - q_n: Desired nullspace configuration, (n,) [rad].
-    - k_s, d_s: Stiffness [1/s^2] and damping [1/s] of the configuration along singular directions.
+    - k_s, d_s: Stiffness [1/s^2] and damping [1/s] of the configuration spring.
 
-    If Lambda_d = Lambda, the axes are decoupled and follow dde + D de + K e = 0 in any
-    configuration, with the bandwidth K^1/2 [rad/s]. The stiffness in contact is Lambda K, which
-    depends on the configuration. Use ``cartesian_impedance`` for a defined stiffness. With
-    ``gain_frame: tool``, error and velocity are rotated into the tool axes, and the acceleration
-    is rotated back. The velocity product dJ dq is not compensated. The feature ``coriolis`` adds
-    the Coriolis torques.
+    Away from singularities (Lambda_d = Lambda), the axes are decoupled and follow dde + D de + K e
+    = 0 in any configuration, with the bandwidth K^1/2 [rad/s]. The stiffness in contact is Lambda
+    K, which depends on the configuration. Use ``cartesian_impedance`` for a defined stiffness. The
+    velocity product dJ dq is not compensated.
 
-    *Free axes.* An axis without stiffness is free: no wrench acts along it, except the torques
-    that make the spring wrench conservative (``ConservativeSpring``). The other axes remain
-    decoupled.
+    *Free axes.* No wrench acts along an axis without stiffness, except the correction by
+    ``ConservativeSpring``. The other axes remain decoupled.
 
-    *Limits.* With a target that stays ahead, the tool moves at the twist D^-1 K e, which may
-    exceed the speed or braking ability of the joints. nu scales the whole spring, so the path
-    remains straight. The Lambda_s of ``BrakingSpeedLimit`` is Lambda_d for a damping of
-    lambda^2 / 4, because the configuration spring brakes less along singular directions. The
-    configuration spring is limited to the speed 0.6 dq_max. s_tau is reported as ``wrench scale``.
+    *Limits.* A far target may require more speed or braking torque than the joints have. nu
+    reduces the whole spring, so the path remains straight. s_tau is reported as ``wrench scale``.
 
-    *Singularities.* At a smallest eigenvalue of J M^-1 J^T below 0.02 1/kg, the inertia is damped
-    (``TaskInertia``). The configuration spring replaces the removed part along the singular
-    direction, at a quarter of the bandwidth. The arm slows down before it is stretched, and can
-    return. However, a tool may stop before its target.
+    *Singularities.* If the smallest eigenvalue of J M^-1 J^T is below 0.02 1/kg, the inertia is
+    damped (``TaskInertia``). Along the singular direction, the configuration spring acts at a
+    quarter of the bandwidth. The arm slows down before it is stretched, so a tool may stop before
+    its target.
 
     Sources: Khatib, IEEE J. Robotics and Automation 1987 (with nu as a bound of the tool speed);
     CRISP, section III-A2.
@@ -136,7 +129,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Start the ramp to the new gains. While inactive, they apply immediately."""
+        """Start the ramp to the new gains, or apply them immediately while inactive."""
         p = self.params
         self._root.go(np.sqrt(p.stiffness), self.gain_cycles())
         self._rate = 2.0 * p.damping_ratio
@@ -147,7 +140,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._report_damping()
 
     def _report_damping(self) -> None:
-        """Send a notice if the requested damping exceeds the maximum, once per value."""
+        """Send a message, once per value, if parameters require more than the maximum damping."""
         requested = self._desired_damping
         if requested > NOTICE_RATIO * MAX_DAMPING and requested != self._reported_damping:
             self.context.notify(
@@ -187,7 +180,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Set the targets at which the springs exert the wrenches from before the switch.
+        """Displace the targets so that the springs exert the same wrenches as before the switch.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -210,7 +203,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the motion along axes without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
         twist = self._twist_along_gains(state) * self._free
         if self._in_tool:
             _rotate(twist, state.rotation_ee_in_base.T)
@@ -266,27 +259,13 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return _rotate(self._twist, state.rotation_ee_in_base)
 
     def _in_base(self, arm: int, state: ArmState, acceleration: Vector) -> Vector:
-        """Rotate an acceleration to the base axes in place, and return it.
-
-        If axes have no stiffness, ``_release`` removes what would cause a wrench along them.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            acceleration: Acceleration along the axes of the gains, (6,) [m/s^2, rad/s^2].
-        """
+        """Rotate an acceleration to the base axes, apply ``_release`` to it, and return it."""
         if self._in_tool:
             _rotate(acceleration, state.rotation_ee_in_base.T)
         return self._release(state, acceleration) if self.is_free[arm] else acceleration
 
     def _speed_scale(self, arm: int, state: ArmState, error: Vector) -> float:
-        """Return the scale nu of the spring by ``BrakingSpeedLimit``, 0 to 1.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            error: Clipped pose error along the axes of the gains, (6,) [m, rad].
-        """
+        """Return the scale nu of the spring by ``BrakingSpeedLimit``, 0 to 1."""
         if self._max_approach_rate * self._error.size <= self._negligible:
             return 1.0
         twist = multiply(self._approach_rate, error, self._approach_twist)
@@ -299,7 +278,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return self._braking_limits[arm].scale(state, twist, braking)
 
     def _conserve(self, arm: int, state: ArmState, wrench: Vector) -> Vector:
-        """Make the spring wrench (6,) of an arm with free axes conservative, in place."""
+        """Apply ``ConservativeSpring`` to the spring wrench (6,) of an arm with free axes."""
         if self.is_free[arm]:
             if self._in_tool:
                 _rotate(wrench, state.rotation_ee_in_base)
@@ -309,7 +288,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return wrench
 
     def _release(self, state: ArmState, acceleration: Vector) -> Vector:
-        """Remove in place the accelerations that would cause a wrench along free axes.
+        """Change an acceleration so that it needs no wrench along free axes.
 
         Equation::
 
@@ -319,11 +298,9 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         - G: Diagonal fraction by which each axis is free, (6, 6).
         - Lambda: Task-space inertia, (6, 6).
 
-        A wrench along a free axis would do work while the tool moves there.
-
         Args:
             state: State of the arm.
-            acceleration: Desired acceleration, modified in place, (6,) [m/s^2, rad/s^2].
+            acceleration: Desired acceleration, changed in place, (6,) [m/s^2, rad/s^2].
         """
         free, inertia = np.diag(self._free), state.operational_space().inertia
         if self._in_tool:
@@ -336,16 +313,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     def _hold_configuration(
         self, arm: int, state: ArmState, configuration: Vector
     ) -> Vector | None:
-        """Return the wrench F_n of the configuration spring, (6,) [N, Nm].
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            configuration: Desired configuration q_n, (n,) [rad].
-
-        Returns:
-            None away from singular configurations.
-        """
+        """Return the wrench F_n of the configuration spring, (6,) [N, Nm]; None if it is zero."""
         space = state.operational_space()
         if space.damping == 0.0:
             return None
@@ -363,6 +331,6 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
 
 def _rotate(pair: Vector, rotation: Matrix) -> Vector:
-    """Rotate two stacked vectors (6,) in place: multiply each by ``rotation`` from the right."""
+    """Multiply both vectors of a stack (6,) by ``rotation`` from the right, in place."""
     pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
     return pair

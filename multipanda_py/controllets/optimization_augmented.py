@@ -39,7 +39,7 @@ class OptimizationAugmentedParams(AugmentedParams, JointTrajectoryParams):
 
 
 class AugmentedTarget(TrajectoryTarget):
-    """Joint plan, tool pose, and wrench of the tool."""
+    """Targets of ``OptimizationAugmented``: joint plan, tool pose, and wrench of the tool."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (
         *TrajectoryTarget.channels,
@@ -49,7 +49,7 @@ class AugmentedTarget(TrajectoryTarget):
 
 
 class OptimizationAugmented(JointTrajectory):
-    """Tracking of a plan of one to N arms, force control of their tools, or both.
+    """Tracking of planned joint motions, force control of the tools, or both.
 
     Equations::
 
@@ -59,44 +59,41 @@ class OptimizationAugmented(JointTrajectory):
         f       = w F_opt + (1 - w) F_x
         tau     = N tau_opt + J^T (f - u P u^T f + u F_c) + tau_h
 
-    - tau: Joint torques, (n,) [Nm]; tau_opt: torques of the plan.
+    - tau: Joint torques, (n,) [Nm]; tau_opt: torques that follow the plan.
     - M: Inertia matrix, (n, n); J: Jacobian, (6, n); Lambda: task-space inertia, (6, 6).
-    - q: Measured positions; q_d, ddq_d: plan and its acceleration, (n,).
+    - q: Measured positions, (n,); q_d, ddq_d: planned positions and accelerations, (n,).
+    - e, de: Error to the plan [rad] and its derivative [rad/s], (n,).
     - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad], (n, n).
     - k_i: ``integral_rate`` [1/s], see ``IntegralAction``.
-    - F_opt: Wrench of the plan at the tool, (6,); N: nullspace projector.
+    - F_opt: Wrench of tau_opt at the tool, (6,) [N, Nm]; N: nullspace projector.
     - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``BoundedSpring``),
       (6,).
     - w: Weight of the plan, 0 to 1.
     - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
       [N].
-    - f: Wrench of plan and pose, (6,); P: projector on the controlled forces.
+    - f: Wrench of plan and pose, (6,) [N, Nm]; P: projector on the controlled forces.
     - tau_h: Torques of ``SingularityHold`` at w = 0, (n,) [Nm].
 
     The parameter ``mode`` selects the terms:
 
-    - ``optimization``: The plan (w = 1, P = 0). Target wrenches are stored, but not applied.
-    - ``hybrid``: The plan, and forces along the target wrenches (w = 1).
-    - ``force``: The pose, and the same forces (w = 0). The plan only maintains the configuration,
-      with up to a tenth of the torque limits.
+    - ``optimization``: plan (w = 1, P = 0). Target wrenches are stored, but not applied.
+    - ``hybrid``: plan, and forces along the target wrenches (w = 1).
+    - ``force``: pose, and forces along the target wrenches (w = 0). The plan only maintains the
+      configuration, with up to a tenth of the torque limits.
 
-    A plan is a trajectory or a configuration per arm. References, tolerances and reports are those
-    of ``JointTrajectory``. While a force is controlled, contact does not end a motion.
+    A plan is a trajectory or a configuration per arm. Tolerances and reports are those of
+    ``JointTrajectory``. While a force is controlled, contact does not end a motion.
 
-    The mode may change at any time, also in contact. The plan or the pose starts at a reference
-    with the same wrench as before, and w changes within ``blend_time``. Targets of the other mode
-    are discarded, so send them after the change. Forces start when all arms with a target wrench
-    are in contact. If one of them loses its contact, the forces of all end. All arms then stop and
-    hold, and plans end as *contact lost*. The integral acts neither along a controlled force nor
-    on saturated joints.
+    The mode may change at any time, also in contact, without a step of the wrench. w changes
+    within ``blend_time``. Send targets of the new mode after the change.
 
-    In mode ``force``, ``SingularityHold`` holds the arm near singular configurations against
-    unmodelled torques, and the configuration spring fades out above 0.72 of a speed limit.
+    Forces rise when all arms with a target wrench are in contact. If one of them loses its
+    contact, the forces of all arms end. All arms then stop and hold, and plans end as *contact
+    lost*.
 
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and Coordinated
-    Multi-Arm Robotic Manipulation", Algorithm 1. It adds the torques of plan, force and pose, and
-    assumes that motion is orthogonal to force. Here, P enforces the orthogonality. The term C dq
-    is the default feature ``coriolis``.
+    Multi-Arm Robotic Manipulation", Algorithm 1. It assumes that motion is orthogonal to force.
+    Here, P enforces this. The term C dq is the default feature ``coriolis``.
 
     Attributes:
         force_control: Force control of the arms that press together.
@@ -187,7 +184,7 @@ class OptimizationAugmented(JointTrajectory):
         target: TrajectoryTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Start at references where the springs exert the torques from before the switch.
+        """Displace the references so that the springs exert the same torques as before the switch.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -204,7 +201,7 @@ class OptimizationAugmented(JointTrajectory):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TrajectoryTarget
     ) -> Vector | None:
-        """Return the desired contact wrench of an arm, (6,) [N, Nm]; None without a force task."""
+        """Return the target wrench of an arm, (6,) [N, Nm]; None if no force is to be exerted."""
         force_control = self.force_control
         is_requested = force_control.arm_controllers[arm].size and not (
             force_control.is_lost or self._mode == "optimization"
@@ -212,7 +209,7 @@ class OptimizationAugmented(JointTrajectory):
         return force_control.arm_controllers[arm].desired_wrench if is_requested else None
 
     def on_target(self, channel: str, arm_index: int, target: TrajectoryTarget) -> None:
-        """Start a plan of an arm or stop it, or set the target pose or wrench of its tool."""
+        """Start or stop the plan of an arm, or set the target pose or wrench of its tool."""
         if channel == "pose":
             position, rotation = self._goals[arm_index]
             pose = target.data["pose"][arm_index]
@@ -248,7 +245,7 @@ class OptimizationAugmented(JointTrajectory):
         return integral.torque
 
     def _combine(self, states: Sequence[ArmState], period: float) -> None:
-        """Replace the wrench of the plan at the tools by those of plan, pose and force control."""
+        """Combine plan, pose and force control: replace the wrenches F_opt in the torques."""
         w, wrenches = self._weight, self._wrenches
         for arm, state in enumerate(states):
             tau = self._limit_plan(arm, state)
@@ -268,7 +265,7 @@ class OptimizationAugmented(JointTrajectory):
                 self._holds[arm].reset()
 
     def _limit_plan(self, arm: int, state: ArmState) -> Vector:
-        """Limit the torques of the plan in place where its weight is below 1, and return them."""
+        """Limit the torques of the plan of one arm if w < 1, in place, and return them."""
         tau, w, velocity_scaling = self.tau[arm], self._weight, self._velocity_scaling[arm]
         if w == 1.0:
             return tau
@@ -277,7 +274,7 @@ class OptimizationAugmented(JointTrajectory):
         return scale_by(tau, 1.0 - (1.0 - w) * (1.0 - s_v))
 
     def _pose_wrench(self, arm: int, state: ArmState, period: float) -> Vector:
-        """Move the reference pose, and return the wrench F_x of its spring, (6,) [N, Nm]."""
+        """Move the reference pose, and return the wrench F_x of the pose spring, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         pose.advance(*self._goals[arm], period)
         pose.tie(state)
@@ -285,25 +282,21 @@ class OptimizationAugmented(JointTrajectory):
         return self._bounded_springs[arm].limit(spring, state)
 
     def _static(self, arm: int, state: ArmState) -> Vector:
-        """Return the torque of spring and integral of the plan, (n,) [Nm]."""
+        """Return the static torques of the plan, by spring and integral, (n,) [Nm]."""
         spring = self._springs[arm]
         spring_torque: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
         return spring_torque + self._integrals[arm].torque
 
     @staticmethod
     def _bound_configuration_torque(state: ArmState, tau: Vector, weight: float) -> None:
-        """Limit the torques of the plan (n,) according to its weight w.
-
-        The configuration follows the tool within these limits. Near a singularity, the accumulated
-        error of the configuration would otherwise act at full torque.
-        """
+        """Limit the torques of the plan (n,) in place. The limit rises with the weight w."""
         max_value = state.limits.torque * (
             NULLSPACE_TORQUE_FRACTION + (1.0 - NULLSPACE_TORQUE_FRACTION) * weight
         )
         np.minimum(np.maximum(tau, -max_value, out=tau), max_value, out=tau)
 
     def _start_pose(self) -> None:
-        """Start the pose springs at the wrenches that the plans exert at the tools."""
+        """Start the pose springs with the wrenches that the plans exert at the tools."""
         for arm, state in enumerate(self._states):
             if self._weight == 1.0:
                 self._poses[arm].start(state)
@@ -313,9 +306,9 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _start_plan(self) -> None:
-        """Start the plans at the torques that the pose springs exert.
+        """Start the plans with the torques that the pose springs exert.
 
-        A plan whose weight is still above 0 keeps its reference, because it already acts.
+        A plan whose weight is still above 0 keeps its reference.
         """
         if self._weight > 0.0:
             return
@@ -327,10 +320,10 @@ class OptimizationAugmented(JointTrajectory):
             self._watches[arm].end(MotionState.MODE_CHANGED)
 
     def _release(self, indices: Sequence[int]) -> None:
-        """Move references of plans and poses so that they do not press where a force has ended.
+        """Displace references so that the springs do not press where a force has ended.
 
-        After a loss of contact, all arms stop and hold. Otherwise, a current motion and a pose
-        target continue.
+        After a loss of contact, all arms stop and hold. After a withdrawn force, a motion and a
+        pose target continue.
 
         Args:
             indices: Indices of the arms whose force has ended.
@@ -365,8 +358,8 @@ class OptimizationAugmented(JointTrajectory):
     def _start_at_measured(self, arm: int) -> None:
         """Move the spring torque to the integral, so that a motion starts at the measured pose.
 
-        A motion starts at the reference. If an earlier force has displaced the reference, the
-        motion would reverse in its first segment and accelerate the tool backwards.
+        An earlier force may have displaced the reference. A motion that starts there would first
+        move the tool backwards.
         """
         is_still = self._weight == 1.0 and not self.motions[arm].moving
         if not self._states or not is_still or self.force_control.arm_controllers[arm].size:
@@ -378,7 +371,7 @@ class OptimizationAugmented(JointTrajectory):
             self._displace_plan(arm, state, static)
 
     def _displace_plan(self, arm: int, state: ArmState, static: Vector) -> None:
-        """Set a plan's reference at which spring and integral exert given torques, (n,) [Nm]."""
+        """Displace the plan so that spring and integral exert given torques, (n,) [Nm]."""
         motion, limits, spring = self.motions[arm], state.limits, self._springs[arm]
         desired = static - self._integrals[arm].torque
         step = spring.deflection(spring.stiffness_at(state), desired)
@@ -387,18 +380,17 @@ class OptimizationAugmented(JointTrajectory):
         motion.rest(configuration, motion.dq.copy())
 
     def _spring_wrench(self, arm: int, state: ArmState) -> Vector:
-        """Return the wrench of a pose spring on the tool, (6,) [N, Nm]."""
+        """Return the wrench of the pose spring of an arm, without limits, (6,) [N, Nm]."""
         pose, spring = self._poses[arm], self._pose_springs[arm]
         spring.measure(state, pose.position, pose.rotation)
         return spring.spring_wrench().copy()
 
     def _keep_pose(self, arm: int) -> None:
-        """Set the target pose to the reference pose."""
         position, rotation = self._goals[arm]
         position[:], rotation[:] = self._poses[arm].position, self._poses[arm].rotation
 
     def _displace_pose(self, arm: int, state: ArmState, wrench: Vector) -> None:
-        """Set the reference and target pose at which the spring exerts a wrench, (6,) [N, Nm]."""
+        """Displace reference and target pose so that the spring exerts a wrench, (6,) [N, Nm]."""
         error, _ = self._pose_springs[arm].error_for(state, wrench)
         pose = self._poses[arm]
         pose.displace(error)
@@ -418,8 +410,7 @@ class OptimizationAugmented(JointTrajectory):
 def at_tool(state: ArmState, tau: Vector) -> Vector:
     """Return the wrench that accelerates the tool like given joint torques, (6,) [N, Nm].
 
-    In contrast to ``tool_wrench``, it contains the full effect of the torques on the tool near
-    singular configurations.
+    Near singular configurations, it is not damped, unlike the result of ``tool_wrench``.
 
     Args:
         state: State of the arm.

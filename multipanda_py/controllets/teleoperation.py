@@ -138,39 +138,28 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     - e: Error to the follower's reference, (6,) [m, rad]; dx_d: reference twist, (6,).
     - N tau_0: Projected torques of the follower's configuration spring, (n,) [Nm].
 
-    *Motion.* The first arm is the leader, the second the follower. The follower's target is the
-    motion of the leader since the arms were coupled (``MotionMapping``), along the world axes.
-    ``BoundedPose`` limits its speed and its distance from the tool.
+    *Motion.* The first arm is the leader, the second the follower. The follower repeats the motion
+    of the leader since the arms were coupled (``MotionMapping``), along the world axes.
+    ``BoundedPose`` limits the speed of the reference and its distance from the tool.
 
-    *Limits of the follower.* ``TorqueSaturation`` keeps the spring within the torque limits,
-    because a saturated wrist would deviate. Spring and reference twist fade out near a joint
-    speed limit (``VelocityLimitScaling``), since the follower may need higher joint speeds than
-    the leader. ``SingularityDamping`` damps the oscillation at the end of its reach, and
-    ``SingularityHold`` holds it against unmodelled torques.
+    *Limits of the follower.* As in ``CartesianImpedance``, ``TorqueSaturation``,
+    ``VelocityLimitScaling``, ``SingularityDamping`` and ``SingularityHold`` act on the spring.
 
-    *Force reflection.* The leader floats and receives the external wrench of the follower with the
-    gain g min(1, alpha) for forces. At a motion scale alpha < 1, forces are scaled like motion.
-    Source: CRISP section III-H, where F has the sign of the wrench on the environment.
+    *Force reflection.* The leader floats and receives the external wrench of the follower
+    (``WrenchTare`` subtracts its offset). The gain of forces is g min(1, alpha), with g =
+    ``feedback`` and the motion scale alpha = ``scale``. Source: CRISP section III-H, where F has
+    the sign of the wrench on the environment.
 
-    *Estimation errors.* The follower's wrench at rest after the activation is the offset
-    (``WrenchTare``). A deadband suppresses the errors that other configurations cause.
-
-    *Stability.* Position is sent in one direction and force in the other, which is not passive by
-    construction. The inertia of the follower delays the contact force, in particular on soft
-    contacts. Loop, filter and drives add delay. Three measures provide stability without a contact
-    model:
+    *Stability.* Delay of the reflected force can make teleoperation unstable. There are three
+    measures against this:
 
     - ``PassivityObserver`` fades a force that has released more energy to the leader than it has
-      received. This also ends a drift caused by an estimation error.
-    - In contact, the tool of the leader is damped by ``b = kappa T_d`` with ``T_d = 10 ms + T_f``.
-      The stiffness rendered to the leader is kappa = g min(1, alpha) alpha K, and T_f is
-      ``filter_time``. At an amplitude X and a frequency omega, a delayed spring generates the
-      energy pi kappa X^2 omega T_d per cycle. The damper dissipates pi b X^2 omega.
+      received. This also ends a drift by an estimation error.
+    - In contact, the tool of the leader is damped by ``b = kappa T_d``. kappa = g min(1, alpha)
+      alpha K is the stiffness that the leader feels. T_d is 10 ms plus ``filter_time``.
     - If b exceeds the maximum damping of an arm, the gain g is reduced.
 
-    The lag of the follower in free motion is not reflected.
-
-    A leader that is not held drifts by errors of its sensors and its payload. Its joints are
+    A leader that nobody holds drifts by errors of its sensors and its payload. Its joints are
     braked above ``leader_speed`` (``SpeedBrake``).
     """
 
@@ -215,11 +204,11 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._no_wrench = np.zeros(6)
         self._is_decoupled, self._coupling = True, (params.engaged, params.scale)
         super().__init__(context, params)
-        # Only the follower, arm 1, has a spring whose stiffness can be reduced.
+        # The stiffness report always refers to the follower, arm 1, which has the only spring.
         self.min_scale_arm = 1
 
     def on_parameters(self) -> None:
-        """Apply the parameters, and couple the arms again if coupling or scale has changed."""
+        """Apply the parameters. Couple the arms again if ``engaged`` or ``scale`` has changed."""
         p = self.params
         self._spring.set_shape(p.damping_ratio, np.full(6, math.inf), False)
         self._spring.set_stiffness(p.stiffness, self.gain_cycles())
@@ -242,7 +231,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         self._coupling = coupling
 
     def _set_reflection(self) -> tuple[float, float]:
-        """Set the damping in contact, and return the gain scales of reflected force and torque."""
+        """Set the damping in contact. Return factors on the gains of force and torque, 0 to 1."""
         p = self.params
         delay, reflection, stiffnesses = REFLECTION_LATENCY + p.filter_time, [], []
         for part, gain, max_value in (
@@ -273,7 +262,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Keep the follower's torques in singular directions, and end all other torques.
+        """Continue the follower's torques in singular directions, and end all other torques.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -318,7 +307,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         report[5], report[6], report[7] = spring.stiffness_scale, scale, wrench_scale
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity of the motion that the spring leaves free, (n,) [rad/s]."""
+        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
         return self._spring.free_velocity(state)
 
     def _hold_configuration(self, follower: ArmState) -> Vector:
@@ -330,13 +319,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         return self._nullspace_spring.torque(follower, configuration, velocity)
 
     def _reflect(self, leader: ArmState, sensed: Vector, period: float) -> float:
-        """Write the torques of the leader, and return the scale of the reflected wrench.
-
-        Args:
-            leader: State of the leader.
-            sensed: External wrench on the follower's tool, (6,) [N, Nm].
-            period: Time since the last cycle [s].
-        """
+        """Write the torques of the leader, and return the scale of the reflected wrench."""
         reflection, twist, tau = self._reflection, leader.twist_ee_in_base, self.tau[0]
         wrench = reflection.filter(sensed, self._mapping.axes_rotation)
         multiply(leader.dq, self.params.leader_damping, tau)

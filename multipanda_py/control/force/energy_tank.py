@@ -127,9 +127,9 @@ class SpringTank(EnergyTank):
     Only the work of the spring on the arm and the income change S. A step of the setpoint or the
     stiffness that needs more energy than S scales the spring down.
 
-    The scaling is equivalent to the shifted setpoint x_d + alpha_i (x_d - x) of the paper on
-    multipanda_ros2, with alpha_i = sigma - 1 in [-1, 0], setpoint x_d and pose x. Its section IV,
-    below eq. 4, gives no equation for alpha_i.
+    The paper on multipanda_ros2 shifts the setpoint x_d to x_d + alpha_i (x_d - x), with the pose
+    x. The scaling is equivalent, with alpha_i = sigma - 1. Section IV of the paper, below eq. 4,
+    gives no equation for alpha_i.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.

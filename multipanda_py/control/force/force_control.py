@@ -267,15 +267,7 @@ class ForceController:
     def _advance(
         self, near: float, distance: float, speed: float, mass: float, held_by: float
     ) -> float:
-        """Update the feed-forward, and return the sum of feed-forward and damping force [N].
-
-        Args:
-            near: Scale gamma of the desired force.
-            distance: Distance of the tool from the contact point [m].
-            speed: Speed of the tool along the direction [m/s].
-            mass: Effective mass along the direction [kg].
-            held_by: Stiffness of the spring that opposes the motion [N/m].
-        """
+        """Update the feed-forward, and return the sum of feed-forward and damping force [N]."""
         g, period = self.gains, self._period
         reach = self.SEARCH_DISTANCE_RATIO * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))

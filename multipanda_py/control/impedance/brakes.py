@@ -35,8 +35,9 @@ class SpeedBrake:
 
     Equation::
 
-        tau = tau - b M (dq - clip(dq, -v, v))
+        tau' = tau - b M (dq - clip(dq, -v, v))
 
+    - tau, tau': Joint torques without and with the brake, (n,) [Nm].
     - b: Decay rate of the excess speed [1/s].
     - M: Inertia matrix, (n, n) [kg m^2].
     - dq: Joint velocities, (n,) [rad/s].

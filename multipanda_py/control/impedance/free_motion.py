@@ -92,7 +92,7 @@ RESTING_ENERGY = 2e-3
 
 
 class ShiftedConfiguration:
-    """Nullspace configuration that follows the free motion, so that its spring stays passive.
+    """Nullspace configuration that follows a free tool, so that the nullspace spring is passive.
 
     Equations::
 
@@ -105,10 +105,10 @@ class ShiftedConfiguration:
     - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
     - v_r: Return speed [rad/s].
 
-    A projected spring exerts no wrench on the tool, so a free motion of the tool would change the
-    deflection of the spring without work. The nullspace motion would gain energy from it. The
-    shifted configuration moves with the tool, so the deflection does not change. The shift returns
-    to zero slowly, so that the nullspace damper dissipates the energy of the return.
+    The nullspace spring exerts no wrench on the tool, so a free motion of the tool would change
+    its deflection without work. The nullspace motion would gain energy from this. The shifted
+    configuration moves with the tool, so the deflection does not change. The shift returns to zero
+    slowly, so that the nullspace damper dissipates the energy of the return.
 
     Args:
         joints: Number of joints n.

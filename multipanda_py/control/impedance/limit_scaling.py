@@ -260,7 +260,7 @@ class BrakingSpeedLimit:
         self._speed, self._torque = (np.zeros_like(limits.velocity) for _ in range(2))
 
     def set_damping(self, fastest: float) -> None:
-        """Set the maximum damping max_j d_j, at which rate braking torques change [1/s]."""
+        """Set the maximum damping max_j d_j, the rate at which braking torques change [1/s]."""
         self._per_change = self._per_rate * fastest
         maximum(self._per_torque, self._per_change, out=self._per_brake)
 

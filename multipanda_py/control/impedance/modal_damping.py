@@ -41,8 +41,9 @@ class ModalDamping:
     - eps: ``REGULARISATION`` [1/s^2]. It keeps D finite where the arm cannot move.
     - G, N: Intermediate results, (n, n).
 
-    For equal ratios and eps = 0, this is the double-diagonalisation design of Albu-Schäffer, Ott,
-    Frese and Hirzinger, ICRA 2003: D = 2 zeta Q^T B^1/2 Q with Lambda = Q^T Q and K = Q^T B Q.
+    For equal ratios zeta and eps = 0, D is 2 zeta Q^T B^1/2 Q with Lambda = Q^T Q and K = Q^T B Q.
+    This is the double-diagonalisation design of Albu-Schäffer, Ott, Frese and Hirzinger, ICRA
+    2003.
 
     D is positive semidefinite for any positive semidefinite K, so the damper is dissipative. A
     direction without stiffness has no damping. The square-root design of the same paper is not

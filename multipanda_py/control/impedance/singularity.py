@@ -18,7 +18,7 @@ from multipanda_py.state import ArmState, Vector
 
 MAX_RATE = 40.0
 """Maximum damping rate of a singular motion [1/s]."""
-_MIN_EIGENVALUE = 1e-9  # Lower bound of the eigenvalues w_i, which are divisors [1/kg].
+_MIN_EIGENVALUE = 1e-9  # Lower bound of an eigenvalue that is used as a divisor [1/kg].
 
 
 def curvature(state: ArmState, direction: Vector, wrench: Vector) -> float:

@@ -36,7 +36,7 @@ class ReferenceCap:
         v_max = 1.1 max_t v_g        after the reference was held back
 
     - v_max: Speed bound [unit/s].
-    - v_c: Parameter: bound in contact for a goal at rest [unit/s].
+    - v_c: Bound in contact for a goal at rest, from the parameters [unit/s].
     - v_g: Speed of the goals: maximum of its means over 0.15 s within the last second [unit/s].
     - max_t v_g: Maximum of v_g since the reference was held back first [unit/s].
 

@@ -303,12 +303,7 @@ class ReferenceGovernor(ABC):
         return any(pacer.can_slow_down for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
-        """Tell the features in ``pacers`` how far the reference is ahead of the tool.
-
-        Args:
-            ahead: Distance of the reference from the tool [m].
-            speed: Speed of the reference [m/s].
-        """
+        """Tell the features in ``pacers`` how far the reference is ahead of the tool."""
         if ahead > PREDICTION_DISTANCE:
             for pacer in self.pacers:
                 pacer.announce_reference(ahead, speed)

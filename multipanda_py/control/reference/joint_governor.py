@@ -201,12 +201,7 @@ class JointGovernor(ReferenceGovernor):
         self._tracker.set_bounds(self._jump_acceleration, self._max_speed)
 
     def _bound_speed(self, gap: list[float], rate: list[float] | None) -> None:
-        """Bound the reference speed in contact, and after the reference was held back.
-
-        Args:
-            gap: Scaled distance from the reference to its goal, per joint.
-            rate: Scaled velocity of the goal, per joint; None for a goal at rest.
-        """
+        """Bound the reference speed in contact, and after the reference was held back."""
         (own,), contact = self.caps, self.contact
         is_on = contact is not None and contact.is_on
         self._is_bounded, max_value = is_on or own.acts, math.inf
@@ -338,10 +333,6 @@ class JointGovernor(ReferenceGovernor):
         """Set the acceleration and speed bounds of the reference for a streamed goal.
 
         While the reference catches up with the stream, the bounds of a jump apply.
-
-        Args:
-            gap: Scaled distance from the reference to its goal, per joint.
-            rate: Scaled velocity of the goal, per joint.
         """
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]

@@ -39,12 +39,7 @@ class ObjectGovernor(PoseGovernor):
         return np.zeros(6)
 
     def _possible_of(self, acceleration: Vector, twist: Vector) -> FeasibleFractions:
-        """Return the fractions of an acceleration and of a twist that all arms can follow.
-
-        Args:
-            acceleration: Acceleration of the object, (6,) [m/s^2, rad/s^2].
-            twist: Twist of the object, (6,) [m/s, rad/s].
-        """
+        """Return the fractions of an acceleration and of a twist that all arms can follow."""
         possible = FeasibleFractions()
         for index, (state, (_, rotation)) in enumerate(zip(self._states, self._bases)):
             lever = self._hand(index) - self._point
@@ -84,13 +79,7 @@ class ObjectGovernor(PoseGovernor):
         return ahead, math.hypot(*self._linear.output_velocity) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of a twist of the object that the features allow, 0 to 1.
-
-        Args:
-            twist: Twist of the object in the world, (6,) [m/s, rad/s].
-            position: Position of the object in the world, (3,) [m].
-            rotation: Rotation of the object in the world, (3, 3).
-        """
+        """Return the fraction of a twist of the object that the features allow, 0 to 1."""
         scale, ahead = 1.0, np.zeros(6)
         for index, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
             hand = self._hand(index)

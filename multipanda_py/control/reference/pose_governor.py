@@ -336,13 +336,7 @@ class PoseGovernor(ReferenceGovernor):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Slow the reference down to the fraction that the features in ``pacers`` allow.
-
-        Args:
-            before: Reference position in the last cycle, (3,) [m].
-            turned: Reference rotation in the last cycle, (3, 3).
-            period: Cycle time [s].
-        """
+        """Slow the reference down to the fraction that the features in ``pacers`` allow."""
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return

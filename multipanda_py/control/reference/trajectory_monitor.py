@@ -177,13 +177,13 @@ class TrajectoryParams:
 class TrajectoryMonitor:
     """Monitor of the motions of one arm: starts them, checks tolerances, and ends them.
 
-    A motion is *done* when the arm is within the goal tolerance. The arm stops early at its
-    measured position if
+    A motion is *done* when the arm is within the goal tolerance. A motion is aborted in these
+    cases, and the arm stops at its measured position:
 
-    - an error exceeds the path tolerance,
-    - the arm does not reach the goal tolerance in time,
-    - the motion waits longer than ``goal_time`` for an obstacle (*blocked*), or
-    - the arm touches an object (*contact*).
+    - An error exceeds the path tolerance.
+    - The arm does not reach the goal tolerance in time.
+    - The motion waits longer than ``goal_time`` for an obstacle (*blocked*).
+    - The arm touches an object (*contact*).
 
     Args:
         motion: Motion of the arm.

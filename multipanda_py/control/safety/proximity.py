@@ -268,7 +268,7 @@ class Proximity:
         return self._poll(change.dot(self._weights).tolist()[: self._bodies])
 
     def _poll(self, steps: Sequence[float]) -> list[Pair]:
-        """Measure the groups that may contain relevant pairs, and return the relevant pairs.
+        """Measure groups that may contain relevant pairs, and return the relevant pairs.
 
         Args:
             steps: Upper bound of the motion of each body since the last check [m].
@@ -338,7 +338,6 @@ class Proximity:
         return values[: both * self._n_arms].reshape(-1, both)
 
     def _update_placements(self) -> None:
-        """Update the collision model to the current positions and speeds."""
         raw, width = self.scene.raw, self.scene.joint_count
         joints = width * self._n_arms
         raw[:joints].reshape(-1, width)[:] = self._arms(self._now)[:, :width]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-in features, one file each, found by name: ``nullspace`` is ``Nullspace``."""
+"""Built-in features, one per file: ``nullspace`` selects ``Nullspace`` in ``nullspace.py``."""

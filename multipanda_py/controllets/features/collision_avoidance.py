@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision avoidance of own arms with other arms, themselves and the scene."""
+"""Collision avoidance between the arms of a controllet, other arms and the scene."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class CollisionAvoidanceParams:
 
 
 def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
-    """Return the parts that keep away from fixed objects: all, without_gripper or ignore.
+    """Return the arm parts that avoid fixed objects: ``all``, ``without_gripper`` or ``ignore``.
 
     Args:
         fixed_objects: Value of the parameter ``fixed_objects``.
@@ -109,35 +109,29 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     - g_i: Gradient of the distance by the joints of arm i, (n,) [m/rad].
     - dq_i, M_i: Joint velocities [rad/s] and inertia matrix of arm i.
     - zeta: ``damping_ratio``; m: effective inertia [kg].
-    - s: Scale of pairs that act on the same motion, see ``push_apart``.
+    - s: Scale for several pairs that push the same motion, see ``push_apart``.
     - tau_i: Joint torques of arm i, (n,) [Nm].
 
-    Stiffness and damping are limited for arms with high latency
-    (``multipanda_py.control.safety.collision_forces``).
+    The repulsion is soft, so a controllet could overcome it. Braking therefore acts first, by
+    forces along the normals of all near pairs j::
 
-    The repulsion is soft, and a controllet could overcome it. Braking therefore acts before it, by
-    forces along the normals of all near pairs::
+        tau' = tau + sum_j g_j lambda_j,   lambda_j >= 0
 
-        tau = tau + sum_j g_j lambda_j,   lambda_j >= 0
+    - tau, tau': Joint torques of the controllet, and with braking, (n,) [Nm].
+    - lambda_j: Smallest forces with which all pairs satisfy ``CollisionVelocityDamper`` [N].
 
-    The forces lambda_j [N] are the smallest for which the torques of the controllet, clipped to
-    the torque limits, satisfy ``CollisionVelocityDamper``. The part of these torques that a
-    measured contact force balances at rest is subtracted. An approach is slowed from a distance
-    that increases with the speed, and ends at ``stop_distance``. Motion along the obstacle stays
-    free. The repulsion is added, and acts on motion that the controllet does not cause.
+    An approach is slowed from a distance that increases with the speed, and ends at
+    ``stop_distance``. Motion along an obstacle stays free. The repulsion acts in addition, against
+    motion that the controllet does not cause, such as a push.
 
-    *Arms.* Only own arms receive torques. The controllet of another arm is responsible for its
-    part. If a hand-guided leader meets its follower, only the follower is repelled. The leader is
-    braked during its own approach but never pushed, because the follower would follow.
+    *Arms.* Only the arms of this controllet receive torques. If a hand-guided leader meets its
+    follower, only the follower is repelled. The leader is braked but never pushed, because the
+    follower would follow.
 
-    *Contacts.* Interpenetrating pairs count as touching, so the force remains finite. A pair that
-    is nearer than d_0 at the activation is not repelled: its activation distance is its distance
-    until it has separated. A pair in contact may continue to press until then. Objects count as at
-    rest. Pairs in ``collisions.allowed_contacts`` of the cell file are excluded.
-
-    *Geometry.* The capsules are those of the robot models. Positions follow from the measured
-    joint positions, and distances from coal (``Proximity``). If closest points are not unique
-    (parallel capsules), they may jump along the capsules, but the distance is continuous.
+    *Contacts.* If a pair is nearer than d_0 at the activation, its present distance replaces d_0
+    until it has separated, so it is not repelled. A pair in contact may continue to press until
+    then. Objects are assumed to be at rest. Pairs in ``collisions.allowed_contacts`` of the cell
+    file are excluded.
 
     Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-dependent damping);
     Ames et al., European Control Conference 2019 (barriers).
@@ -166,7 +160,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Select the groups of body pairs to keep apart, and check all in the next cycle."""
+        """Select the groups of body pairs to keep apart."""
         p = self.params
         kinds = {"arms": p.arms, "self": p.self_collision, "floor": p.floor}
         fixed = avoided_bodies(p.fixed_objects, self.context.contact_classes)
@@ -178,7 +172,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Restart the search. Pairs that are near already are not repelled at their distance."""
+        """Restart the search. A pair that is already near is repelled only if it comes nearer."""
         self._follow(states)
         self.near.start()
         self.pairs, self._ahead = [], 0.0
@@ -189,14 +183,19 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return bool(self.pairs)
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Extend the search to the stopping distance of a reference that is ahead of its arm."""
+        """Extend the search for near pairs to a reference that is ahead of its arm.
+
+        Args:
+            ahead: Distance of the reference from the tool [m].
+            speed: Speed of the reference [m/s].
+        """
         self._ahead = max(self._ahead, ahead + self._barrier.reach(speed))
 
     @property
     def stops_at(self) -> float:
-        """Distance at which ``velocity_scale`` stops a reference [m]; 0 if it stops none.
+        """Distance at which ``velocity_scale`` stops a reference [m]; 0 without braking.
 
-        Pairs that were nearer at the activation stop nearer until they have separated.
+        It is lower for a pair that was nearer at the activation, until it has separated.
         """
         p = self.params
         return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
@@ -204,7 +203,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def avoided_pairs(self) -> set[tuple[frozenset[str], bool]]:
         """Return pairs of body names that are kept apart, each with True if it contains a gripper.
 
-        A grasped object has a separate name. A pair within one arm has one name.
+        A pair of links of the same arm has only one name.
         """
         return {
             (frozenset((first.body, second.body)), first.is_gripper or second.is_gripper)
@@ -216,21 +215,24 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         """Measure the near pairs for ``velocity_scale``, without torques.
 
         Args:
-            states: States of the controllet's arms.
+            states: States of the arms of the controllet.
             ahead: Distance up to which pairs are always measured [m].
 
-        Thread: control, or that of a planner with a separate instance.
+        Thread: control. A planner may use its own instance in its own thread.
         """
         self._follow(states)
         self.pairs = self.near.find(ahead)
         return self.pairs
 
     def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
-        """Return the allowed fraction of a reference velocity before obstacles.
+        """Return the fraction of a reference velocity that near obstacles allow, 0 to 1.
 
-        A reference stops midway between the activation distance and ``stop_distance``, and keeps
-        its direction. Other bodies count at their measured positions. A reference ahead of its arm
-        counts at its own position.
+        A reference stops midway between the activation distance and ``stop_distance``.
+
+        Args:
+            arm: Index of the arm.
+            dq: Joint velocity of the reference, (n,) [rad/s].
+            ahead: Displacement from the arm to the reference, (n,) [rad]; None means zero.
         """
         scale, barrier = 1.0, self._barrier
         for pair in self.pairs:
@@ -249,7 +251,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return scale
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return names and distance of the pair that slows a reference most; empty for none."""
+        """Return names and distance of the pair that slows a reference most; "" if none does."""
         self._slowest = None
         self.velocity_scale(arm, dq, ahead)
         pair = self._slowest
@@ -258,7 +260,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of all near pairs."""
+        """Add braking and repulsion of all near pairs to the torques."""
         if states is not self._states:
             self._follow(states)
         self.pairs = pairs = self.near.find(self._ahead)
@@ -298,7 +300,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             add(torque, dot(forces, gradients[:, columns]), torque)
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
-        """Return the arms that receive no force from a pair: leaders that meet a follower."""
+        """Return the arms that receive no force from a pair: the leaders if it has a follower."""
         led = self.context.leader_arms
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led
@@ -307,10 +309,9 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _brake_led(
         self, pairs: Sequence[Pair], states: Sequence[ArmState]
     ) -> tuple[Matrix, Matrix, list[float]]:
-        """Return gradients, responses and minimum accelerations to brake approaching leaders.
+        """Return gradients, responses and minimum accelerations that brake approaching leaders.
 
-        Only arms that approach are braked and never accelerated, so the braking is dissipative. An
-        approach with sufficient deceleration is omitted, to save time.
+        A leader is braked while it approaches and is never accelerated.
         """
         coming = []
         for pair in pairs:
@@ -338,14 +339,14 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Remove the torques of the controllet that would cause a collision.
+        """Add the braking forces, so that the torques of the controllet cause no collision.
 
         Args:
             pairs: Near pairs.
-            gradients: Derivatives of their distances by all joints, (pairs, joints) [m/rad].
+            gradients: Derivatives of the distances by all joints, (pairs, joints) [m/rad].
             responses: Products of the gradients with the inverse inertia, (pairs, joints).
-            states: States of the own arms.
-            tau: Torques, changed in place, (n,) per own arm [Nm].
+            states: States of the arms of the controllet.
+            tau: Torques of each arm, changed in place, (n,) [Nm].
         """
         accelerations, columns, yielded = self._accelerations, self._slices, self._yielded
         for arm, state in enumerate(states):
@@ -375,7 +376,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
                 add(torque, dot(forces, gradients[:, columns[arm]]), torque)
 
     def _held_back(self, pairs: Sequence[Pair], gradients: Matrix) -> Vector:
-        """Return the approach acceleration that contact forces balance, (pairs,) [m/s^2].
+        """Return the approach acceleration that contact forces prevent, (pairs,) [m/s^2].
 
         Equations::
 
@@ -383,14 +384,15 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             sigma_v = clip(1 + dd / v_0, 0, 1)
             sigma_d = clip((d - d_stop) / (d_0 - d_stop), 0, 1)
 
-        - a: Balanced part of the approach acceleration [m/s^2].
+        - a: Part of the approach acceleration that contact forces balance [m/s^2].
+        - sigma_v, sigma_d: Factors for speed and distance, 0 to 1.
         - g: Gradient of the distance; M: inertia matrix; tau_ext: external joint torques [Nm].
         - ddq: Joint accelerations by the controllet [rad/s^2].
         - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
         - v_0: ``_MAX_CONTACT_SPEED`` [m/s].
 
-        Due to the factors, a wrong estimate lets no pair pass its stop distance, and does not
-        reduce the braking of an approaching arm.
+        With the factors, a wrong estimate of tau_ext lets no pair pass its stop distance, and does
+        not reduce the braking of an arm that approaches.
         """
         driven = np.maximum(-dot(gradients, self._accelerations), 0.0)
         held: Vector = np.minimum(np.maximum(dot(gradients, self._yielded), 0.0), driven)

@@ -29,11 +29,11 @@ class Coriolis(Feature[NoParams]):
     - tau: Joint torques, (n,) [Nm].
     - C: Coriolis matrix, (n, n); M: inertia matrix, (n, n).
     - dq: Joint velocities, (n,) [rad/s].
-    - s: 0 if the controllet holds all directions of the tool, 1 if a direction is free.
+    - s: 1 if the controllet leaves a direction of the tool without stiffness, 0 if not.
 
-    The compensation does work, since dq^T C dq = dq^T dM dq / 2 with the time derivative dM of M.
-    A controllet that holds all directions dissipates it in its dampers. With a free direction, the
-    second term removes the power along the motion, so a free tool keeps its kinetic energy.
+    The compensation does work. A controllet with stiffness in all directions dissipates it in its
+    dampers. With s = 1, the second term removes the power of the compensation, so a free tool does
+    not gain kinetic energy.
     """
 
     def __init__(self, context: Context, params: NoParams) -> None:
@@ -43,7 +43,7 @@ class Coriolis(Feature[NoParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Remove the power of the compensation from the start if a direction is free (s = 1)."""
+        """Start with s = 1 for arms with a free direction, and with s = 0 for other arms."""
         if self.controllet is not None:
             self._free = self.controllet.is_free
         self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
@@ -59,13 +59,7 @@ class Coriolis(Feature[NoParams]):
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
-        """Remove the power of the compensation, with a factor that rises while the tool is free.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            torque: Torques of the arm, changed in place, (n,) [Nm].
-        """
+        """Subtract the term with s from the torques of an arm, and ramp s."""
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = dot(state.mass_matrix, state.dq, self._momenta[arm])

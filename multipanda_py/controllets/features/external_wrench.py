@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passive display of a received wrench on a hand-guided arm, for remote teleoperation."""
+"""Feature for remote teleoperation: a hand-guided arm exerts the wrench of a remote follower."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FeedbackWrenchParams:
 
 
 class FeedbackWrench(Feature[FeedbackWrenchParams]):
-    """Display of a remote wrench at the tool, passive for any stream.
+    """Wrench of a remote follower on a hand-guided arm, passive for any delay and loss.
 
     Equations::
 
@@ -71,32 +71,27 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     - tau: Joint torques, (n,) [Nm]; J: Jacobian, (6, n).
     - w_d: Received wrench of a follower, (6,) [N, Nm].
     - y: Bounded and filtered wrench; T_f: ``time_constant`` [s].
-    - phi: Fade factor by the age of the stream; t_phi: ``fade_time`` [s].
+    - w: Displayed wrench, (6,) [N, Nm].
+    - phi: Fade factor: rises while w_d is streamed, falls without; t_phi: ``fade_time`` [s].
     - s: Scale by ``PassivityObserver``, 0 to 1.
     - t: Contact strength, 0 to 1.
     - B: Diagonal damping, (6, 6); dx: twist of the tool, (6,).
 
-    The wrench comes from a follower of another cell over a network. It is delayed, sampled, and
-    may be lost. A delayed force generates energy: with a spring k, a delay T acts like a damper of
-    -k T. The feature uses no model of delay or loss. It observes the work of the wrench at the
-    tool in every cycle, as the passivity observer and controller of one port in the time domain.
-    ``PassivityObserver`` grants the energy of a spring kappa, and removes any energy above that by
-    s. The energy E released by the port is therefore bounded for any stream::
+    A wrench from a network is delayed and may be lost. A delayed force generates energy, which
+    ``PassivityObserver`` limits. For any delay and loss, the energy E that the wrench releases is
+    bounded::
 
         E(t) <= (1 + c) / (2 kappa) w_max^2 + beta integral(dx^T t B dx)
 
-    - kappa: ``stiffness``; c, beta: constants of ``PassivityObserver``.
+    - kappa: Parameter ``translational_stiffness`` or ``rotational_stiffness``.
+    - c, beta: Constants of ``PassivityObserver``.
     - w_max: Maximum displayed wrench.
 
-    A passive operator and arm therefore remain passive, and the follower is moved by a leader with
-    bounded energy. The damping B, scaled by the contact strength, damps oscillations. The price of
-    passivity is that a delayed contact appears as a fading push, which lasts as long as the
-    operator has pressed against it.
+    A delayed contact therefore appears as a push that fades. If the stream stops, phi decreases to
+    0 over ``fade_time`` after ``timeout``, and a message is sent.
 
-    If the stream stops, phi decreases to 0 over ``fade_time`` after ``timeout``, with one notice.
-    At the activation, the wrench is zero, and phi rises with the first received wrench. The
-    feature is intended for hand-guided controllets, in particular ``gravity_compensation``. A
-    controllet with springs would oppose it.
+    The feature is intended for hand-guided controllets, in particular ``gravity_compensation``. A
+    controllet with springs would oppose the wrench.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002; Ryu, Artigas and
     Preusche, Mechatronics 2010 (time-varying delay with separate observation of each port).
@@ -122,7 +117,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
             arm.reset()
 
     def on_target(self, channel: str, arm_index: int, target: Target) -> None:
-        """Restart the watchdog of an arm's stream."""
+        """Restart the timeout of the stream of an arm."""
         if channel == "feedback_wrench":
             self.arms[arm_index].age = 0.0
 
@@ -144,10 +139,10 @@ class _ArmEstimate:
         arm: Index of the arm in the controllet.
 
     Attributes:
-        account: Passivity observer and controller of the port.
+        account: Passivity observer of the displayed wrench.
         damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
         wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
-        fresh: Scale of the wrench by the age of its stream, 0 to 1.
+        fresh: Fade factor phi, 0 to 1.
         age: Age of the last received wrench [s].
     """
 
@@ -177,8 +172,8 @@ class _ArmEstimate:
 
         Args:
             state: State of the arm.
-            desired: Target wrench on the tool, (6,) [N, Nm].
-            tau: Torques, modified in place, (n,) [Nm].
+            desired: Received wrench w_d, (6,) [N, Nm].
+            tau: Torques, changed in place, (n,) [Nm].
             period: Cycle time [s].
         """
         wrench = self._filter(desired, period)
@@ -198,7 +193,7 @@ class _ArmEstimate:
         add(tau, dot(wrench, state.jacobian, self._torque), tau)
 
     def _filter(self, desired: Vector, period: float) -> Vector | None:
-        """Return the wrench to be displayed, (6,) [N, Nm]; None without a stream."""
+        """Return the displayed wrench w, (6,) [N, Nm]; None if it has faded out."""
         p, filtered, wrench = self._params, self._filtered, self.wrench
         was_fresh = self.age <= p.timeout
         self.age += period

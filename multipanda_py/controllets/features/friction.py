@@ -59,13 +59,13 @@ class _Compensation:
     def set(
         self, fraction: float, phi: Sequence[Vector], viscous: Vector, dead_zone: Vector
     ) -> None:
-        """Set the constants of the sigmoid.
+        """Set the friction model.
 
         Args:
             fraction: Compensated fraction of the friction.
-            phi: Constants phi_1 to phi_3, (n,) each [Nm], [s/rad], [rad/s].
+            phi: Constants phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s], (n,) each.
             viscous: Viscous friction, (n,) [Nm s/rad].
-            dead_zone: Dead zone of the external torque, (n,) [Nm].
+            dead_zone: External torque below which it does not count as driving torque, (n,) [Nm].
         """
         phi_1, phi_2, phi_3 = phi
         self._height = fraction * phi_1
@@ -77,11 +77,11 @@ class _Compensation:
         self._zone, self._zone_low = dead_zone, -dead_zone
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the expected friction in the direction of motion.
+        """Add the compensation torques in the direction of motion.
 
-        It is bounded per joint by a multiple of the torque that already acts in this direction, so
-        that it cannot drive a joint alone. That torque is the sum of the controllet's and the
-        external torque.
+        Args:
+            state: State of the arm.
+            torque: Torques of the controllet, changed in place, (n,) [Nm].
         """
         part, viscous, direction = self._tau, self._viscous, self._direction
         add(multiply(state.dq, self._steepness, part), self._shift, part)
@@ -94,20 +94,14 @@ class _Compensation:
         add(torque, multiply(part, direction, part), torque)
 
     def _bound(self, state: ArmState, torque: Vector, direction: Vector) -> Vector:
-        """Return the maximum torque that may be added along the motion, (n,) [Nm].
-
-        Args:
-            state: State of the arm.
-            torque: Torques of the controllet, (n,) [Nm].
-            direction: Signs of the joint velocities, (n,).
-        """
+        """Return the maximum compensation torque along the motion, (n,) [Nm]."""
         drive, push = self._drive, self._push
         minimum(state.tau_ext, self._zone, out=push)
         maximum(push, self._zone_low, out=push)
         subtract(state.tau_ext, push, push)
         multiply(add(torque, push, drive), direction, drive)
-        # ``torque`` may contain Coriolis torques, which do not count as driving torque. The bound
-        # uses the lower of the driving torques with and without them.
+        # ``torque`` may contain Coriolis torques, which do not count as driving torque. Use the
+        # lower driving torque, with or without them.
         minimum(drive, subtract(drive, multiply(state.coriolis, direction, push), push), out=drive)
         maximum(drive, 0.0, out=drive)
         return multiply(drive, self._gain, drive)
@@ -127,22 +121,16 @@ class Friction(Feature[FrictionParams]):
     - phi_1, phi_2, phi_3: Height [Nm], steepness [s/rad] and offset [rad/s] of the Coulomb step.
     - phi_v: Viscous friction [Nm s/rad].
     - dq: Measured joint velocity [rad/s].
-    - tau_a: Driving torque of the controllet, of features before this one, and of external torque
-      above its dead zone [Nm].
+    - tau_a: Driving torque [Nm]: sum of the torque of the controllet, of features before this one,
+      and of the external torque above its dead zone.
 
-    A sigmoid of the velocity represents Coulomb friction. It is zero at rest and has no step. In
-    steady motion, tau_a + tau equals the real friction. With a correct model, the bound equals
-    tau. With an overestimated model, tau is the fraction alpha of the real friction. The
-    compensation therefore assists a controllet or an operator but never moves the arm alone. It
-    adds no torque without a driving torque or during braking. Its power is limited to
-    alpha / (1 - alpha) times the driving power. A released arm stops by its friction, however
-    large the model is. An undamped spring gains energy only if the model exceeds twice the
-    friction, because the compensation acts in half of each cycle.
+    A sigmoid of the velocity represents Coulomb friction. It is zero at rest and has no step. The
+    bound by tau_a lets the compensation assist a controllet or an operator, but never move the arm
+    alone. A released arm therefore stops, even if the model overestimates the friction.
 
-    Limits: A push below the dead zone has no effect, even without braking. An external torque
-    above the dead zone, for example of an unmodelled payload, counts as a push. Coriolis torques
-    do not count as driving torque. An undamped nullspace would oscillate if the model exceeds
-    twice the friction, so controllets with a nullspace require the feature ``nullspace``.
+    Limits: An external torque below the dead zone has no effect. An unmodelled payload above the
+    dead zone counts as a push. An undamped nullspace would oscillate if the model exceeds twice
+    the friction, so controllets with a nullspace require the feature ``nullspace``.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and values
     of a Panda, the defaults of Franka arms). An FR3 needs identified values for a high fraction.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference governor: feasible motion of the reference to the targets of a controllet."""
+"""Reference governor: motion to the targets of a controllet within the limits of the arms."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class Governor(Feature[GovernorParams]):
     """Reference governor, which limits the motion of targets to what the arms can follow.
 
     The controllet receives a reference that moves to the target with bounded velocity,
-    acceleration and jerk, without overshoot (``TrajectoryGenerator``). An arm that follows with
-    the joint accelerations ddq_r needs the torque M ddq_r. Its acceleration bounds are therefore
+    acceleration and jerk, without overshoot (``TrajectoryGenerator``). The acceleration bounds are
     scaled by the largest s <= 1 with::
 
         s |tau_i| <= sigma tau_max,i
@@ -45,41 +44,33 @@ class Governor(Feature[GovernorParams]):
     - T_s: ``smoothing`` [s].
     - sigma: ``limit_scale``, the usable fraction of the limits.
 
-    The speed of a pose is limited by the joint speeds M^-1 J^T Lambda v in the same manner.
-    Torques then change with the reference and do not reach the rate limit, which would turn a
-    stiff spring into a limit cycle.
+    The joint speeds M^-1 J^T Lambda v at a tool speed v are limited in the same manner.
 
-    *Obstacles.* Before an obstacle known to another feature, the reference slows down and stops,
-    as ``velocity_scale`` of that feature requires. The direction of its motion does not change,
-    and a new goal is followed immediately.
+    *Obstacles.* Before an obstacle known to another feature, the reference slows down and stops
+    (``velocity_scale`` of that feature), without a change of its direction.
 
     *Contact.* While the tool is in contact, the reference is limited to ``contact_linear_speed``
-    and ``contact_angular_speed``. The limit is 1.1 times the speed of the target in the last
-    second if that is higher. A target jump therefore does not throw the tool across a surface,
-    and a stream moves at its own speed. Contact is detected from the desired force *and* the
-    opposing external force (``ToolContact``), so an unmodelled payload or a biased sensor has no
-    effect. Contact by a spring without a desired force is not limited. A payload carried by a
-    desired force looks like a contact. Set its mass in the robot instead.
+    and ``contact_angular_speed``. If the target moves faster, the limit is 1.1 times its speed. A
+    jump of the target therefore does not throw the tool across a surface. Contact is detected from
+    the desired force *and* the opposing external force (``ToolContact``). A payload carried by a
+    desired force looks like a contact, so set its mass in the robot instead.
 
-    *Held references.* A reference that was held back while a stream continued follows at no more
-    than 1.1 times the speed of that stream (``ReferenceCap``). If a reference is held back for
-    more than 0.3 s, an event reports the reason, such as a pair of bodies and their distance. A
-    second event reports that it follows again.
+    *Held references.* If a reference was held back while a client streamed targets, it follows at
+    no more than 1.1 times the speed of the stream (``ReferenceCap``). If it is held back for more
+    than 0.3 s, an event reports the reason. A second event reports that it follows again.
 
-    *Scope.* The governor precedes every controllet that accepts poses or configurations and does
-    not plan its motion. It starts with the measured velocity, so that an arm taken over in motion
-    brakes within the bounds. Controllets whose targets have ``motion`` receive velocity and
+    *Scope.* The governor is added to every controllet that accepts poses or configurations and
+    does not plan its motion. Controllets whose targets have ``motion`` receive velocity and
     acceleration of the reference during streams.
 
-    With ``response: direct``, a Cartesian impedance also receives velocity and acceleration after
-    a jump of the target. Joints then use up to 0.35 of their speed limits. The tool arrives with
-    the reference instead of later. On an obstacle, it also presses with the torques of that
-    motion. They fade out as the error grows from 50 % to 100 % of ``error_clip``.
+    With ``response: direct``, a Cartesian impedance receives them also after a jump of the target.
+    The tool then arrives with the reference instead of later, but it presses harder on an
+    unexpected obstacle.
 
     Source: Garone, Di Cairano and Kolmanovsky, Automatica 2017 (reference governors).
 
     Attributes:
-        governed: Governed channels by channel name and arm index.
+        governed: Governor of each channel, by channel name and arm index.
     """
 
     Params = GovernorParams
@@ -87,7 +78,7 @@ class Governor(Feature[GovernorParams]):
     def __init__(self, context: Context, params: GovernorParams) -> None:
         self.governed: dict[tuple[str, int], ReferenceGovernor] = {}
         self._all: list[ReferenceGovernor] = []
-        # Channels that are still moving, and take changed parameters when they are at rest.
+        # Governors that are still moving and receive changed parameters when they are at rest.
         self._waiting: list[ReferenceGovernor] = []
         self._contacts: list[ToolContact] = []
         self._is_idle = True
@@ -97,7 +88,7 @@ class Governor(Feature[GovernorParams]):
 
     @classmethod
     def is_implicit_for(cls, controllet_class: type[Controllet[Any, Any]]) -> bool:
-        """Return True if the targets of a controllet class are governed."""
+        """Return True if a controllet of this class has the governor by default."""
         governed = {"pose", "joint", "object"}
         return not controllet_class.plans_motion and not governed.isdisjoint(
             controllet_class.Target.channels
@@ -111,7 +102,7 @@ class Governor(Feature[GovernorParams]):
         self._waiting = [channel for channel in self._all if channel.is_moving]
 
     def _take_waiting(self) -> None:
-        """Apply delayed parameters to references that have come to rest."""
+        """Apply changed parameters to references that have come to rest."""
         for channel in self._waiting:
             if not channel.is_moving:
                 channel.apply_parameters(self.params, self.context.period)
@@ -132,11 +123,11 @@ class Governor(Feature[GovernorParams]):
         for contact in self._contacts:
             contact.reset()
         for channel in self._all:
-            channel.forget()  # The bounds of the last motion must not limit the next one.
+            channel.forget()  # Discard the last motion, whose bounds must not limit the next one.
             channel.start(self.params, self.context.period, at_rest)
 
     def _find_channels(self, states: Sequence[ArmState], target: Any) -> None:
-        """Create a governor per governed channel. Its record is a live view of the target."""
+        """Create a governor for each pose, joint and object target of the controllet."""
         data, channels = target.data, self.governed
         motions = getattr(target, "motion", None)
         kind = CommandedPoseGovernor if getattr(target, "is_commanded", False) else PoseGovernor
@@ -157,7 +148,7 @@ class Governor(Feature[GovernorParams]):
             channel.pacers = self.reference_limiters
 
     def _attach(self, target: Any) -> None:
-        """Create the reporter and the contact detection of every channel."""
+        """Create the reporter and the contact detection of every governor."""
         context = self.context
         wrenches = target.data.get("wrench", ())
         of_arms = [ToolContact(context.period) for _ in wrenches]
@@ -173,7 +164,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """End the idle state. Target steps and contact from before it no longer count."""
+        """End the idle state, and discard target steps and contacts from before it."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()
@@ -194,7 +185,7 @@ class Governor(Feature[GovernorParams]):
             self._contacts[-1].update(forces.tolist(), reactions.tolist())
 
     def on_target(self, channel: str, arm_index: int, target: Any) -> None:
-        """Pass a target to its governor, and a target velocity for up to ``rate_timeout``."""
+        """Pass a target to its governor. A target velocity is valid for ``rate_timeout``."""
         if self._is_idle:
             self._wake()
         if (governor := self.governed.get((channel, arm_index))) is not None:
@@ -208,7 +199,7 @@ class Governor(Feature[GovernorParams]):
             )
 
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
-        """Advance every reference towards its target, and write it to the target."""
+        """Move every reference towards its target, and replace the target by it."""
         self._clock = clock = self._clock - 1 if self._clock else BOUND_UPDATE_CYCLES
         if self._is_idle:
             self._wake()
@@ -243,10 +234,10 @@ class Governor(Feature[GovernorParams]):
 
     @property
     def idle(self) -> bool:
-        """True if every reference has arrived and none depends on the measured state."""
+        """True if ``prepare`` has no effect before the next target."""
         return self._is_idle
 
     @property
     def settled(self) -> bool:
-        """True if the controllet receives the targets unchanged, so that governing can end."""
+        """True if all references have arrived, so that the feature can end without a jump."""
         return not any(channel.busy for channel in self._all)

@@ -22,7 +22,9 @@ from multipanda_py.targets import Target
 
 
 class BarrierFadeIn:
-    """Decaying offset of barrier torques, which moves joints out of a barrier slowly.
+    """Slow increase of barrier torques for joints that start inside a barrier.
+
+    An offset reduces the barrier torque and decays, so that the joint leaves the barrier slowly.
 
     Equations, per joint::
 
@@ -30,15 +32,14 @@ class BarrierFadeIn:
         o   = |T| - clip(sign(T) tau_0, 0, |T|)   at the start
         do  = -c sqrt(o),   0 <= o <= |T|
 
-    - tau: Resulting torque [Nm]; T: barrier torque at the position q [Nm].
+    - tau: Resulting torque [Nm]; T: barrier torque at the present position [Nm].
     - tau_0: Part of T that was commanded in the last cycle [Nm].
     - o: Offset [Nm]; c: its decay rate [sqrt(Nm)/s].
-    - x: Motion towards the limit from the position of smallest depth since the start [rad].
+    - x: Motion back towards the limit since the start [rad].
     - k: Stiffness against motion towards the limit [Nm/rad].
 
-    For ``T = tau_max s^2`` and ``c = 2 v sqrt(tau_max) / r``, the depth s r at which the barrier
-    starts decreases at the speed v. A free joint moves out at this speed. If a joint moves out
-    faster, the offset decreases with it.
+    With ``c = 2 v sqrt(tau_max) / r``, a free joint leaves the barrier of ``JointLimits`` at the
+    speed v.
 
     Args:
         joints: Number of joints n.
@@ -46,7 +47,7 @@ class BarrierFadeIn:
     Attributes:
         holds: True if an offset exists, or may exist in the next cycle.
         is_idle: True if ``end`` has no effect.
-        holding: 1 for joints with an offset, otherwise 0, (n,).
+        holding: 1 for joints with an offset, 0 for other joints, (n,).
 
     Thread: control.
     """
@@ -61,21 +62,21 @@ class BarrierFadeIn:
         self._rate = rate
 
     def start(self, torque: Vector) -> None:
-        """Start the offsets in this cycle, with the commanded torque tau_0, (n,) [Nm]."""
+        """Start the offsets in this cycle, with the commanded torques tau_0, (n,) [Nm]."""
         self._last[:] = torque
         self.holds = self._starts_next_cycle = True
         self.is_idle = False
 
     def resume(self) -> None:
-        """Start the offsets in the next cycle, with the barrier torque of the last one as tau_0.
+        """Start the offsets in the next cycle, with the last barrier torques as tau_0.
 
-        This has no effect before the first cycle.
+        Before the first cycle, this has no effect.
         """
         self.holds = self._starts_next_cycle = self._runs
         self.is_idle = False
 
     def end(self) -> None:
-        """Remove all offsets; called while no joint is inside a barrier."""
+        """Remove all offsets. Call this while no joint is inside a barrier."""
         self._starts_next_cycle = self.holds = False
         self._runs = self.is_idle = True
         self._last[:] = 0.0
@@ -104,7 +105,7 @@ class BarrierFadeIn:
         self.holds = bool(offset.any())
 
     def remember(self, torque: Vector) -> None:
-        """Store the torques of this cycle, (n,) [Nm], for the next start."""
+        """Store the torques of this cycle, (n,) [Nm], for the next ``resume``."""
         self._last[:], self._runs, self.is_idle = torque, True, False
 
 
@@ -163,11 +164,11 @@ class _Barriers:
         self._start.set_speed(MAX_EXIT_SPEED * 2.0 * np.sqrt(max_torque) / width)
 
     def start(self) -> None:
-        """Start the offsets (``BarrierFadeIn``) in the next cycle, from the commanded torque."""
+        """Restart ``BarrierFadeIn`` in the next cycle, from the commanded torque."""
         self._is_new = True
 
     def change(self) -> None:
-        """After a change of parameters, let the barriers continue from their last torque."""
+        """Let the barriers continue from their last torque after a change of parameters."""
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
@@ -187,7 +188,7 @@ class _Barriers:
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add barriers and dampers for the depths of the joints in their barriers, 0 to 1."""
+        """Add barriers and dampers, with the depths that ``add`` has computed."""
         low, high, depth, brake, max_value = (
             self._low,
             self._high,
@@ -241,31 +242,21 @@ class JointLimits(Feature[JointLimitsParams]):
     - U: Potential of the barrier [J].
     - tau: Torque [Nm], negative at the upper limit; tau_max: ``max_torque`` [Nm].
     - zeta: ``damping_ratio``; k(s): local stiffness [Nm/rad].
-    - m: Inertia of the joint while the others are free [kg m^2]; M: inertia matrix.
+    - m: Inertia of joint i while the other joints are free [kg m^2]; M: inertia matrix.
 
-    The barrier is the gradient of U, so it returns no more energy than it has stored. The damper
-    is dissipative. All dampers are scaled down together if they would brake any motion by more
-    than 40 1/s, because the damping of a controllet adds to it, and latency limits the sum. For
-    the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m. All barriers are
-    scaled down where they act together (``gershgorin_scale``), which the default gains require
-    only with many joints at their limits. Torque and its derivative are zero at the start of the
-    range. Outside a limit, the barrier is constant at tau_max or less, and barrier and damper
-    never exceed twice that. The positions of the limits are those of ``ArmLimits``.
+    The barrier is the gradient of U, so it returns no more energy than it has stored. Beyond a
+    position limit, s = 1. For stability with latency, the dampers are scaled down to a damping
+    rate of 40 1/s. For the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m,
+    and barriers that act on the same motion are scaled down (``gershgorin_scale``).
 
-    A joint may already be in its range at the activation, when the feature is enabled, or when the
-    range grows. It is then not thrown out. The torque starts at the part of the last command that
-    the controllet does not exert, which is zero at rest. It increases so that the joint leaves the
-    range at up to 0.05 rad/s (``BarrierFadeIn``). Motion towards the limit has the usual
-    resistance.
+    If a joint is already in its range at the activation, it is not thrown out. The torque
+    increases so that the joint leaves the range at up to 0.05 rad/s (``BarrierFadeIn``).
 
-    Joints faster than 0.8 of their speed limit are braked in both directions with 60 1/s of the
-    excess (``SpeedBrake``). A fault occurs at 1.1 of the limit. The brake slows a person who
-    pushes or guides the arm. A push above the torque limits of the joints ends in that fault.
-    Without this feature, no other term brakes joints that unmodelled torques accelerate.
+    Joints faster than 0.8 of their speed limit are braked, with a decay rate of the excess speed
+    of 60 1/s (``SpeedBrake``). A fault occurs at 1.1 of the limit. Without this feature, no other
+    term brakes a joint that a push or an unmodelled payload accelerates.
 
-    The range is that of CRISP, to preserve the workspace. Its torque of 5 Nm, linear and without
-    damper, is not used. It stores 0.25 J, so joint 1 of a stretched arm (2 kg m^2) passes it at
-    0.5 rad/s. A push of 5 Nm would hold a joint at its limit.
+    The default range is that of CRISP.
     """
 
     Params = JointLimitsParams
@@ -287,7 +278,7 @@ class JointLimits(Feature[JointLimitsParams]):
             own.change()
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start the offsets of joints that are in their ranges."""
+        """Start with reduced torques for joints that are in their ranges."""
         for barriers in self._barriers:
             barriers.start()
 

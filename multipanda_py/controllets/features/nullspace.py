@@ -54,7 +54,7 @@ class NullspaceParams:
 
 
 class Nullspace(Feature[NullspaceParams]):
-    """Spring towards a desired configuration that does not move the tool.
+    """Joint spring towards a desired configuration, in the nullspace of the tool.
 
     Equations::
 
@@ -68,10 +68,10 @@ class Nullspace(Feature[NullspaceParams]):
     - q_n, dq_n: Desired configuration and its velocity, (n,).
     - tau_max: ``max_torque``, (n,) [Nm].
 
-    ``ConfigurationSpring`` computes the torque. While the controllet leaves a direction of the
-    tool free (``Controllet.is_free``), the desired configuration follows the free motion
-    (``ShiftedConfiguration``), so that the projected spring stays passive. A target may contain
-    the velocity dq_n, which must be renewed.
+    ``ConfigurationSpring`` computes the torque. If a direction of the tool has no stiffness
+    (``Controllet.is_free``), the desired configuration follows the motion along this direction
+    (``ShiftedConfiguration``), so that the spring stays passive. A target may contain the velocity
+    dq_n, which the client must renew within ``velocity_timeout``.
 
     Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
     """
@@ -93,15 +93,15 @@ class Nullspace(Feature[NullspaceParams]):
         """Set the gains of the springs."""
         p, per_arm = self.params, self.context.per_arm
         stiffness = per_arm(p.stiffness)
-        # Deflections are torques divided by these values. A joint without stiffness cannot exert
-        # a torque by any deflection, so infinity gives it a deflection of zero.
+        # ``on_transfer`` divides torques by these values. For a joint without stiffness, infinity
+        # yields a deflection of zero.
         self._presses = [np.where(own < MIN_STIFFNESS, np.inf, own) for own in stiffness]
         gains = zip(stiffness, per_arm(p.damping_ratio), per_arm(p.max_torque))
         for spring, own in zip(self._springs, gains):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Clear target velocities, and schedule the notices about arms without a nullspace."""
+        """Clear the target velocities, and repeat the messages about arms without a nullspace."""
         self._left = [0] * len(states)
         if self.controllet is not None:
             self._free = self.controllet.is_free
@@ -115,9 +115,9 @@ class Nullspace(Feature[NullspaceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> None:
-        """Move the desired configuration so that its springs continue the transferred torques.
+        """Displace the desired configurations so that the springs continue the previous torques.
 
-        Only their part in the nullspace continues. Without this part, the elbow would sink.
+        Only the part of the torques in the nullspace continues. Otherwise the elbow would sink.
         """
         for configuration, state, handover, presses in zip(
             target.nullspace_configuration, states, transfers, self._presses
@@ -158,10 +158,7 @@ class Nullspace(Feature[NullspaceParams]):
 
     @property
     def is_projected(self) -> bool:
-        """True with the dynamically consistent projector.
-
-        The loop may then project the sum of several features at once.
-        """
+        """True if the loop may project the torques, together with those of other features."""
         return self.params.projector == "dynamic"
 
     def before_projection(
@@ -183,25 +180,18 @@ class Nullspace(Feature[NullspaceParams]):
     def _guide(
         self, arm: int, state: ArmState, configuration: Vector, velocity: Vector | None
     ) -> tuple[Vector, Vector | None]:
-        """Return the configuration that follows a free tool, (n,) [rad], and its velocity.
-
-        Args:
-            arm: Index of the arm.
-            state: State of the arm.
-            configuration: Desired configuration, (n,) [rad].
-            velocity: Velocity of the desired configuration, (n,) [rad/s]; None for rest.
-        """
+        """Return the configuration shifted by ``ShiftedConfiguration``, and its velocity."""
         free, spring = None, self._springs[arm]
         if self.controllet is not None and self._free[arm] and spring.project is not None:
             free = spring.orthogonal_motion(state, self.controllet.free_velocity(arm, state))
         return self._guided[arm].step(state, free, configuration, velocity)
 
     def _velocity(self, arm: int) -> Vector:
-        """Return the velocity of the desired configuration, and count its timeout down."""
+        """Return the velocity of the desired configuration, and count down its timeout."""
         self._left[arm] -= 1
         return self._velocities[arm]
 
     def _log(self) -> None:
-        """Send the next notice that an arm has no nullspace."""
+        """Send one of the pending messages that an arm has no nullspace."""
         if self.params.projector != "none":
             self.context.notify(self._unsaid.pop())

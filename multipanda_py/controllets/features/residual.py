@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compensation of a learned torque residual."""
+"""Compensation of a torque residual, the error of the robot model that a network predicts."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class _LearnedTorques:
         self._bound, self._minus_bound, self._new = bound, -bound, 1.0 - keep
 
     def reset(self) -> None:
-        """Restart the residual with zero torque."""
+        """Restart the model and the compensation with zero torque."""
         self._live.reset()
         self._added[:] = 0.0
 
     def add(self, state: ArmState, torque: Vector) -> None:
-        """Add the rigid-body part of the residual, and losses up to a multiple of ``torque``."""
+        """Add the compensation to the torques of the controllet, (n,) [Nm], in place."""
         losses, direction, max_value = self._losses, self._direction, self._max
         model = subtract(state.tau_J, self._residual, self._model)
         self._live.step(state.q, state.dq, model)
@@ -73,7 +73,7 @@ class _LearnedTorques:
 
 
 class Residual(Feature[ResidualParams]):
-    """Compensation of the torque residual of a trained model.
+    """Compensation of the torque residual that a trained model predicts.
 
     Equations, per joint::
 
@@ -84,24 +84,22 @@ class Residual(Feature[ResidualParams]):
     - tau: Compensation torque [Nm].
     - alpha: Compensated fraction ``scale``.
     - r: Residual of ``LiveResidual`` [Nm].
-    - tau_b: Rigid-body part, of weights trained with ``--bodies`` [Nm].
+    - tau_b: Part of the residual from rigid bodies, if trained with ``--bodies`` [Nm].
     - r_l: Remaining losses, mainly friction [Nm].
     - tau_a: Driving torque of the controllet and of features before this one [Nm].
 
-    The residual is zero in its first half second, fades out outside its training range, and never
-    exceeds its training values. The rigid-body part is compensated like a known payload. Losses
-    are compensated only in proportion to the driving torque and in its direction. A wrong model
-    therefore never moves an arm alone, see ``Friction``. In combination with ``Friction``,
-    friction would be compensated twice. The sum is bounded, and smoothed because the network runs
-    at a lower rate.
+    The residual is zero in its first half second, and fades out outside its training range. The
+    rigid-body part is compensated like a known payload. Losses are compensated in proportion to
+    the driving torque, so a wrong model never moves an arm alone. The sum is bounded and smoothed.
 
-    Limits: as for ``Friction``. A model with more friction than the arm would drive an undamped
-    nullspace, so controllets with a nullspace require the feature ``nullspace``.
+    Do not combine it with ``Friction``, which would compensate friction twice. Controllets with a
+    nullspace require the feature ``nullspace``, because an overestimated friction would drive an
+    undamped nullspace.
 
     Source: Realeasy (residual); bound as in ``Friction``.
 
     Raises:
-        ConfigurationError: If the file is missing, or is for another robot or rate.
+        ConfigurationError: If the file of the model is missing, or is for another robot or rate.
 
     Thread: control.
     """
@@ -111,7 +109,7 @@ class Residual(Feature[ResidualParams]):
     def __init__(self, context: Context, params: ResidualParams) -> None:
         if missing := [arm.name for arm in context.arms if not arm.residual_file]:
             raise ConfigurationError(
-                f"residual: no residual file for {', '.join(missing)}. Set "
+                f"residual: no file of a trained model for {', '.join(missing)}. Set "
                 f"arms.{missing[0]}.residual.torque."
             )
         names = sorted(arm.name for arm in (*context.arms, *context.other_arms))

@@ -54,11 +54,10 @@ class Singularity(Feature[SingularityParams]):
     - w, V: Eigenvalues [1/kg] and eigenvectors of the inverse task-space inertia.
     - rho_0: ``rate`` [1/s]; eps: ``threshold`` [1/kg].
 
-    Near a singularity, an eigenvalue w approaches zero, and its direction has the apparent mass 1
-    / w. Damping in proportion to this mass lets the motion decay at the rate rho in any
-    configuration. For the twist dx in this direction, J M^-1 tau = -rho dx. The torque is bounded,
-    because J^T v_i decreases with sqrt(w_i). It is zero above the threshold and continuously
-    differentiable. The damping is dissipative.
+    Near a singularity, an eigenvalue w_i approaches zero, and the tool has a high apparent mass 1
+    / w_i along its direction. The damping is proportional to this mass, so the motion decays at
+    the rate rho in any configuration. The torque is bounded and has no step at the threshold. The
+    damping is dissipative.
 
     Source: the damping of Albu-Schäffer et al., ICRA 2003, for the inertia of Khatib 1987.
     """
@@ -89,7 +88,7 @@ class Singularity(Feature[SingularityParams]):
             subtract(tau[arm], torque, tau[arm])
 
 
-_SINGULAR = 1e-16  # Squared manipulability below which an arm counts as singular.
+_SINGULAR = 1e-16  # Squared manipulability below which ``Manipulability`` adds no torque.
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +121,8 @@ class Manipulability(Feature[ManipulabilityParams]):
     - V: Potential [J]; k_m: ``gain`` [J].
     - tau: Joint torques before the projection, (n,) [Nm].
 
-    The gradient is analytic, from the kinematic Hessian. m combines metres and radians, as in the
-    source. At an exactly singular configuration, the potential has no gradient, and the torque is
-    zero.
+    m combines metres and radians, as in the source. At an exactly singular configuration, the
+    torque is zero.
 
     Source: multipanda_ros2, equations 5 to 7, after Dietrich et al., IEEE Trans. Robotics 2012.
     """
@@ -142,13 +140,13 @@ class Manipulability(Feature[ManipulabilityParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Schedule the notices about arms without a nullspace."""
+        """Repeat the messages about arms without a nullspace."""
         self._unsaid = list(missing_nullspace_warnings(self.context, "manipulability"))
 
     def add(
         self, states: Sequence[ArmState], target: Target, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the potential's torque for each arm whose manipulability is below ``threshold``."""
+        """Add the torque of each arm whose manipulability is below ``threshold``."""
         gradients = self.before_projection(states, target)
         for state, torque, gradient, projector in zip(states, tau, gradients, self._projectors):
             if gradient is not None:
@@ -162,10 +160,7 @@ class Manipulability(Feature[ManipulabilityParams]):
         return self.params.in_nullspace
 
     def before_projection(self, states: Sequence[ArmState], target: Target) -> list[Vector | None]:
-        """Return the potential's torque of each arm, (n,) [Nm].
-
-        It is None for an arm whose manipulability is above ``threshold``.
-        """
+        """Return the torque of each arm, (n,) [Nm]; None if the manipulability is high enough."""
         if self._unsaid and self.params.in_nullspace:
             self.context.notify(
                 f"{self._unsaid.pop()}. Set in_nullspace: false to let it move the tool."
@@ -175,22 +170,15 @@ class Manipulability(Feature[ManipulabilityParams]):
     def _gradient(
         self, state: ArmState, inverse: Matrix, flat: Vector, torque: Vector
     ) -> Vector | None:
-        """Return the torque of the potential, (n,) [Nm]; None if it is zero.
-
-        Args:
-            state: State of the arm.
-            inverse: Buffer of the weighted pseudoinverse of the Jacobian, (n, 6).
-            flat: View of ``inverse`` as one vector, (6 n,).
-            torque: Output torque, (n,) [Nm].
-        """
+        """Write the torque -dV/dq, (n,) [Nm], and return it; None if it is zero."""
         solver, p = self._solver, self.params
         solver.compute(state.jacobian_gram)
         squared = math.prod(solver.vectorD().tolist())
         if not _SINGULAR < squared < p.threshold**2:
             return None
         m = math.sqrt(squared)
-        # ``_scale`` is the diagonal of ``_scaled``. With the slope of the potential instead of 1
-        # on it, the solver returns the scaled pseudoinverse, without a further product.
+        # ``_scale`` is the diagonal of ``_scaled``. The solver then returns the pseudoinverse,
+        # multiplied by the factor of the gradient dV/dq.
         self._scale.fill(-2.0 * p.gain * (m - p.threshold) * m)
         state.jacobian.T.dot(solver.solve(self._scaled), inverse)
         return state.hessian().reshape(len(torque), -1).dot(flat, torque)

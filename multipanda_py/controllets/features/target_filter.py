@@ -36,17 +36,16 @@ class TargetFilter(Feature[TargetFilterParams]):
 
     Equations::
 
-        x = x + s (x_d - x)
-        R = exp(s log(R_d R^T)) R
-        s = 1 - exp(-T / T_f)
+        x[k+1] = x[k] + s (x_d - x[k])
+        R[k+1] = exp(s log(R_d R[k]^T)) R[k]
+        s      = 1 - exp(-T / T_f)
 
     - x: Filtered position, joint positions or joint velocities; x_d: target.
     - R, R_d: Filtered and target rotation.
     - s: Filter gain per cycle; T: cycle time [s]; T_f: ``time_constant`` [s].
 
-    The filter is a spherical interpolation for rotations, and exact for targets that are constant
-    during a cycle. It ends at the target. Twists are not filtered. A ramp is followed with a lag
-    of T_f.
+    The output ends exactly at the target, and follows a ramp with a lag of T_f. Twists are not
+    filtered.
 
     Source: CRISP, section III-G.
     """

@@ -52,15 +52,14 @@ class Workspace(Feature[WorkspaceParams]):
         delta = clamp(p_d, l, u) - p_(k-1)
 
     - p_k: Reference position in cycle k, (3,) [m].
-    - p_d: Target position, (3,) [m].
+    - p_d: Target position, (3,) [m]; delta: desired step, (3,) [m].
     - l, u: ``lower`` and ``upper`` corners of the box, (3,) [m].
     - v: ``linear_speed`` [m/s]; T: cycle time [s].
 
-    The rotation is limited in the same manner, along the shortest path. The target of the client
-    is stored separately, so the reference follows without drift and arrives exactly. A target
-    twist is scaled to the same speeds. The box is along the axes of each arm's base. If its bounds
-    cross, the lower one applies. At the activation, the reference is the measured pose, even
-    outside the box, so that a switch causes no motion. The first target moves it into the box.
+    The rotation is limited to ``angular_speed`` in the same manner. A target twist is scaled to
+    the same speeds. The box is along the axes of each arm's base. If ``lower`` exceeds ``upper``,
+    ``lower`` applies. At the activation, the reference is the measured pose, even outside the box,
+    so that a switch causes no motion. The first target moves it into the box.
     """
 
     Params = WorkspaceParams
@@ -81,7 +80,7 @@ class Workspace(Feature[WorkspaceParams]):
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
-        """Clamp the stored targets to the new box."""
+        """Limit the current targets to the new box."""
         for arm in range(self.context.n_arms):
             if self._is_requested[arm]:
                 self._clamp(arm)
@@ -134,7 +133,7 @@ class Workspace(Feature[WorkspaceParams]):
                 held.update(is_held, self._cycle, partial(self._reason, arm))
 
     def _reason(self, arm: int) -> str:
-        """Return a text with the bound that the target exceeds most, and the target along it."""
+        """Return as text the bound that the target exceeds most."""
         axis = int(np.abs(self._goal[arm] - self._commanded_positions[arm]).argmax())
         requested, bound = self._commanded_positions[arm][axis], self._goal[arm][axis]
         return (

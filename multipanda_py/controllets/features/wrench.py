@@ -44,11 +44,11 @@ class Wrench(Feature[WrenchParams]):
     - w_d, w_f: Target wrench and its filtered value at the end effector, along the base axes, (6,)
       [N, Nm].
     - T_f: ``time_constant`` [s].
-    - u: Maximum fraction of a joint speed limit in use.
+    - s: Scale near joint speed limits, 0 to 1.
+    - u: Speed of the fastest joint as a fraction of its limit.
 
-    Without the scale s, a controllet without stiffness would accelerate a free tool up to a speed
-    fault. The filter is exact for a constant target: ``w_f = w_f + (1 - exp(-T / T_f)) (w_d -
-    w_f)`` per cycle time T. Target and filter are zero at the activation.
+    Without s, a controllet without stiffness would accelerate a free tool up to a speed fault.
+    Target and filter are zero at the activation.
 
     Source: Khatib 1987 (force in operational space).
     """
@@ -64,13 +64,13 @@ class Wrench(Feature[WrenchParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Set the filtered wrenches to zero, and add no torques before the first target."""
+        """Set the filtered wrenches to zero."""
         for wrench in self._wrench:
             wrench[:] = 0.0
         self._is_commanded = False
 
     def on_target(self, channel: str, arm_index: int, target: Target) -> None:
-        """Enable the feature with the first target wrench."""
+        """Start to add torques with the first target wrench."""
         self._is_commanded = self._is_commanded or channel == "wrench"
 
     def add(

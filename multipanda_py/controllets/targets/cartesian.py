@@ -42,10 +42,10 @@ def check_pose(
         pose_ee_in_base: Target pose.
         state: State of the arm.
         gate: Maximum distance of a target from the measured pose.
-        stream: Stream that the target may continue. The target is then clipped to the gate.
+        stream: Stream of earlier targets. A target that continues it is clipped to the gate.
 
     Raises:
-        TargetRejected: If the target is outside the gate and continues no stream.
+        TargetRejected: If the target is outside the gate and does not continue a stream.
     """
     distance, angle = pose_ee_in_base.distance_from(
         state.position_ee_in_base, state.rotation_ee_in_base
@@ -79,7 +79,7 @@ def _is_near(pose: Pose, gate: GateLimits, other: Pose) -> bool:
 
 def _pose_record(pose: Pose, request: ArmTargetRequest) -> Vector:
     if not isinstance(pose, Pose):
-        raise TargetRejected(f"{request.state.name}: pose: got {pose!r:.60}, allowed a Pose")
+        raise TargetRejected(f"{request.state.name}: pose: got {pose!r:.60}, allowed a ``Pose``")
     placed = pose if request.frame is IDENTITY_POSE else request.frame @ pose
     return check_pose(placed, request.state, request.gate, request.stream("pose"))
 
@@ -110,7 +110,8 @@ def check_object(pose_in_world: Pose, request: TargetRequest) -> Vector:
         request: Context of the target, with the reports of the controllet.
 
     Raises:
-        TargetRejected: If the target is outside the gate, or the position is not reported.
+        TargetRejected: If the target is outside the gate, or if the object position is not
+            reported.
     """
     try:
         reports = request.reports()
@@ -155,11 +156,11 @@ def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
         gate: Limits of targets.
 
     Raises:
-        TargetRejected: If it is negative, not finite or too large.
+        TargetRejected: If the force is negative, not finite or too large.
     """
     if not (np.isfinite(force) and 0.0 <= force <= gate.force):
         raise TargetRejected(
-            f"{name}: internal_force: got {force} N, allowed [0, {gate.force:g}] N"
+            f"{name}: internal_force: got {force} N, allowed [0, {gate.force:g}] N (gate.force)"
         )
     return np.array([float(force)])
 
@@ -189,7 +190,7 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
         state: Newest state of the arm.
 
     Raises:
-        TargetRejected: If it is not symmetric and positive semidefinite, or too stiff.
+        TargetRejected: If the stiffness is not symmetric, not positive semidefinite, or too high.
     """
     try:
         matrix = np.array(stiffness, dtype=np.float64)
@@ -206,19 +207,17 @@ def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
         raise TargetRejected(f"{path}: got shape {matrix.shape}, allowed 6 or 6 x 6 numbers")
     if not np.isfinite(matrix).all():
         wrong = matrix[~np.isfinite(matrix)][0]
-        raise TargetRejected(f"{path}: got {wrong}, allowed finite numbers")
+        raise TargetRejected(f"{path}: got the element {wrong}, allowed finite numbers")
     if np.abs(matrix - matrix.T).max() > 1e-9 * max(1.0, np.abs(matrix).max()):
-        raise TargetRejected(
-            f"{path}: got a matrix that is not symmetric, allowed a symmetric one"
-        )
+        raise TargetRejected(f"{path}: the matrix is not symmetric. Send a symmetric matrix.")
     moments = np.linalg.eigvalsh(matrix)
     if moments[0] < -1e-9 * max(1.0, moments[-1]):
         raise TargetRejected(
             f"{path}: got smallest eigenvalue {moments[0]:.4g}, allowed 0 or more "
             "(positive semidefinite)"
         )
-    # Bounds on both diagonal blocks also bound the coupling block of a positive semidefinite
-    # matrix, so it needs no check.
+    # Check only the translational and the rotational block. In a positive semidefinite matrix,
+    # their bounds also limit the coupling between them.
     for part_name, bound, unit in (("translational", 0, "N/m"), ("rotational", 3, "Nm/rad")):
         block = matrix[bound : bound + 3, bound : bound + 3]
         stiffest, max_value = float(np.linalg.eigvalsh(block)[-1]), MAX_STIFFNESS[bound]
@@ -249,15 +248,16 @@ ROUNDING_FACTOR = 1.0 + 1e-9
 
 
 def two_vectors(description: str, first: str, second: str) -> Check:
-    """Return a check of six numbers as two vectors, which rotates both into the base.
+    """Return a function that checks the norms of two vectors, and rotates both into the base.
 
     Args:
         description: Name of the channel.
-        first: Key of the section ``gate`` that bounds the norm of the first vector.
-        second: Key of the section ``gate`` that bounds the norm of the second vector.
+        first: Key in the section ``gate`` of the cell file, for the norm of the first vector.
+        second: Key in the section ``gate`` of the cell file, for the norm of the second vector.
 
     Returns:
-        Check that raises TargetRejected if the numbers are not finite or too large.
+        Function that raises TargetRejected if one of six numbers is not finite, or if a norm is
+            too large.
     """
 
     def check(values: ArrayLike, request: ArmTargetRequest) -> Vector:
@@ -267,7 +267,7 @@ def two_vectors(description: str, first: str, second: str) -> Check:
             size, bound = math.sqrt(part.dot(part)), getattr(request.gate, key)
             if size > bound * ROUNDING_FACTOR:
                 raise TargetRejected(
-                    f"{path}: got {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
+                    f"{path}: got a norm of {in_decimals(size, 3)}, allowed {bound:g} (gate.{key})"
                 )
         return np.concatenate([rotation @ array[:3], rotation @ array[3:]])
 
@@ -293,9 +293,8 @@ def check_exertable(
 ) -> None:
     """Reject a wrench w whose joint torques J^T w exceed 0.9 of the torque limits.
 
-    Joint torques clipped separately would exert a wrench in another direction, which would push
-    the tool aside. Gravity torques are not included, as they are not part of the commanded
-    torques.
+    Clipped joint torques would exert a wrench in another direction. Gravity torques are not
+    included, because they are not part of the commanded torques.
 
     Args:
         wrench_in_base: Force and torque w at the tool, (6,) [N, Nm].
@@ -313,8 +312,8 @@ def check_exertable(
         raise TargetRejected(
             f"joint {joint + 1} of {name}: wrench needs {in_decimals(torque[joint], 2)} Nm in "
             f"this configuration, "
-            f"allowed {in_decimals(allowed, 2)} Nm ({MAX_TORQUE_FRACTION:g} of its limit); got "
-            f"{np.round(wrench_in_base, 2).tolist()} N, Nm in the base"
+            f"allowed {in_decimals(allowed, 2)} Nm ({MAX_TORQUE_FRACTION:g} of its limit). Reduce "
+            f"the wrench {np.round(wrench_in_base, 2).tolist()} N, Nm (in the base)."
         )
 
 

@@ -46,11 +46,11 @@ def check_joint(
         state: State of the arm.
         limits: Joint limits of the arm.
         gate: Maximum distance of a target from the measured state.
-        far: True if a target may be anywhere within the limits.
-        stream: Stream that the target may continue. Positions are then clipped to the gate.
+        far: True if a target may be anywhere within the joint limits.
+        stream: Stream of earlier targets. A target that continues it is clipped to the gate.
 
     Raises:
-        TargetRejected: If a value is not finite, out of limits or outside the gate.
+        TargetRejected: If a value is not finite, beyond a joint limit or outside the gate.
     """
     n = limits.n_joints
     target = limits.nearest(finite_numbers(f"{state.name}: q", q, n), state.q)
@@ -87,9 +87,11 @@ def check_joint(
 def _joint_record(
     value: tuple[ArrayLike | None, ArrayLike | None], request: ArmTargetRequest
 ) -> Vector:
-    """Return the record of a target with positions, velocities, or both."""
+    """Return the record of channel ``joint`` for positions, velocities, or both."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
-        raise TargetRejected(f"{request.state.name}: joint: got {value!r:.60}, allowed (q, dq)")
+        raise TargetRejected(
+            f"{request.state.name}: joint: got {value!r:.60}, allowed a pair (q, dq)"
+        )
     q, dq = value
     state, limits, parts = request.state, request.limits, request.joint_fields
     path = f"{state.name}: joint: got"
@@ -110,7 +112,7 @@ def _joint_record(
     if "dq" not in parts and rates.any():
         raise TargetRejected(
             f"{path} velocities {rates.tolist()} with positions, but the active controllet "
-            "plans its velocity. Send zeros or none."
+            "plans its velocity. Send velocities of zero or None."
         )
     return record
 
@@ -148,11 +150,12 @@ class Trajectory(NamedTuple):
     """Requested trajectory; see ``TargetWriter.follow_trajectory``.
 
     Attributes:
-        points: Times from now [s], positions, velocities and accelerations, (p, 1 + 3 n).
-        path_tolerance: Path tolerance [rad]; None for that of the controllet.
-        goal_tolerance: Goal tolerance [rad]; None for that of the controllet.
-        goal_time: Time to reach the goal tolerance [s]; None for that of the controllet.
-        start: Start time in world time [s]; None for an immediate start.
+        points: Time from the start [s], positions, velocities and accelerations of each point, (p,
+            1 + 3 n).
+        path_tolerance: Path tolerance [rad]; None for the parameter of the controllet.
+        goal_tolerance: Goal tolerance [rad]; None for the parameter of the controllet.
+        goal_time: Time to reach the goal tolerance [s]; None for the parameter of the controllet.
+        start: Start time in the controlled world [s]; None for an immediate start.
         together: Number of arms of the controllet that start together.
     """
 
@@ -167,7 +170,7 @@ class Trajectory(NamedTuple):
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
-    """Return the record of channel ``trajectory``.
+    """Return the record of channel ``trajectory``, without start time and tolerances.
 
     Continuous joints take the shortest path to the first point, and then follow the points.
 
@@ -175,7 +178,7 @@ def check_trajectory(
         points: Time [s], positions, velocities and accelerations of each point, (points, 1 + 3 n).
             An empty list requests a stop.
         state: Newest state of the arm.
-        limits: Limits of its joints.
+        limits: Joint limits of the arm.
         gate: Limits of targets.
 
     Raises:
@@ -202,11 +205,12 @@ def check_trajectory(
     if not 1 <= len(rows) <= TRAJECTORY_POINTS or not np.isfinite(rows).all():
         raise TargetRejected(
             f"{state.name}: trajectory: got {len(rows)} points, allowed 1 to "
-            f"{TRAJECTORY_POINTS}, all finite"
+            f"{TRAJECTORY_POINTS} points with finite numbers"
         )
     if rows[0, 0] < 0 or (np.diff(rows[:, 0]) <= 0).any():
         raise TargetRejected(
-            f"{state.name}: trajectory: times must start at 0 or later and increase"
+            f"{state.name}: trajectory: times must start at 0 s or later, and increase from "
+            "point to point"
         )
     if rows[-1, 0] > MAX_DURATION:
         raise TargetRejected(
@@ -221,8 +225,8 @@ def check_trajectory(
         for joint in np.flatnonzero(outside):
             unit = limits.unit(joint)
             raise TargetRejected(
-                f"joint {joint + 1} of {state.name}: point {number} has "
-                f"{in_decimals(q[joint], 4)} {unit} and "
+                f"joint {joint + 1} of {state.name}: point {number} has position "
+                f"{in_decimals(q[joint], 4)} {unit} and velocity "
                 f"{in_decimals(dq[joint], 3)} {unit}/s, allowed [{limits.lower[joint]:g}, "
                 f"{limits.upper[joint]:g}] and +-{limits.velocity[joint]:g}"
             )
@@ -250,8 +254,8 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
         state: Newest state of the arm.
 
     Raises:
-        TargetRejected: If it is more than ``MAX_DELAY`` in the future, or if the arm moves before
-            a delayed start.
+        TargetRejected: If the start is more than ``MAX_DELAY`` in the future, or if the arm moves
+            before a delayed start.
     """
     if start is None:
         return 0.0
@@ -282,8 +286,8 @@ def check_tolerances(
     """Return the tolerances of a record of channel ``trajectory``, (2 n + 1,).
 
     Args:
-        path: Path tolerance, (n,) or one number [rad]; 0 for that of the controllet, negative to
-            disable it.
+        path: Path tolerance, (n,) or one number [rad]; 0 for the parameter of the controllet,
+            negative to disable it.
         goal: Goal tolerance, (n,) or one number [rad]; 0 and negative values as for ``path``.
         goal_time: Time to reach the goal tolerance [s]; 0 and negative values as for ``path``.
         name: Name of the arm.
@@ -305,11 +309,12 @@ def check_tolerances(
                 f"{name}: {description}: got {value!r:.60}, allowed {len(part)} numbers"
             ) from None
     max_value = np.array([MAX_TOLERANCE] * 2 * n_joints + [MAX_GOAL_TIME])
-    # Written so that NaN is rejected too: the comparison is False for NaN.
+    # The comparison is False for NaN, so NaN is rejected too.
     if not (record <= max_value).all() or np.isinf(record).any():
         raise TargetRejected(
             f"{name}: tolerances: got {record.tolist()}, allowed finite numbers up to "
-            f"{MAX_TOLERANCE:g} rad, or m, and {MAX_GOAL_TIME:g} s; negative disables it"
+            f"{MAX_TOLERANCE:g} rad or m, and {MAX_GOAL_TIME:g} s. A negative value disables a "
+            "tolerance."
         )
     return record
 
@@ -356,18 +361,18 @@ _MEANING = {
 
 
 def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
-    """Return the operation modes of m joints.
+    """Return the operation mode of each actuated joint.
 
     Args:
         joints: Actuated joints of an arm.
-        mode: Name of the mode of all joints, or ``CONFIGURED_MODE``.
+        mode: Name of one mode for all joints, or ``CONFIGURED_MODE`` for those of the cell file.
     """
     names = joints.modes if mode == CONFIGURED_MODE else (mode,) * len(joints.names)
     return tuple(map(OperationMode.from_value, names))
 
 
 def _check(name: str, values: object, context: ArmTargetRequest) -> Vector:
-    """Return the record of a command: a value per joint, then 1 per joint with a value, else 0."""
+    """Return the record of a command: values of n joints, then 1 for each valid value, (2 n,)."""
     path, joints = f"{context.owner}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(
@@ -405,11 +410,7 @@ def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.i
 def _refuse(
     path: str, name: str, number: float, index: int, mode: OperationMode, context: ArmTargetRequest
 ) -> None:
-    """Reject a command that is unsupported in the mode of a joint, or out of range.
-
-    A command for a second motor has no effect on joints without one, because command arrays have
-    a value for every joint.
-    """
+    """Reject a command that is out of range, or that the mode of the joint does not support."""
     joints, low, high = context.actuated, -MAX_COMMAND, MAX_COMMAND
     unit = _MEANING[name][0].split(",")[0]
     if joints is None:
@@ -436,11 +437,10 @@ def _refuse(
 def _refuse_jump(
     path: str, number: float, index: int, joints: ActuatedJoints, context: ArmTargetRequest
 ) -> None:
-    """Reject a commanded spring equilibrium that is a jump.
+    """Reject a spring equilibrium that is too far away.
 
-    It must be within the gate of the measured position, of the present equilibrium or of the last
-    command. One is sufficient, because a spring that carries a link has an equilibrium away from
-    the link.
+    It must be within ``gate.joint`` of at least one of: the measured position, the present
+    equilibrium, and the last command.
     """
     gate, n, joint = context.gate.joint, context.limits.n_joints, int(joints.joint_indices[index])
     near = [float(context.state.q[joint]), float(context.spring_equilibrium()[index])]
@@ -450,8 +450,8 @@ def _refuse_jump(
     step = min(abs(number - one) for one in near)
     if not step <= gate:
         raise TargetRejected(
-            f"{path}: {number:g} is {step:.3g} {context.limits.unit(joint)} from the joint and "
-            f"from its equilibrium, allowed {gate:g} (gate.joint)"
+            f"{path}: {number:g} is {step:.3g} {context.limits.unit(joint)} from the position of "
+            f"the joint and from its present equilibrium, allowed {gate:g} (gate.joint)"
         )
 
 
