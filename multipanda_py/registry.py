@@ -141,7 +141,7 @@ BUILTIN_OBJECTS: Mapping[str, Mapping[str, str]] = {
             "multipanda_py.controllets.features.collision_avoidance:CollisionAvoidance"
         ),
         "coriolis": "multipanda_py.controllets.features.coriolis:Coriolis",
-        "feedback_wrench": "multipanda_py.controllets.features.external_wrench:FeedbackWrench",
+        "feedback_wrench": "multipanda_py.controllets.features.feedback_wrench:FeedbackWrench",
         "friction": "multipanda_py.controllets.features.friction:Friction",
         "governor": "multipanda_py.controllets.features.governor:Governor",
         "joint_limits": "multipanda_py.controllets.features.joint_limits:JointLimits",

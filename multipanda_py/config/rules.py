@@ -250,9 +250,8 @@ def _check_controllet(
         if not mixed:
             raise
         faults.append(
-            f"{location}.arms: got arms with {' and '.join(map(str, sizes))} joints. The target "
-            f"of "
-            f"{controllet.type} needs arms with equal numbers of joints ({error})"
+            f"{location}.arms: got arms with {' and '.join(map(str, sizes))} joints. The "
+            f"target of {controllet.type} needs arms with equal numbers of joints ({error})"
         )
         return
     except ConfigurationError as error:

@@ -325,21 +325,19 @@ def buckling_warning(
         stiffness: Stiffness of the end effectors, (6,) [N/m, Nm/rad].
         held: Grasped object.
     """
-    across = min_stiffness_scale_across(dampers, stiffness, held)
+    across = min_stiffness_across(dampers, stiffness, held)
     width = 2.0 * float(np.linalg.norm(held.levers, axis=1).mean())
     if not 2.0 * internal_force > across * width:
         return ""
     return (
         f"an internal force of {internal_force:.1f} N over {width:.2f} m needs a lateral "
-        f"stiffness of "
-        f"{2.0 * internal_force / width:.0f} N/m, but relative_stiffness provides {across:.0f} "
-        f"N/m. "
-        f"The grasp may buckle. Lower the force below {0.5 * across * width:.1f} N or "
+        f"stiffness of {2.0 * internal_force / width:.0f} N/m, but relative_stiffness provides "
+        f"{across:.0f} N/m. The grasp may buckle. Lower the force below {0.5 * across * width:.1f} N or "
         "raise relative_stiffness."
     )
 
 
-def min_stiffness_scale_across(
+def min_stiffness_across(
     dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
 ) -> float:
     """Return the minimum end-effector stiffness perpendicular to the internal force [N/m].

@@ -54,7 +54,7 @@ class SingularityDamping:
     Equations::
 
         F_d   = -sum_(w_i < w_0) v_i rho_i / w_i v_i^T dx
-        rho_i = (1 - w_i / w_0) (sqrt(d_i^2 + 4 max(k_i, 0)) - d_i)
+        rho_i = (1 - w_i / w_0) min(sqrt(d_i^2 + 4 max(k_i, 0)) - d_i, MAX_RATE)
         d_i   = w_i v_i^T D v_i
         k_i   = -F^T dJ(u_i) u_i
         u_i   = M^-1 J^T v_i / sqrt(w_i)

@@ -104,7 +104,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     channels = ("feedback_wrench",)
 
     def __init__(self, context: Context, params: FeedbackWrenchParams) -> None:
-        self.arms = [_ArmEstimate(context, arm) for arm in range(context.n_arms)]
+        self.arms = [_DisplayedWrench(context, arm) for arm in range(context.n_arms)]
         super().__init__(context, params)
 
     def on_parameters(self) -> None:
@@ -131,7 +131,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
             arm.add(state, wrench, torque, period)
 
 
-class _ArmEstimate:
+class _DisplayedWrench:
     """Displayed wrench of one arm.
 
     Args:
@@ -139,7 +139,7 @@ class _ArmEstimate:
         arm: Index of the arm in the controllet.
 
     Attributes:
-        account: Passivity observer of the displayed wrench.
+        observer: Passivity observer of the displayed wrench.
         damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
         wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
         fresh: Fade factor phi, 0 to 1.
@@ -148,7 +148,7 @@ class _ArmEstimate:
 
     def __init__(self, context: Context, arm: int) -> None:
         self._name, self._notify = context.arms[arm].name, context.notify
-        self.account = PassivityObserver()
+        self.observer = PassivityObserver()
         self._filtered, self.wrench, self._braked = (np.zeros(6) for _ in range(3))
         self.damping = np.zeros(6)
         self._torque = np.zeros(context.joints[arm])
@@ -160,11 +160,11 @@ class _ArmEstimate:
             -math.expm1(-period / p.time_constant) if p.time_constant > 0.0 else 1.0
         )
         self.damping[:3], self.damping[3:] = p.translational_damping, p.rotational_damping
-        self.account.set_stiffness(p.translational_stiffness, p.rotational_stiffness)
+        self.observer.set_stiffness(p.translational_stiffness, p.rotational_stiffness)
 
     def reset(self) -> None:
         self._filtered[:] = 0.0
-        self.account.reset()
+        self.observer.reset()
         self.age, self.fresh = math.inf, 0.0
 
     def add(self, state: ArmState, desired: Vector, tau: Vector, period: float) -> None:
@@ -187,7 +187,7 @@ class _ArmEstimate:
         braked = multiply(self.damping, twist, self._braked)
         multiply(braked, touch, braked)
         taken = float(dot(braked, twist))
-        scale = self.account.update(force, torque, wrench, twist, taken, period)
+        scale = self.observer.update(force, torque, wrench, twist, taken, period)
         multiply(wrench, scale, wrench)
         subtract(wrench, braked, wrench)
         add(tau, dot(wrench, state.jacobian, self._torque), tau)
