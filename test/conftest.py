@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: the test laws' distribution, and cells that always close."""
+"""Options, hooks and fixtures of all tests; the distribution of test controllets; cells that close."""
 
 from __future__ import annotations
 
@@ -33,29 +33,30 @@ if PLUGINS not in sys.path:
     )
 
 
-settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing
+settings.register_profile("any machine", deadline=None)  # the duration depends on the machine
 settings.load_profile("any machine")
-os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # not into the home of who runs tests
-# Tests kill dozens of processes, and what those leave in shared memory has cost others their
-# messages for minutes. Where discovery is LOCALHOST, shared memory is used whatever else is said,
-# so it is this file that keeps strangers out.
+os.environ.setdefault("MULTIPANDA_FAULT_LOGS", "off")  # keeps the home directory of the user clean
+# Tests kill dozens of processes. Their remains in shared memory made other participants lose
+# messages for minutes. With discovery LOCALHOST, shared memory is always used, so this profile
+# keeps other machines out instead.
 LOOPBACK = {
     "FASTDDS_DEFAULT_PROFILES_FILE": str(HERE.parent / "config" / "fastdds_loopback.xml"),
     "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET",
 }
 os.environ.update(LOOPBACK)
-# Every worker has a domain of its own, and so has everybody who runs tests on this machine.
+# A separate domain per worker and per user of this machine prevents crosstalk.
 os.environ["ROS_DOMAIN_ID"] = str(claim_domain())
 PARTS = ("inline", "processes", "clock")
-"""Tests that only compute, those of nodes and processes that meet no deadline, those that do."""
+"""Pure computation; nodes and processes without deadlines; tests with deadlines."""
 TRIES = 2
-"""How often a test has to fail, always beside a loop in C that is late, before it is skipped."""
+"""Number of failures, each beside a late loop in C, before a test is skipped."""
 FAILED_ON_TIME = pytest.StashKey[bool]()
 NEVER_LATE = (AttributeError, ImportError, LookupError, NameError, TypeError)
-"""What no machine is too slow for: a mistake in the code, not a deadline that was missed."""
+"""Exceptions of mistakes in the code, which a slow machine does not cause."""
 IN_A_ROW = 3
-"""Failures one after another, after which a worker on the clock gives way to a new one: what fails
-everything is then its connection to the middleware, or a node that all share."""
+"""Consecutive failures after which a new worker replaces a worker with deadlines.
+
+The cause is then its connection to the middleware, or a shared node."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without a test of the part: to import all of them takes long."""
+    """Leave out files without a test of the part, because importing all files takes long."""
     part = config.getoption("--part")
     if part == "all" or not collection_path.name.startswith("test_") or collection_path.is_dir():
         return None
@@ -102,7 +103,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Hide the collected tests from the garbage collector.
 
-    Every full collection would visit them, 0.3 s: Python's own, and that of a loop in a thread.
+    Every full collection would visit them for 0.3 s, also in the middle of a loop in a thread.
     """
     gc.collect()
     gc.freeze()
@@ -117,7 +118,7 @@ def part_of(item: pytest.Item) -> str:
 
 
 class ImmediateReporter:
-    """Say why a test has failed when it has: a run that is cut off prints no summary."""
+    """Print the reason of each failure at once, because an interrupted run prints no summary."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._plugins = config.pluginmanager
@@ -130,7 +131,7 @@ class ImmediateReporter:
 
 
 class NewWorker:
-    """End a worker in which nothing passes any more, so that the next one begins afresh."""
+    """End a worker after consecutive failures, so that a new worker starts."""
 
     def __init__(self) -> None:
         self._failed: list[str] = []
@@ -159,9 +160,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Judge a test on the clock by a loop in C that runs beside it.
+    """Run a loop in C beside each test with deadlines.
 
-    It is skipped only if it could not pass in any of its tries, and the loop was late in each.
+    The test is skipped only if it fails in all tries and the loop is late in each of them.
     """
     if item.get_closest_marker("clock") is None:
         return (yield)
@@ -200,5 +201,5 @@ def make_cell() -> Iterator[Callable[..., Cell]]:
 
 @pytest.fixture
 def episodes() -> Callable[[int, int], int]:
-    """Return how many random episodes to run: few by default, many by ``make robustness``."""
+    """Return the number of random episodes: few by default, many by ``make robustness``."""
     return lambda short, long: long if LONG else short

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/writing_an_actuator.md, as it stands: its files are written, found, run and identified."""
+"""Files and commands of doc/writing_an_actuator.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODULES = ("maccepa", "test_maccepa", "move")
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The guide's files in a folder on the path, installed as pip would do it."""
+    """Folder with the files of the guide, on the path and installed as by pip."""
     write_package(GUIDE, tmp_path, "maccepa")
 
     def forget():
@@ -42,7 +42,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
 
 
-def test_its_tests_pass_and_can_fail(found: Path):
+def test_guide_tests_pass_and_detect_wrong_sign(found: Path):
     tests = import_module("test_maccepa")
     tests.test_contract()
     tests.test_stiffness_at_the_equilibrium_is_that_of_the_pretension()
@@ -54,14 +54,14 @@ def test_its_tests_pass_and_can_fail(found: Path):
 
 
 @pytest.mark.sim
-def test_a_joint_comes_to_rest_where_the_page_says(found: Path):
+def test_joint_rests_at_documented_angle(found: Path):
     moved = import_module("move")
     assert moved.held == pytest.approx(0.8, abs=2e-3)
     assert moved.sagged < 0.7
 
 
 @pytest.mark.sim
-def test_its_cell_runs_on_it(found: Path):
+def test_guide_cell_runs_without_fault(found: Path):
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         start = cell.state("arm").q
         cell.step(500)
@@ -71,7 +71,7 @@ def test_its_cell_runs_on_it(found: Path):
         assert np.abs(state.q - start).max() < 0.02  # springs carry the wrist's weight
 
 
-def test_it_is_listed_with_its_parameters(found: Path, capsys: pytest.CaptureFixture[str]):
+def test_list_shows_actuator_with_parameters(found: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["list", "actuators"]) == 0
     out = capsys.readouterr().out
     assert "Pull a joint in line with a lever, by a spring with a pretension." in out
@@ -80,7 +80,7 @@ def test_it_is_listed_with_its_parameters(found: Path, capsys: pytest.CaptureFix
     assert re.search(r"spring +number +N/m +0 \.\. inf +5000", out)
 
 
-def test_its_spring_is_found_by_the_command_of_the_page(found: Path, monkeypatch):
+def test_guide_command_identifies_spring_stiffness(found: Path, monkeypatch):
     monkeypatch.chdir(found)
     springs = registry.find("actuators", "maccepa")(1, {"spring": 3000.0})
     rng = np.random.default_rng(2)
@@ -95,8 +95,8 @@ def test_its_spring_is_found_by_the_command_of_the_page(found: Path, monkeypatch
     assert actuator_from(found / "springs.yaml", 1).of["spring"][0] == pytest.approx(3e3, rel=0.01)
 
 
-def test_the_rows_that_the_page_shows_are_of_its_springs(found: Path):
-    """The example's torques are what the actuator exerts there, to the sensor's noise."""
+def test_example_rows_match_spring_model(found: Path):
+    """The torques of the example agree with the actuator within the noise of the sensor."""
     springs = registry.find("actuators", "maccepa")(1)
     (example,) = blocks(GUIDE, "text")
     for row in example.strip().split("\n")[1:]:
@@ -105,5 +105,5 @@ def test_the_rows_that_the_page_shows_are_of_its_springs(found: Path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
+def test_guide_code_passes_repository_linters(found: Path, tool: list[str]):
     check_style(found, tool, ["maccepa.py"], ["maccepa.py", "move.py", "test_maccepa.py"])

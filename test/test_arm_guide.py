@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/adding_an_arm.md, as it stands: its commands and its code are run, in this order."""
+"""Commands and code of doc/adding_an_arm.md, run in the order of the page."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the examples and the guide's files."""
-    place = tmp_path_factory.mktemp("guide")
-    (place / "examples").symlink_to(ROOT / "examples")
-    (place / "my_arm").mkdir()
-    write_files(GUIDE, place)
-    return place
+    """Folder with the examples and the files of the guide."""
+    root = tmp_path_factory.mktemp("guide")
+    (root / "examples").symlink_to(ROOT / "examples")
+    (root / "my_arm").mkdir()
+    write_files(GUIDE, root)
+    return root
 
 
 @pytest.fixture(scope="module")
 def commanded(folder: Path) -> Path:
-    """The same after the guide's commands."""
+    """Folder after the commands of the guide."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for line in "".join(blocks(GUIDE, "sh")).splitlines():
             program, *arguments = line.split()
             assert program == "multipanda"
             code = main(arguments)
-            assert code == 0 or arguments[0] == "render", line  # which needs OpenGL
+            assert code == 0 or arguments[0] == "render", line  # render needs OpenGL
     return folder
 
 
-def test_its_commands_write_an_arm_that_a_cell_takes(commanded: Path):
+def test_guide_commands_write_arm_file(commanded: Path):
     assert (commanded / "my_arm" / "bench_arm.yaml").is_file()
 
 
 @pytest.mark.slow
-def test_its_program_moves_the_arm(commanded: Path):
+def test_guide_program_moves_arm(commanded: Path):
     done = subprocess.run(
         [sys.executable, "move.py"], cwd=commanded, capture_output=True, text=True, timeout=100
     )
@@ -59,10 +59,10 @@ def test_its_program_moves_the_arm(commanded: Path):
 
 
 @pytest.mark.slow
-def test_its_tests_pass(commanded: Path):
+def test_guide_tests_pass(commanded: Path):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_arm.py"],
-        cwd=commanded, env={**os.environ, "PYTEST_ADDOPTS": ""},  # a selection of other tests
+        cwd=commanded, env={**os.environ, "PYTEST_ADDOPTS": ""},  # drops the selection of this run
         capture_output=True, text=True, timeout=110,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -70,5 +70,5 @@ def test_its_tests_pass(commanded: Path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_its_code_keeps_the_rules_of_this_repository(folder: Path, tool: list[str]):
+def test_guide_code_passes_repository_linters(folder: Path, tool: list[str]):
     check_style(folder, tool, ["move.py", "test_my_arm.py"], ignore="I001,ANN,T20,D")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/writing_a_backend.md, as it stands: its files are written, found, run and refused."""
+"""Files of doc/writing_a_backend.md, run as they are printed and with faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The guide's files in a folder on the path, installed as pip would do it."""
+    """Folder with the files of the guide, on the path and installed as by pip."""
     write_package(GUIDE, tmp_path, "bus")
 
     def forget():
@@ -39,7 +39,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
 
 
-def test_states_that_were_not_written_in_place_stayed_at_zero_for_checks_and_records(found: Path):
+def test_rebound_state_arrays_stayed_zero_in_checks_and_records(found: Path):
     text = (found / "bus.py").read_text()
     assert "state.q[:], state.dq[:] = " in text
     (found / "bus.py").write_text(
@@ -49,7 +49,7 @@ def test_states_that_were_not_written_in_place_stayed_at_zero_for_checks_and_rec
         Cell.from_yaml(found / "cell.yaml", placement="inline").start()
 
 
-def test_a_cell_runs_on_it_and_its_settings_change(found: Path):
+def test_cell_runs_on_guide_backend_and_changes_settings(found: Path):
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         cell.step(200)
         assert cell.active == ("arm/soft",)
@@ -84,7 +84,7 @@ def test_a_cell_runs_on_it_and_its_settings_change(found: Path):
         ({"bus": {"port": "a"}, "franka": {"load_mass": -1}}, "arms.arm.franka.load_mass: .*-1"),
     ],
 )
-def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: str):
+def test_invalid_backend_settings_are_rejected_with_path(found: Path, arm, fault: str):
     with pytest.raises(ConfigurationError) as refusal:
         CellConfig.from_dict({"arms": {"arm": {"backend": "bus", **arm}}})
     assert any(re.match(f"cell: {fault}", text) for text in refusal.value.faults), refusal.value
@@ -102,7 +102,7 @@ def test_what_is_not_allowed_is_refused_with_its_path(found: Path, arm, fault: s
         ("yield f", "return f", r"bus\.port: "),
     ],
 )  # fmt: skip
-def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new, reason):
+def test_invalid_backend_class_is_rejected_with_reason(found: Path, old, new, reason):
     path = found / "bus.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
@@ -110,7 +110,7 @@ def test_a_backend_that_is_none_is_refused_with_the_reason(found: Path, old, new
         CellConfig.from_dict({"arms": {"arm": {"backend": "bus"}}})
 
 
-def test_settings_that_nobody_would_answer_for_were_waited_for(found: Path):
+def test_missing_super_configure_blocked_settings_change(found: Path):
     path = found / "bus.py"
     path.write_text(path.read_text().replace("super().configure(arm, settings)", ""))
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
@@ -119,7 +119,7 @@ def test_settings_that_nobody_would_answer_for_were_waited_for(found: Path):
             cell.set_robot_settings("arm", friction=3.0)
 
 
-def test_it_is_listed_with_its_settings(found: Path, capsys: pytest.CaptureFixture[str]):
+def test_list_shows_backend_with_settings(found: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["list", "backends"]) == 0
     out = capsys.readouterr().out
     assert "Exchange torques and states with servos." in out
@@ -128,9 +128,9 @@ def test_it_is_listed_with_its_settings(found: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_its_code_keeps_the_rules_of_this_repository(found: Path, tool: list[str]):
+def test_guide_code_passes_repository_linters(found: Path, tool: list[str]):
     check_style(found, tool, ["bus.py"])
 
 
-def test_its_yaml_is_a_cell_file():
+def test_guide_yaml_is_not_empty():
     assert yaml.safe_load(blocks(GUIDE, "yaml")[0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of docstrings finds what CONTRIBUTING.md forbids, and nothing else."""
+"""Docstring rules of CONTRIBUTING.md in tools/check_language.py."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def check():
     return runpy.run_path(str(ROOT / "tools/check_language.py"))["check_source"]
 
 
-def test_a_good_docstring_has_no_fault(check):
+def test_valid_docstring_has_no_fault(check):
     assert check(GOOD) == []
 
 
-def test_an_argument_of_another_name_is_found(check):
+def test_documented_argument_must_be_in_signature(check):
     head = "def limit(dq: float) -> None:\n"
     source = head + '    """Limit.\n\n    Args:\n        {}: Velocity.\n    """\n'
     assert check(source.format("dq")) == []
@@ -50,7 +50,7 @@ def test_an_argument_of_another_name_is_found(check):
         ("Limit a joint velocity.", "Limit a joint velocity" + " and more" * 15 + ".", 1),
     ],
 )
-def test_a_fault_is_found_in_its_line(check, old, new, line):
+def test_fault_is_reported_with_line_number(check, old, new, line):
     faults = check(GOOD.replace(old, new))
     assert [fault[0] for fault in faults] == [line]
 
@@ -59,9 +59,9 @@ def test_a_fault_is_found_in_its_line(check, old, new, line):
     "source",
     ["wanted_pose = 1", "def ask(thing): pass", "class SaidState: pass", "self.seen = []"],
 )
-def test_a_name_of_no_field_is_found(check, source):
+def test_non_standard_name_is_reported(check, source):
     assert [fault[0] for fault in check(source)] == [1]
 
 
-def test_parts_of_other_words_are_no_fault(check):
+def test_non_standard_word_inside_other_word_is_accepted(check):
     assert check("almost_singular = nothing = essay = 1") == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands: what they say, exit codes, and no tracebacks."""
+"""Output, exit codes and one-line errors of the commands."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def bad(tmp_path: Path) -> str:
 
 @pytest.fixture
 def cell_file(tmp_path: Path) -> str:
-    """A cell with a name of its own, so that tests may run beside a real cell."""
+    """Cell file with a unique name, because another cell may run on this machine."""
     file = tmp_path / "cell.yaml"
     name = f"test_cli_{os.getpid()}"
     file.write_text(Path(DUAL).read_text().replace("name: dual_sim", f"name: {name}"))
@@ -73,7 +73,7 @@ def can_draw() -> None:
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
-def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_prints_usage(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([*command.split(), "--help"])
     assert end.value.code == 0
@@ -86,14 +86,14 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
      "run a.yaml --placement cloud", "check", "list planets", "render", "render a --width 0",
      "render a --height 7", "render a --seconds nan"],
 )  # fmt: skip
-def test_wrong_usage_ends_with_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_exits_with_code_2(line: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main(line.split())
     assert end.value.code == 2
     assert "error:" in capsys.readouterr().err
 
 
-def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_describes_valid_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", DUAL]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"{DUAL}: ok: 2 arms (left fr3 mujoco, right fr3 mujoco), 7 controllets")
@@ -103,7 +103,7 @@ def test_check_describes_a_good_file(capsys: pytest.CaptureFixture[str]) -> None
     assert out.count("\n") == 2
 
 
-def test_check_says_every_fault_of_every_file(
+def test_check_reports_all_faults_of_all_files(
     bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check", bad, DUAL, "nothing.yaml"]) == 1
@@ -117,7 +117,7 @@ def test_check_says_every_fault_of_every_file(
     assert text.out.startswith(f"{DUAL}: ok")
 
 
-def test_list_names_everything_with_its_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_names_all_plug_ins_with_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     assert all(name in out for kind in registry.KINDS for name in registry.names(kind))
@@ -125,11 +125,11 @@ def test_list_names_everything_with_its_parameters(capsys: pytest.CaptureFixture
     assert ":math:" not in out
 
 
-def test_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_json_has_names_targets_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "controllets", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert list(found) == ["controllets"]
-    law = next(item for item in found["controllets"] if item["name"] == "cartesian_impedance")
+    listed = json.loads(capsys.readouterr().out)
+    assert list(listed) == ["controllets"]
+    law = next(item for item in listed["controllets"] if item["name"] == "cartesian_impedance")
     assert law["targets"][:2] == ["pose", "joint"]
     assert law["arms"] == {"min": 1, "max": None}
     stiffness = law["parameters"][0]
@@ -139,7 +139,7 @@ def test_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -> None:
+def test_list_reports_reason_of_broken_controllet(tmp_path: Path) -> None:
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-laws\nVersion: 1.0\n")
@@ -151,7 +151,7 @@ def test_a_law_that_cannot_be_loaded_is_listed_with_the_reason(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+def test_closed_output_pipe_is_no_error() -> None:
     command = f"{sys.executable} -m multipanda_py.apps.cli list | head -1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stdout == "controllets\n"
@@ -160,7 +160,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_run_inline_reports_and_ends(cell_file: str) -> None:
+def test_run_inline_reports_and_ends_after_duration(cell_file: str) -> None:
     done = multipanda("run", cell_file, "--placement", "inline", "--duration", "0.5")
     assert done.returncode == 0, done.stderr
     assert "    0.5 s, " in done.stdout
@@ -169,7 +169,7 @@ def test_run_inline_reports_and_ends(cell_file: str) -> None:
 
 
 def wait_for_cycles(process: subprocess.Popen[str]) -> None:
-    """Read until the loop runs; notes on the cell come before."""
+    """Read the output until the loop runs, after the notes on the cell."""
     assert process.stdout is not None
     assert any("Hz, late p99" in line for line in process.stdout)
 
@@ -183,7 +183,7 @@ def wait_for_cycles(process: subprocess.Popen[str]) -> None:
         keep=[("process", signal.SIGINT), ("thread", signal.SIGTERM)],
     ),
 )
-def test_run_ends_cleanly_when_interrupted(
+def test_run_ends_cleanly_on_signal(
     cell_file: str, placement: str, number: signal.Signals
 ) -> None:
     process = subprocess.Popen(
@@ -202,7 +202,7 @@ def test_run_ends_cleanly_when_interrupted(
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_run_says_who_killed_its_loop(cell_file: str) -> None:
+def test_run_reports_signal_that_killed_loop(cell_file: str) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.apps.cli", "run", cell_file],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -218,7 +218,7 @@ def test_run_says_who_killed_its_loop(cell_file: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["run", "render"])
-def test_a_bad_file_is_refused_without_a_traceback(
+def test_invalid_file_is_rejected_without_traceback(
     command: str, bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([command, bad]) == 1
@@ -231,7 +231,7 @@ def test_a_bad_file_is_refused_without_a_traceback(
 @pytest.mark.sim
 @pytest.mark.usefixtures("can_draw")
 @pytest.mark.parametrize("suffix", ["png", "gif", "webp", "mp4"])
-def test_render_writes_what_the_suffix_says(
+def test_render_writes_format_of_suffix(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / f"cell.{suffix}"
@@ -248,7 +248,7 @@ def test_render_writes_what_the_suffix_says(
     [(["-o", "x.bmp"], "the suffix must be .png"), (["--camera", "moon"], "camera 'moon'"),
      (["--width", "20000"], "20000x720 pixels"), (["-o", "/proc/x/y.png"], "/proc/x")],
 )  # fmt: skip
-def test_render_refuses_in_one_line(
+def test_render_rejects_invalid_option_in_one_line(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -261,13 +261,13 @@ def test_render_refuses_in_one_line(
 
 
 @pytest.mark.slow
-def test_render_says_that_there_is_no_way_to_draw(tmp_path: Path) -> None:
+def test_render_reports_disabled_opengl(tmp_path: Path) -> None:
     done = multipanda("render", DUAL, "-o", str(tmp_path / "a.png"), MUJOCO_GL="off")
     assert done.returncode == 1
     assert re.fullmatch("multipanda render: MUJOCO_GL .*'off'.*\n", done.stderr)
 
 
-def test_a_film_moves_no_real_arm() -> None:
+def test_render_replaces_real_arms_by_simulated_ones() -> None:
     config = CellConfig.from_dict({"arms": {"a": {}, "b": {"backend": "mock"}}})
     franka = config.arms["a"].model_copy(update={"backend": "franka"})
     real = config.model_copy(update={"arms": config.arms | {"c": franka}})
@@ -283,48 +283,48 @@ def test_a_film_moves_no_real_arm() -> None:
 @pytest.mark.parametrize(
     "name", long_form(["single_sim", "dual_sim", "quad_sim"], keep=["dual_sim"])
 )
-def test_the_demo_moves_every_arm_and_brings_it_back(name: str) -> None:
+def test_demo_moves_every_arm_and_returns(name: str) -> None:
     config = render.with_simulated_arms(CellConfig.from_yaml(ROOT / "config" / f"{name}.yaml"))
     with Cell(config) as cell:
         start = {arm: cell.pose(arm) for arm in cell.arms}
         demo = Demo(cell, 3.0)
-        far = dict.fromkeys(cell.arms, 0.0)
-        news = []
+        distance_max = dict.fromkeys(cell.arms, 0.0)
+        messages = []
         for number in range(300):
-            news.append(demo.update(number * 0.01))
+            messages.append(demo.update(number * 0.01))
             cell.step(10)
             for arm in cell.arms:
-                far[arm] = max(far[arm], cell.pose(arm).distance(start[arm])[0])
+                distance_max[arm] = max(distance_max[arm], cell.pose(arm).distance(start[arm])[0])
         cell.step(500)
-        assert all(0.03 < distance < 0.13 for distance in far.values()), far
-        assert sum(bool(text) for text in news) == 1
+        assert all(0.03 < distance < 0.13 for distance in distance_max.values()), distance_max
+        assert sum(bool(text) for text in messages) == 1
         assert not [event for event in cell.events() if event.event.is_fault]
         for arm in cell.arms:
             assert cell.pose(arm).distance(start[arm])[0] < 0.02
             assert np.abs(cell.state(arm).dq).max() < 0.05
 
 
-def test_the_same_film_twice() -> None:
+def test_render_is_reproducible() -> None:
     config = render.with_simulated_arms(CellConfig.from_yaml(DUAL))
-    found = []
+    listed = []
     for _ in range(2):
         view = SceneView(config)
         for _ in render.simulate_frames(config, 0.3, 20.0, True, view):
             last = view.data.qpos.copy()
-        found.append(last)
-    np.testing.assert_array_equal(*found)
+        listed.append(last)
+    np.testing.assert_array_equal(*listed)
 
 
-def test_starting_is_quick() -> None:
+def test_version_command_ends_within_10_s() -> None:
     began = time.monotonic()
     assert multipanda("--version").returncode == 0
     assert time.monotonic() - began < 10
 
 
-def test_margins_of_a_cell_that_no_robot_is_needed_for(
+def test_delay_margin_of_damping_matches_nyquist_without_robot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A law that brakes with a known rate has the margin that Nyquist gives it."""
+    """Damping with a known rate has the analytical delay margin of an integrator."""
     file = tmp_path / "cell.yaml"
     file.write_text(
         """/**:
@@ -351,7 +351,7 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
     state = StateMaker().states_at([np.array(Q_READY)])[0]
     fastest = 5.0 * np.linalg.eigvalsh(np.linalg.inv(state.mass_matrix))[-1]
     assert damped["bandwidth"] == pytest.approx(fastest, rel=1e-4)
-    # Of an integrator with gain b: T = (pi / 2) / b, less half a cycle of sampling.
+    # Margin of an integrator with gain b: (pi / 2) / b, less half a sampling period.
     expected = 1e3 * np.pi / 2 / fastest - 0.5
     assert damped["delay_margin_ms"] == pytest.approx(expected, abs=1.0)
     assert osc["bandwidth"] == pytest.approx(40.0, rel=1e-4)
@@ -361,10 +361,10 @@ def test_margins_of_a_cell_that_no_robot_is_needed_for(
     assert "left/osc" in out
 
 
-def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
+def test_delay_margin_reports_delay_of_topic_backend(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A command acts one period after its state there: 2 ms at 500 Hz."""
+    """A command over topics acts one period after its state: 2 ms at 500 Hz."""
     cell = str(Path(DUAL).with_name("ur5e_ros2_control.yaml"))
     arguments = ["delay-margin", cell, "--controllet", "ur/joint_impedance_controller"]
     assert main([*arguments, "--json"]) == 0
@@ -382,7 +382,7 @@ def test_the_margin_says_what_an_arm_behind_topics_takes_of_it(
         (["--configuration", *["9"] * 7], r"--configuration: joint 1 .*\b9 rad\b.*\[-2\.7"),
     ],
 )
-def test_margins_that_cannot_be_measured_are_refused_in_a_line(
+def test_invalid_delay_margin_request_is_rejected_in_one_line(
     more: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["delay-margin", DUAL, *more]) == 1

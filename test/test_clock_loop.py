@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What fails on a machine on which a loop in C is late too is skipped, with the figures."""
+"""Tests with deadlines are skipped, with numbers, if a loop in C beside them is late."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_fails_late():
 pytestmark = pytest.mark.skipif(program() is None, reason="needs a C compiler")
 
 
-def test_the_loop_counts_what_it_missed():
+def test_clock_loop_counts_missed_cycles():
     with ClockLoop() as loop:
         began = time.monotonic()
         os.kill(loop.process.pid, signal.SIGSTOP)
@@ -100,15 +100,15 @@ def test_the_loop_counts_what_it_missed():
         (260, 5_000, 3_700, True),
     ],
 )
-def test_a_few_milliseconds_excused_a_failure(missed, cycles, worst, is_slow):
-    """A count that was wrong, an unheard message and a silence unnoticed were skipped so."""
+def test_few_milliseconds_of_lateness_excused_failure(missed, cycles, worst, is_slow):
+    """Wrong counts, lost messages and undetected timeouts were skipped."""
     loop = ClockLoop()
     loop.missed, loop.cycles, loop.worst = missed, cycles, worst
     assert bool(loop.complaint()) == is_slow
 
 
 @pytest.mark.clock
-def test_only_a_failure_on_the_clock_of_a_slow_machine_is_skipped(tmp_path):
+def test_only_clock_failure_on_slow_machine_is_skipped(tmp_path):
     reported = run(tmp_path, cases=CASES)
     assert "2 failed, 1 passed, 1 skipped" in reported, reported
     assert "machine too slow: the C loop missed" in reported
@@ -117,15 +117,15 @@ def test_only_a_failure_on_the_clock_of_a_slow_machine_is_skipped(tmp_path):
 
 
 @pytest.mark.long
-def test_what_a_second_try_would_have_passed_was_skipped(tmp_path):
-    """Also: a failure beside a loop on time is one, however slow the machine is later."""
+def test_late_first_try_was_skipped_without_second_try(tmp_path):
+    """A failure beside a punctual loop counts, even if later tries are beside a late loop."""
     reported = run(tmp_path, "--reruns=2", tries=TRIES)
     assert "1 failed, 1 passed, 1 skipped" in reported, reported
     assert re.search(r"FAILED \S*::test_fails_on_time_and_then_late", reported)
 
 
 def run(folder, *options, **files):
-    """Run files of tests by the same rules; return what pytest said."""
+    """Run test files with the conftest of this folder and return the output of pytest."""
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     path = os.pathsep.join([str(HERE), str(folder), os.environ["PYTHONPATH"]])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example that needs no ROS node runs, and says what it should."""
+"""Examples without a ROS node run and print the expected output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARGUMENTS = {
     "04_paper_tasks.py": ["--task", "1"],
     "15_learn_to_lift.py": ["--quick", "--video", "film.gif", "--plot", "curve.png"],
 }
-"""To be short; others run as they are."""
+"""Arguments that shorten an example; the others run without arguments."""
 OUTPUTS = {
     "01_move_two_arms.py": r"2\.00 s  lifted 0\.(1000|0999) m 0\.(1000|0999) m",
     "03_own_controllet.py": r"torque \[ *0\. .*\] Nm",
@@ -34,7 +34,7 @@ OUTPUTS = {
 
 
 def imports(example: Path) -> set[str]:
-    """Top-level names of what it imports."""
+    """Return the top-level names of the imports of an example."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(example.read_text())):
         if isinstance(node, ast.Import):
@@ -46,16 +46,16 @@ def imports(example: Path) -> set[str]:
 
 ALONE = [example for example in EXAMPLES if "rclpy" not in imports(example)]
 LENGTHY = ("13_hand_over.py", "15_learn_to_lift.py")
-"""Examples of tasks that test/gym does, and of half a minute."""
+"""Examples that take half a minute, with tasks that test/gym covers."""
 
 
-def test_there_are_examples():
+def test_examples_without_ros_exist():
     assert len(ALONE) >= 3
     assert set(OUTPUTS) <= {example.name for example in ALONE}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_it_says_how_to_run_it(example):
+def test_example_docstring_has_its_command(example):
     doc = ast.get_docstring(ast.parse(example.read_text())) or ""
     assert f"examples/{example.name}" in doc
 
@@ -67,7 +67,7 @@ def test_it_says_how_to_run_it(example):
     long_form(ALONE, keep=(example for example in ALONE if example.name not in LENGTHY)),
     ids=lambda path: path.name,
 )
-def test_it_runs(example, tmp_path):
+def test_example_runs_and_prints_expected_output(example, tmp_path):
     done = subprocess.run(
         [sys.executable, str(example), *ARGUMENTS.get(example.name, [])],
         cwd=tmp_path, capture_output=True, text=True, timeout=120,

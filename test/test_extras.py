@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``pip install '.[all]'`` without ROS runs a cell; what is missing is said with its extra."""
+"""``pip install '.[all]'`` runs a cell without ROS; errors name the missing extra."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory, wheel):
-    """A function that makes the environment of an extra, once."""
+    """Function that makes the environment of an extra once."""
     made = {}
 
     def make(extra):
@@ -69,7 +69,7 @@ def environment(tmp_path_factory, wheel):
     return make
 
 
-def test_everything_that_extras_bring_is_known_by_its_extra():
+def test_registry_names_all_extras_of_setup():
     text = (ROOT / "setup.py").read_text()
     named = dict(re.findall(r'^    "(\w+)": \[(.*?)\],$', text, re.M))
     assert named.keys() == EXTRAS.keys()
@@ -77,35 +77,35 @@ def test_everything_that_extras_bring_is_known_by_its_extra():
         r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M
     )
     assert list(ISOLATED_EXTRAS) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
-    (brought,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)>=', brought)) == DEVICE_EXTRAS["teleop"]
-    (brought,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)"', brought)) == (*CLUSTER_EXTRAS["cluster"], "joblib")
+    (modules,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
+    assert tuple(re.findall(r'"(\w+)>=', modules)) == DEVICE_EXTRAS["teleop"]
+    (modules,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
+    assert tuple(re.findall(r'"(\w+)"', modules)) == (*CLUSTER_EXTRAS["cluster"], "joblib")
     assert list(EXPORT_EXTRAS) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
     assert [m for ms in EXTRAS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_all_runs_a_cell_and_a_notebook_without_ros(environment, tmp_path):
-    mine = tmp_path / "cell.yaml"  # one of its name may run on this machine
-    mine.write_text(DUAL_SIM.read_text().replace("name: dual_sim", f"name: pip_{os.getpid()}"))
-    everything = environment("all")
-    code, reported = everything.run("python", "-c", "import rclpy")
-    assert (code, "No module named 'rclpy'" in reported) == (1, True)
-    code, reported = everything.run("multipanda", "run", mine, "--duration", "0.3")
-    assert (code, "real-time factor" in reported) == (0, True), reported
-    code, reported = everything.run("python", "-c", NOTEBOOK)
-    assert (code, reported.splitlines()[-1]) == (0, "z True"), reported
-    code, reported = everything.run(
-        "multimode_controller", "--ros-args", "--params-file", DUAL_SIM
+def test_extra_all_runs_cell_and_notebook_without_ros(environment, tmp_path):
+    cell_file = tmp_path / "cell.yaml"  # a cell of the original name may run on this machine
+    cell_file.write_text(
+        DUAL_SIM.read_text().replace("name: dual_sim", f"name: pip_{os.getpid()}")
     )
+    full = environment("all")
+    code, reported = full.run("python", "-c", "import rclpy")
+    assert (code, "No module named 'rclpy'" in reported) == (1, True)
+    code, reported = full.run("multipanda", "run", cell_file, "--duration", "0.3")
+    assert (code, "real-time factor" in reported) == (0, True), reported
+    code, reported = full.run("python", "-c", NOTEBOOK)
+    assert (code, reported.splitlines()[-1]) == (0, "z True"), reported
+    code, reported = full.run("multimode_controller", "--ros-args", "--params-file", DUAL_SIM)
     assert code == 1
     assert re.match(r"multimode_controller: rclpy .*\bROS 2\b.*`make env`", reported.strip())
 
 
 @pytest.mark.timeout(600)
-def test_without_any_extra_every_program_names_the_one_that_is_missing(environment):
+def test_programs_without_extras_name_missing_extra(environment):
     bare = environment("")
     line = r"\w+ is not installed. Run: pip install 'multipanda_py\[run\]'"
     code, reported = bare.run("multipanda", "check", DUAL_SIM)
@@ -118,7 +118,7 @@ def test_without_any_extra_every_program_names_the_one_that_is_missing(environme
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_without_the_simulation_everything_else_works_and_that_is_said(environment):
+def test_modules_without_simulation_name_missing_extra(environment):
     base = environment("run")
     assert base.run("multipanda", "--help")[0] == 0
     line = "mujoco is not installed. Run: pip install 'multipanda_py[sim]'"
@@ -132,11 +132,11 @@ def test_without_the_simulation_everything_else_works_and_that_is_said(environme
     code, reported = base.run("python", "-c", IMPORTS)
     assert code == 0, reported
     failed = json.loads(reported.splitlines()[-1])
-    assert failed, "everything is installed"
+    assert failed, "full is installed"
     assert set(failed.values()) == {f"MissingExtra: {line}"}, failed
 
 
-def test_other_modules_are_not_explained():
+def test_missing_module_without_extra_is_not_renamed():
     with pytest.raises(ModuleNotFoundError) as raised, extras_named():
         import a_module_that_nobody_has  # noqa: F401
     assert not isinstance(raised.value, MissingExtra)

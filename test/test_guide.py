@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/writing_a_controllet.md, as it stands: its files are written, found, run and called."""
+"""Files and calls of doc/writing_a_controllet.md, run as they are printed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ GUIDE = (ROOT / "doc" / "writing_a_controllet.md").read_text()
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """The guide's files in a folder, installed as pip would do it."""
+    """Folder with the files of the guide, installed as by pip."""
     write_package(GUIDE, tmp_path, "rail")
     return tmp_path
 
 
 @pytest.fixture
 def found(package: Path, monkeypatch: pytest.MonkeyPatch):
-    """The package on the path of this process, and off it again."""
+    """Folder of the guide on the path of this process."""
 
     def forget():
         for cached in (registry.names, registry.find, registry.plug_ins):
@@ -49,16 +49,16 @@ def found(package: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
 
 
-def test_the_guide_has_all_parts(package: Path):
+def test_guide_has_all_files(package: Path):
     assert {path.name for path in package.iterdir()} >= {"rail.py", "test_rail.py", "cell.yaml"}
 
 
 @pytest.mark.sim
-def test_its_tests_pass(package: Path):
+def test_guide_tests_pass(package: Path):
     path = os.pathsep.join([str(ROOT), str(package)])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rail.py"],
-        cwd=package, env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},  # a selection
+        cwd=package, env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},  # drops the selection of this run
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -66,13 +66,13 @@ def test_its_tests_pass(package: Path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_its_code_keeps_the_rules_of_this_repository(package: Path, tool: list[str]):
+def test_guide_code_passes_repository_linters(package: Path, tool: list[str]):
     check_style(package, tool, ["rail.py", "tug.py"])
 
 
 @pytest.mark.sim
-def test_its_cell_runs_the_law_with_the_feature(found: Path):
-    """The hand slides along the rail, is braked by the feature, and springs back across it."""
+def test_guide_cell_runs_controllet_with_feature(found: Path):
+    """The end effector slides along the rail, damped by the feature, with a spring across it."""
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
         assert cell.active == ("arm/rail",)
         assert cell.parameters("arm/rail")["stiffness"] == 1200.0
@@ -88,8 +88,8 @@ def test_its_cell_runs_the_law_with_the_feature(found: Path):
                 cell.step(10)
             return cell.pose("arm").position - start.position
 
-        moved = push(12.0 * across, 3000)
-        assert across @ moved == pytest.approx(12.0 / 1200.0, rel=0.02)
+        displacement = push(12.0 * across, 3000)
+        assert across @ displacement == pytest.approx(12.0 / 1200.0, rel=0.02)
         assert cell.report("arm/rail")["distance [m]"] == pytest.approx(0.01, rel=0.02)
         push(0.0 * across, 2000)
         before = cell.pose("arm").position
@@ -102,8 +102,8 @@ def test_its_cell_runs_the_law_with_the_feature(found: Path):
 
 
 @pytest.mark.sim
-def test_its_ros_calls_name_parameters_that_exist(found: Path):
-    """The same values by the handle, which the ROS parameter node calls."""
+def test_ros_calls_of_guide_set_existing_parameters(found: Path):
+    """Set the values by the handle that the ROS parameter node calls."""
     calls = re.findall(r"^ros2 param set /arm/rail (\S+) (\S+)$", GUIDE, re.MULTILINE)
     assert len(calls) == 2
     with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
@@ -117,7 +117,7 @@ def test_its_ros_calls_name_parameters_that_exist(found: Path):
 
 
 @pytest.mark.sim
-def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: Path):
+def test_guide_channel_pulls_tool_and_rejects_excess_force(found: Path):
     with simple_cell({"arm": {}}, {"tug": {"type": "tug"}}, ["arm/tug"]) as cell:
         start = cell.pose("arm").position
         cell.set_channel("arm", "tug", [0.0, 0.0, 5.0])
@@ -129,8 +129,8 @@ def test_its_own_channel_pulls_the_tool_and_refuses_more_than_its_bounds(found: 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_one_file_and_its_entry_points_make_a_controllet(package: Path):
-    """In a process of its own, which finds the installed package by its entry points."""
+def test_entry_points_of_package_register_controllet(package: Path):
+    """A separate process finds the installed package by its entry points."""
     path = os.pathsep.join([str(ROOT), str(package)])
     done = subprocess.run(
         [sys.executable, "-m", "multipanda_py.apps.cli", "run", "cell.yaml",

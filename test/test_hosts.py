@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts on one machine: each has a network of its own, and nothing is left of them."""
+"""Emulated hosts on one machine, with separate networks that are removed at the end."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ CALL = f"import socket; socket.create_connection(('{network.NET}.1', 5000), 5.0)
 
 
 @pytest.mark.skipif(bool(network.why_not()), reason="needs root and network namespaces")
-def test_hosts_reach_each_other_and_their_traffic_is_counted():
+def test_hosts_connect_and_count_traffic():
     interfaces = set(os.listdir("/sys/class/net"))
     with network.Network("first", "second") as hosts:
         server = subprocess.Popen(
@@ -31,19 +31,19 @@ def test_hosts_reach_each_other_and_their_traffic_is_counted():
         assert server.wait(10.0) == 0
         server.stdout.close()
         sent, packets = (b - a for a, b in zip(before, hosts.sent("second")))
-        assert packets >= 3  # of a connection in TCP
+        assert packets >= 3  # minimum of a TCP connection
         assert sent >= 3 * 54
         assert set(os.listdir("/sys/class/net")) == interfaces
-        held = hosts.switch.process.pid
-    assert not Path(f"/proc/{held}/ns/net").exists()
+        switch_pid = hosts.switch.process.pid
+    assert not Path(f"/proc/{switch_pid}/ns/net").exists()
 
 
-def test_without_root_it_says_so_in_a_line():
+def test_network_without_root_reports_reason_in_one_line():
     done = subprocess.run(
         [sys.executable, "-c", NO_ROOT], capture_output=True, text=True, check=False,
         env=os.environ | {"PYTHONPATH": f"{BENCHMARKS}{os.pathsep}{BENCHMARKS.parent}"},
     )  # fmt: skip
     if os.getuid() and not done.stdout:
-        pytest.skip("another user cannot be had")
+        pytest.skip("no other user is available")
     assert "root" in done.stdout or "apt install" in done.stdout
     assert len(done.stdout.splitlines()) == 1

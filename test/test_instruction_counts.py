@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CI's guard of the hot path: what it reads from callgrind, and what it lets pass."""
+"""Instruction counts of the hot path: reading of callgrind dumps and limits of CI."""
 
 import json
 import re
@@ -16,22 +16,22 @@ sys.path.append(str(BENCHMARKS))
 instructions, callgrind = map(import_module, ("instructions", "parts.callgrind"))
 
 
-def test_six_per_cent_more_fail_and_four_pass():
+def test_growth_limit_is_between_4_and_6_percent():
     assert instructions.grown({"a": 1.06, "b": 1.04}, {"a": 1.0, "b": 1.0}) == ["a"]
 
 
-def test_a_condition_that_only_one_side_has_fails():
+def test_condition_on_one_side_only_fails():
     assert instructions.grown({"new": 1.0}, {"old": 1.0}) == ["old", "new"]
 
 
-def test_counts_are_in_units_of_the_calibration():
-    # Another build of Python and numpy costs all of them the same factor.
+def test_counts_are_relative_to_calibration():
+    # Another build of Python and numpy scales all counts by the same factor.
     here = {"calibration": 800, "law": 400}
     other_machine = {name: 3 * count for name, count in here.items()}
     assert instructions.ratios(here) == instructions.ratios(other_machine) == {"law": 0.5}
 
 
-def test_a_dump_says_its_condition_and_its_count():
+def test_dump_has_condition_and_instruction_count():
     dump = (
         "version: 1\npart: 2\n\ndesc: Timerange: Basic block 1 - 9\n"
         "desc: Trigger: Client Request: UFIC x 2\n\npositions: line\nevents: Ir\n"
@@ -42,14 +42,14 @@ def test_a_dump_says_its_condition_and_its_count():
     assert callgrind.DUMP.search(at_the_end) is None
 
 
-def test_the_tenth_dump_came_before_the_second(tmp_path):
+def test_tenth_dump_was_read_before_second(tmp_path):
     for number in (1, 2, 10):
         text = f"desc: Trigger: Client Request: law {number}\nevents: Ir\nsummary: {number}\n"
         (tmp_path / f"callgrind.out.{number}").write_text(text)
     assert list(callgrind.read_dumps(tmp_path)) == ["law 1", "law 2", "law 10"]
 
 
-def test_accepted_figures_are_those_of_all_conditions():
+def test_accepted_ratios_cover_all_conditions():
     accepted = json.loads(instructions.ACCEPTED.read_text())["ratios"]
     assert {"DC-NF", "DC-CA-MA", "C-MA", "UFIC x 2", "inline cycle"} <= set(accepted)
     assert all(0.1 < ratio < 10.0 for ratio in accepted.values())
@@ -62,7 +62,7 @@ def run(*words):
     return done.returncode, done.stdout + done.stderr
 
 
-def test_another_python_skips_with_a_reason_and_says_what_can_be_compared(monkeypatch, capsys):
+def test_other_python_skips_with_reason_and_alternative(monkeypatch, capsys):
     monkeypatch.setattr(instructions, "interpreter", lambda: "Python 3.12, riscv64")
     monkeypatch.setattr(instructions, "what_is_missing", lambda: "")
     monkeypatch.setattr(sys, "argv", ["instructions.py"])
@@ -72,7 +72,7 @@ def test_another_python_skips_with_a_reason_and_says_what_can_be_compared(monkey
     assert re.search("Python 3.12, riscv64.*--against", line)
 
 
-def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkeypatch, capsys):
+def test_unknown_condition_gave_empty_instruction_table(monkeypatch, capsys):
     monkeypatch.setattr(instructions, "what_is_missing", lambda: "")
     monkeypatch.setattr(instructions, "counted", lambda *_: {})
     monkeypatch.setattr(
@@ -85,7 +85,7 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_instructions(monkey
 
 
 @pytest.mark.sim
-def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
+def test_unknown_condition_gave_empty_time_table():
     code, reported = run(BENCHMARKS / "compare.py", BENCHMARKS.parent, "--only", "XX")
     assert code == 2
     assert re.search("'XX'.*DC-NF, ", reported)
@@ -94,7 +94,7 @@ def test_conditions_that_nobody_knows_were_an_empty_table_of_times():
 
 
 @pytest.mark.long
-def test_a_soak_of_less_than_no_time_ended_at_once_as_if_all_were_well():
+def test_soak_of_negative_duration_passed():
     for words in (["--only", "soak", "--minutes", "-1"], ["--minutes", "0"], ["--faults", "-1"]):
         code, reported = run(BENCHMARKS / "chaos" / "run.py", *words)
         assert code == 2, reported

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders of packages for tests: made once, and what failed is said and made again."""
+"""Cached package folders of tests: built once, and rebuilt after a reported failure."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def requirements(tmp_path, monkeypatch):
     return file
 
 
-def test_a_folder_is_made_once_and_anew_from_other_requirements(requirements):
-    folder = kept_folder("thing", requirements)
+def test_folder_is_rebuilt_only_for_changed_requirements(requirements):
+    folder = kept_folder("packages", requirements)
     command = ["/bin/sh", "-c", f"mkdir -p {folder}; echo again >>{folder}/log"]
     for _ in range(2):
         assert make_once(folder, [command]) == ""
     assert is_made(folder)
     assert (folder / "log").read_text() == "again\n"
     requirements.write_text("one==2\n")
-    assert not is_made(kept_folder("thing", requirements))
+    assert not is_made(kept_folder("packages", requirements))
 
 
-def test_half_a_folder_is_none_and_the_reason_is_said(requirements):
-    folder = kept_folder("thing", requirements)
+def test_incomplete_folder_is_rebuilt_and_failure_reported(requirements):
+    folder = kept_folder("packages", requirements)
     half = ["/bin/sh", "-c", f"mkdir -p {folder}; touch {folder}/half"]
     assert make_once(
         folder, [half, ["/bin/sh", "-c", "echo a >&2; echo no index >&2; exit 3"]]

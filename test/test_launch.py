@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Launch files describe what the package has."""
+"""Launch files and ``make sim``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_launch_file_compiles_and_is_documented(path):
 
 
 @pytest.mark.parametrize("path", LAUNCH_FILES, ids=lambda path: path.name)
-def test_launch_file_can_be_described(path):
+def test_launch_file_declares_documented_arguments(path):
     pytest.importorskip("launch_ros", reason="launch is not installed")
     description = runpy.run_path(str(path))["generate_launch_description"]()
     arguments = {action.name: action for action in description.get_launch_arguments()}
@@ -41,8 +41,8 @@ def test_launch_file_can_be_described(path):
     ("given", "expected"),
     [({}, "LOCALHOST"), ({"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}, "SUBNET")],
 )
-def test_make_sim_is_found_by_this_machine_only_unless_told_otherwise(tmp_path, given, expected):
-    """The recipe's line, run by a shell with a program that only prints: make would install."""
+def test_make_sim_is_discovered_on_localhost_by_default(tmp_path, given, expected):
+    """Run the line of the recipe with a program that prints, because make would install."""
     makefile = (LAUNCH_FILES[0].parents[1] / "Makefile").read_text(encoding="utf-8")
     [line] = re.findall(r"^sim:.*\n\t(.*)", makefile, re.MULTILINE)
     program = tmp_path / "multimode_controller"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script that makes the environment leaves what is not its own alone."""
+"""Script that makes the environment: links, background builds and failures."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ needs_tools = pytest.mark.skipif(
 
 
 @needs_tools
-def test_a_linked_environment_of_another_checkout_was_emptied(tmp_path):
-    """Worktrees share one by a link: whoever worked with it had none."""
+def test_linked_environment_of_other_checkout_was_emptied(tmp_path):
+    """Worktrees share an environment by a link."""
     (checkout := tmp_path / "checkout").mkdir()
     for name in ("setup.py", "setup.cfg", "package.xml"):
         shutil.copy(ROOT / name, checkout)
     shutil.copytree(ROOT / "tools", checkout / "tools")
     (shared := tmp_path / "shared").mkdir()
-    for name in ("pyvenv.cfg", "thing"):
+    for name in ("pyvenv.cfg", "package"):
         (shared / name).touch()
     (checkout / ".venv").symlink_to(shared)
     done = subprocess.run(
@@ -40,12 +40,12 @@ def test_a_linked_environment_of_another_checkout_was_emptied(tmp_path):
     )
     assert done.returncode == 1
     assert f"{shared}" in done.stderr
-    assert {path.name for path in shared.iterdir()} == {"pyvenv.cfg", "thing"}
+    assert {path.name for path in shared.iterdir()} == {"pyvenv.cfg", "package"}
 
 
 @needs_tools
-def test_ros2_launch_found_nothing_in_a_share_of_linked_folders(tmp_path):
-    """It does not look into a folder that is a link; what older versions linked is replaced."""
+def test_ros2_launch_found_no_files_in_linked_folders(tmp_path):
+    """Files are linked instead of folders; links of older versions are replaced."""
     make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
     share = tmp_path / "share/multipanda_py"
     share.mkdir(parents=True)
@@ -65,8 +65,8 @@ def test_ros2_launch_found_nothing_in_a_share_of_linked_folders(tmp_path):
 
 
 @needs_tools
-def test_what_was_built_beside_ended_with_the_installation_that_failed(tmp_path):
-    """Also what it had started: it was another's child."""
+def test_failed_installation_left_background_build_running(tmp_path):
+    """Children of the build end too."""
     make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
     pids = tmp_path / "pids"
     script = f"sleep 60 & echo $! > {pids}; echo $$ >> {pids}; wait"
@@ -78,7 +78,7 @@ def test_what_was_built_beside_ended_with_the_installation_that_failed(tmp_path)
 
 
 @needs_tools
-def test_a_command_that_fails_is_shown_by_its_end(tmp_path, capsys):
+def test_failed_command_is_reported_with_end_of_log(tmp_path, capsys):
     make_env = runpy.run_path(str(ROOT / "tools/make_env.py"))
     log = tmp_path / "log"
     log.write_text("of before\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests run the clients of others, shown with ones that only print."""
+"""Runner of third-party clients, tested with programs that print."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def main():
 """
 
 
-def test_what_was_not_found_once_was_taken_for_a_dump_by_every_test_and_every_try(tmp_path):
-    """A third of what a node announced was lost at a client's socket, and the client gave up."""
+def test_failed_service_discovery_was_cached_as_parameter_dump(tmp_path):
+    """The socket of a client lost a third of the announcements of a node."""
     site = tmp_path / "ros2cli"
     site.mkdir()
     (site / "cli.py").write_text(CLI)
@@ -33,12 +33,12 @@ def test_what_was_not_found_once_was_taken_for_a_dump_by_every_test_and_every_tr
     program.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
     program.chmod(0o755)
     clients = Outside(tmp_path)
-    # In their order: what follows may need what was asked for again.
+    # In order, because later commands may depend on a repeated one.
     assert clients.ros2("a", "b", "c") == ["/a: 1\n", "/b: 4\n", "/c: 5\n"]
     assert "timed out" in clients.ros2("b", turns=2)[0]
 
 
-def test_an_apt_ros_2_was_no_environment_as_it_has_to_be_sourced(tmp_path):
+def test_apt_ros_2_was_not_found_without_sourcing(tmp_path):
     program = tmp_path / "bin" / "ros2"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$AMENT_PREFIX_PATH" "$@"\n')

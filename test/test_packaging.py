@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package is what package.xml, setup.py and the house rules say it is."""
+"""Agreement of the package with package.xml, setup.py and the rules of the repository."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 PACKAGE = ROOT / "multipanda_py"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAUNCH_FILES = sorted((ROOT / "launch").glob("*.py"))
-# rosdep key of each import that is neither ours, nor the standard library's, nor pip-only.
+# rosdep key of each import outside of the package, the standard library and PIP_ONLY.
 ROSDEP_KEYS = {"numpy": "python3-numpy", "yaml": "python3-yaml", "pydantic": "python3-pydantic"}
-# Comes with the rosdep key on the right; coal and eigenpy are dependencies of pinocchio.
+# The rosdep key on the right installs it; coal and eigenpy are dependencies of pinocchio.
 COMES_WITH = {
     "coal": "pinocchio",
     "eigenpy": "pinocchio",
@@ -35,8 +35,8 @@ COMES_WITH = {
 PIP_ONLY = {
     "gymnasium",
     "ruckig",
-    "franka_msgs",  # names of franka_ros2 are offered where it is installed
-    "btcpp_ros2_interfaces",  # the action of tasks is offered where it is installed
+    "franka_msgs",  # optional: topics with the names of franka_ros2
+    "btcpp_ros2_interfaces",  # optional: the action of tasks
     *(
         module
         for extra, brings in (EXTRAS | ISOLATED_EXTRAS).items()
@@ -72,7 +72,7 @@ def manifest() -> ET.Element:
 
 @pytest.fixture(scope="module")
 def setup_arguments() -> dict:
-    """Run setup.py without building anything and return what it passes to setup()."""
+    """Run setup.py without a build and return the arguments of setup()."""
     found: dict = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
@@ -81,12 +81,12 @@ def setup_arguments() -> dict:
     return found
 
 
-def test_one_version(manifest, setup_arguments):
+def test_version_is_same_in_all_files(manifest, setup_arguments):
     version = manifest.findtext("version")
     assert version == setup_arguments["version"] == multipanda_py.__version__
 
 
-def test_imports_are_declared(manifest):
+def test_imports_are_declared_in_package_xml(manifest):
     declared = {
         element.text for tag in ("depend", "exec_depend") for element in manifest.iter(tag)
     }
@@ -99,8 +99,8 @@ def test_imports_are_declared(manifest):
     assert not undeclared, "imported, but not in package.xml"
 
 
-def test_colcon_will_run_pytest(setup_arguments):
-    # Without this extra colcon runs no test and reports success.
+def test_setup_declares_pytest_for_colcon(setup_arguments):
+    # Without this extra, colcon runs no test and reports success.
     assert "pytest" in setup_arguments["extras_require"]["test"]
 
 
@@ -122,7 +122,7 @@ def test_all_packages_are_installed(setup_arguments):
 
 
 @pytest.mark.parametrize("path", LAUNCH_FILES, ids=name_of)
-def test_launch_file_describes_something(path):
+def test_launch_file_describes_entities(path):
     tree = tree_of(path)
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert "generate_launch_description" in functions
@@ -132,11 +132,11 @@ def test_launch_file_describes_something(path):
 
 
 MAY_IMPORT_ROS = ("multipanda_py/ros/", "multipanda_py/hardware/ros2_control/topics.py")
-"""Beginnings of names of files that know ROS; the last is a driver's own process."""
+"""Prefixes of files that may import ROS; the last runs in the process of a driver."""
 
 
 def violations(path: Path) -> list[str]:
-    """Return the lines of a file that the house rules forbid."""
+    """Return the lines of a file that break the rules of the repository."""
     found, text = [], path.read_text(encoding="utf-8")
     if text and not text.startswith("# SPDX-License-Identifier: Apache-2.0\n"):
         found.append("1: no licence")
@@ -157,13 +157,12 @@ def violations(path: Path) -> list[str]:
     return found
 
 
-def test_source_files_follow_the_rules():
+def test_source_files_follow_rules():
     found = [f"{name_of(path)}:{line}" for path in SOURCES for line in violations(path)]
     assert not found, "\n".join(found)
 
 
-def test_rules_find_violations(tmp_path):
-    # A checker that finds nothing would pass on everything.
+def test_rule_check_finds_violations(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text("import rclpy.node\ntry:\n    print(1)\nexcept:\n    assert False\n")
     assert len(violations(path)) == 5

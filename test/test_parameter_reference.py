@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/parameters.md is what the code declares."""
+"""Agreement of doc/parameters.md with the declarations in the code."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def written() -> str:
     return done.stdout
 
 
-def test_the_page_is_not_stale():
+def test_parameter_page_is_up_to_date():
     assert PAGE.read_text() == written(), "run `make docs`"
 
 
 @pytest.mark.parametrize("kind", ["controllets", "features", "actuators"])
-def test_every_parameter_has_its_row(kind):
+def test_every_parameter_has_documented_row(kind):
     page = PAGE.read_text()
     for name in registry.names(kind):
         part = registry.find(kind, name)
@@ -53,14 +53,14 @@ def test_every_parameter_has_its_row(kind):
             assert row.count("|") == 7
 
 
-def test_third_party_laws_are_listed_unless_left_out(capsys):
+def test_markdown_lists_third_party_controllets_unless_built_in_only(capsys):
     assert main(["list", "--markdown"]) == 0
     assert "\n### misbehaving\n" in capsys.readouterr().out
     assert main(["list", "--markdown", "--built-in"]) == 0
     assert "misbehaving" not in capsys.readouterr().out
 
 
-def test_every_target_is_explained_with_its_topic():
+def test_every_channel_has_row_with_topic_and_method():
     page = PAGE.read_text()
     assert set(built_in_channels()) >= {
         "pose",
@@ -79,7 +79,7 @@ def test_every_target_is_explained_with_its_topic():
         assert f"`{channel.method}`" in row
 
 
-def test_bars_do_not_break_the_tables():
+def test_vertical_bar_in_doc_is_escaped():
     item = entry("controllets", "gravity_compensation")
     item["parameters"][0]["doc"] = "this | or rather"
     row = next(
@@ -88,7 +88,7 @@ def test_bars_do_not_break_the_tables():
     assert row.replace(r"\|", "").count("|") == 7
 
 
-def test_the_page_s_own_examples_are_accepted():
+def test_examples_of_parameter_page_are_valid():
     page = PAGE.read_text()
     assert "controllets: {soft:" in page
     line = next(line for line in page.split("\n") if line.startswith("controllets:"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters: what is accepted, what is refused and in which words, and the flat form."""
+"""Parameters: valid and invalid values, messages, and the flat form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _values = st.fixed_dictionaries(
 
 
 @given(_values)
-def test_values_survive_the_flat_form(values: dict) -> None:
+def test_values_survive_flat_form(values: dict) -> None:
     parameters = ParameterSet(Params)
     flat = parameters.encode({name: SPECS[name].check(value) for name, value in values.items()})
     assert flat.shape == (parameters.width,) == (6,)
@@ -66,12 +66,12 @@ def test_values_survive_the_flat_form(values: dict) -> None:
     assert type(back.active) is bool
 
 
-def test_defaults_are_accepted_by_their_own_specs() -> None:
+def test_defaults_satisfy_their_specs() -> None:
     for spec in SPECS.values():
         np.testing.assert_array_equal(spec.check(spec.default), spec.default)
 
 
-def test_vectors_are_read_only_and_not_shared_with_the_flat_form() -> None:
+def test_vectors_are_read_only_copies_of_flat_form() -> None:
     parameters = ParameterSet(Params)
     flat = parameters.encode({name: spec.default for name, spec in SPECS.items()})
     decoded = parameters.decode(flat)
@@ -92,7 +92,7 @@ def test_vectors_are_read_only_and_not_shared_with_the_flat_form() -> None:
         ("active", 1), ("active", "true"), ("frame", "flange"), ("frame", 0), ("frame", None),
     ],
 )  # fmt: skip
-def test_a_bad_value_is_refused_with_got_and_allowed(name: str, value: object) -> None:
+def test_invalid_value_is_rejected_with_allowed_range(name: str, value: object) -> None:
     with pytest.raises(ParameterRejected) as refusal:
         SPECS[name].check(value, "law")
     message = str(refusal.value)
@@ -101,28 +101,30 @@ def test_a_bad_value_is_refused_with_got_and_allowed(name: str, value: object) -
 
 
 @pytest.mark.parametrize("value", [2, 2.0, np.float64(2), np.float32(2), np.int64(2)])
-def test_any_kind_of_number_is_a_number(value: object) -> None:
+def test_numbers_of_numpy_and_python_are_accepted(value: object) -> None:
     found = SPECS["gain"].check(value)
     assert found == 2.0
     assert type(found) is float
 
 
 @pytest.mark.parametrize("value", [[1, 2, 3], (1, 2, 3), np.array([1.0, 2.0, 3.0])])
-def test_any_kind_of_sequence_is_a_vector(value: object) -> None:
+def test_sequences_and_arrays_are_accepted_as_vector(value: object) -> None:
     assert SPECS["axes"].check(value).tolist() == [1, 2, 3]
 
 
-def test_what_is_allowed_is_said_in_words() -> None:
+def test_allowed_range_is_described_in_words() -> None:
     assert SPECS["gain"].allowed == "a number in [0, 10] N/m"
     above = replace(SPECS["gain"], exclusive_low=True)
-    assert above.allowed == "a number in (0, 10] N/m", "0 itself was said to be allowed"
+    assert above.allowed == "a number in (0, 10] N/m", (
+        "an exclusive minimum was described as allowed"
+    )
     assert SPECS["axes"].allowed == "3 numbers in [-5, inf] m"
     assert STIFF.allowed == "4 numbers, 2 in [0, 5000], then 1 in [1, 300], then 1 in [1, 20] N/m"
     assert SPECS["active"].allowed == "true or false"
     assert SPECS["frame"].allowed == "one of base, tool"
 
 
-def test_every_fault_is_collected_and_what_is_good_is_kept() -> None:
+def test_all_faults_are_collected_and_valid_values_kept() -> None:
     values = {"gain": -1, "axes": [0, 0, 0], "frame": "x", "nonsense": 1}
     accepted, faults = check_values(list(SPECS.values()), values, "here")
     assert list(accepted) == ["axes"]
@@ -130,11 +132,11 @@ def test_every_fault_is_collected_and_what_is_good_is_kept() -> None:
     assert any("'nonsense'" in fault and "gain, axes, active, frame" in fault for fault in faults)
 
 
-def test_a_prefix_names_a_features_parameters() -> None:
+def test_feature_parameters_have_prefix() -> None:
     assert ParameterSet(Params, "nullspace.").names[0] == "nullspace.gain"
 
 
-def test_nothing_has_no_parameters() -> None:
+def test_no_params_has_empty_flat_form() -> None:
     parameters = ParameterSet(NoParams)
     assert parameters.width == 0
     assert parameters.encode({}).shape == (0,)
@@ -148,7 +150,7 @@ def test_nothing_has_no_parameters() -> None:
         ([1, 1, 301, 1], False), ([1, 1, 300, 21], False), ([1, 1, 0.5, 1], False),
     ],
 )  # fmt: skip
-def test_each_element_may_have_bounds_of_its_own(value: list[float], good: bool) -> None:
+def test_vector_elements_have_separate_bounds(value: list[float], good: bool) -> None:
     if good:
         assert STIFF.check(value).tolist() == value
         return
@@ -156,7 +158,7 @@ def test_each_element_may_have_bounds_of_its_own(value: list[float], good: bool)
         STIFF.check(value, "law")
 
 
-def test_bounds_of_another_length_than_the_vector_are_a_mistake_in_the_declaration() -> None:
+def test_bounds_of_wrong_length_are_rejected_in_declaration() -> None:
     with pytest.raises(ValueError, match=r"2 bounds.*\b3\b"):
         vector(1, 2, 3, low=(0, 0), doc="axes")
 
@@ -171,12 +173,12 @@ def test_bounds_of_another_length_than_the_vector_are_a_mistake_in_the_declarati
         (lambda: flag(1), r"\b1\b.*\btrue\b.*\bfalse\b"),
     ],
 )
-def test_a_default_outside_of_its_own_bounds_was_a_declaration(declare: Any, words: str) -> None:
+def test_default_outside_of_bounds_was_accepted_in_declaration(declare: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         declare()
 
 
-def test_a_plain_field_of_a_law_or_feature_ended_in_a_traceback(
+def test_plain_field_of_params_ended_in_traceback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @dataclass(frozen=True)
@@ -204,14 +206,14 @@ def test_a_plain_field_of_a_law_or_feature_ended_in_a_traceback(
 
 
 @pytest.mark.parametrize("kind", ["controllets", "features"])
-def test_every_default_is_within_its_bounds(kind: str) -> None:
+def test_defaults_of_plug_ins_are_within_bounds(kind: str) -> None:
     for name in registry.names(kind):
         for spec in specs_of(registry.find(kind, name).Params):
             spec.check(spec.default)
 
 
-def test_no_bound_is_for_newtons_per_metre_and_newton_metres_per_radian_alike() -> None:
-    """One bound of 5000 for both is none for the rotational part."""
+def test_translational_and_rotational_stiffness_have_separate_maxima() -> None:
+    """A common maximum of 5000 does not bound the rotational part."""
     for name in registry.names("controllets"):
         for spec in specs_of(registry.find("controllets", name).Params):
             if spec.unit == "N/m, Nm/rad":
@@ -219,7 +221,7 @@ def test_no_bound_is_for_newtons_per_metre_and_newton_metres_per_radian_alike() 
 
 
 class ThreeJoints:
-    """What a vector of joints asks of a robot."""
+    """Robot data that a joint vector needs."""
 
     n_joints = 3
 
@@ -236,7 +238,7 @@ class PerJoint:
     torque: np.ndarray = joint_vector("strength", unit="Nm")
 
 
-def test_a_vector_of_joints_has_the_length_and_the_figures_of_the_robot() -> None:
+def test_joint_vector_has_length_and_limits_of_robot() -> None:
     parameters = ParameterSet(PerJoint, "posture.", {"arm": ThreeJoints()})
     stiffness, torque = parameters.specs
     assert (stiffness.default.tolist(), torque.default.tolist()) == ([5] * 3, [30, 20, 10])
@@ -249,7 +251,7 @@ def test_a_vector_of_joints_has_the_length_and_the_figures_of_the_robot() -> Non
         stiffness.check([1.0] * 7)
 
 
-def test_a_vector_of_joints_without_a_robot_is_that_of_the_default_one() -> None:
+def test_joint_vector_without_robot_uses_default_robot() -> None:
     with pytest.raises(UnknownName, match=r"\bfr3 'strength'"):
         PerJoint()
     assert registry.find("controllets", "joint_impedance").Params().stiffness.shape == (7,)

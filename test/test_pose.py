@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses against closed forms of rotation matrices and quaternions."""
+"""Poses against analytical rotation matrices and quaternions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _quaternions = arrays(np.float64, 4, elements=st.floats(-1, 1)).filter(
 
 
 def rotation_of(q: np.ndarray) -> np.ndarray:
-    """Return the rotation matrix of a unit quaternion x y z w, from its definition."""
+    """Return the rotation matrix of a unit quaternion x y z w by the Rodrigues formula."""
     x, y, z, w = q
     cross = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + 2 * w * cross + 2 * cross @ cross
@@ -45,7 +45,7 @@ def poses(draw: st.DrawFn) -> Pose:
 
 
 @given(_positions, _quaternions)
-def test_quaternions_are_read_in_the_order_of_ros(p: np.ndarray, q: np.ndarray) -> None:
+def test_quaternion_order_is_xyzw(p: np.ndarray, q: np.ndarray) -> None:
     q = q / np.linalg.norm(q)
     pose = Pose.from_quaternion(p, q)
     np.testing.assert_allclose(pose.rotation, rotation_of(q), atol=1e-12)
@@ -55,13 +55,13 @@ def test_quaternions_are_read_in_the_order_of_ros(p: np.ndarray, q: np.ndarray) 
 
 
 @given(arrays(np.float64, 3, elements=st.floats(-math.pi, math.pi)))
-def test_roll_pitch_yaw_turn_about_fixed_axes(rpy: np.ndarray) -> None:
+def test_roll_pitch_yaw_rotate_about_fixed_axes(rpy: np.ndarray) -> None:
     expected = axis(2, rpy[2]) @ axis(1, rpy[1]) @ axis(0, rpy[0])
     np.testing.assert_allclose(Pose.from_rpy(np.zeros(3), rpy).rotation, expected, atol=1e-12)
 
 
 @given(poses(), poses(), poses())
-def test_composition_is_that_of_matrices(a: Pose, b: Pose, c: Pose) -> None:
+def test_composition_matches_homogeneous_matrices(a: Pose, b: Pose, c: Pose) -> None:
     def matrix(pose: Pose) -> np.ndarray:
         return np.block([[pose.rotation, pose.position[:, None]], [np.array([[0, 0, 0, 1]])]])
 
@@ -70,25 +70,25 @@ def test_composition_is_that_of_matrices(a: Pose, b: Pose, c: Pose) -> None:
 
 
 @given(poses(), st.integers(0, 2), st.floats(0, 3.1), _positions)
-def test_distance_is_the_angle_turned_and_the_way_gone(
+def test_distance_is_translation_and_rotation_angle(
     pose: Pose, index: int, angle: float, step: np.ndarray
 ) -> None:
     other = Pose(pose.position + step, pose.rotation @ axis(index, angle))
-    distance, turned = pose.distance(other)
+    distance, rotation_angle = pose.distance(other)
     assert distance == pytest.approx(np.linalg.norm(step), abs=1e-9)
-    assert turned == pytest.approx(angle, abs=1e-6)
+    assert rotation_angle == pytest.approx(angle, abs=1e-6)
 
 
-def test_a_product_of_rotations_that_are_off_is_the_nearest_rotation() -> None:
+def test_product_of_inexact_rotations_is_nearest_rotation() -> None:
     rng = np.random.default_rng(0)
-    for turn in Rotation.random(20, random_state=0).as_matrix():
-        off = turn + rng.uniform(-1e-7, 1e-7, (3, 3))  # what a pose may be off by
-        found = (Pose(np.zeros(3), off) @ Pose(np.zeros(3), off)).rotation
-        u, _, vt = np.linalg.svd(off @ off)
+    for exact in Rotation.random(20, random_state=0).as_matrix():
+        inexact = exact + rng.uniform(-1e-7, 1e-7, (3, 3))  # what a pose may be inexact by
+        found = (Pose(np.zeros(3), inexact) @ Pose(np.zeros(3), inexact)).rotation
+        u, _, vt = np.linalg.svd(inexact @ inexact)
         np.testing.assert_allclose(found, u @ vt, atol=5e-12)
 
 
-def test_a_thousand_compositions_stay_a_rotation() -> None:
+def test_rotation_is_orthogonal_after_1000_compositions() -> None:
     step = Pose.from_rpy([0.0, 0.0, 0.0], [0.1, 0.2, 0.3])
     pose = Pose.identity()
     for _ in range(1000):
@@ -96,7 +96,7 @@ def test_a_thousand_compositions_stay_a_rotation() -> None:
     np.testing.assert_allclose(pose.rotation @ pose.rotation.T, np.eye(3), atol=1e-12)
 
 
-def test_a_slightly_long_quaternion_is_normalised() -> None:
+def test_quaternion_within_tolerance_is_normalised() -> None:
     q = np.array([0, 0, 0, 1 + 0.9 * QUATERNION_TOLERANCE])
     np.testing.assert_array_equal(Pose.from_quaternion([0, 0, 0], q).rotation, np.eye(3))
 
@@ -106,15 +106,15 @@ def test_a_slightly_long_quaternion_is_normalised() -> None:
     [[0, 0, 0, 0], [0, 0, 0, 1 + 2 * QUATERNION_TOLERANCE], [0, 0, 0, math.nan], [0, 0, 1],
      [math.inf, 0, 0, 1], "abcd", [None] * 4, [[0, 0, 0, 1]]],
 )  # fmt: skip
-def test_a_bad_quaternion_is_refused(quaternion: object) -> None:
+def test_invalid_quaternion_is_rejected(quaternion: object) -> None:
     with pytest.raises(TargetRejected, match="quaternion"):
         Pose.from_quaternion([0, 0, 0], quaternion)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308])
 @pytest.mark.parametrize("place", range(7))
-def test_floats_of_a_message_are_refused_as_arrays_are(bad: float, place: int) -> None:
-    """Two large numbers are finite though their sum is not."""
+def test_from_floats_rejects_same_values_as_from_quaternion(bad: float, place: int) -> None:
+    """Two large numbers are finite although their sum is not."""
     numbers = [0.0, 0.0, 1e308, 0.0, 0.0, 0.0, 1.0]
     numbers[place] = bad
     reported = []
@@ -126,7 +126,7 @@ def test_floats_of_a_message_are_refused_as_arrays_are(bad: float, place: int) -
     assert reported[0] == reported[1]
 
 
-def test_a_record_is_position_and_rotation_and_cannot_be_written_to() -> None:
+def test_pose_record_is_read_only_position_and_rotation() -> None:
     poses = Pose.from_floats([1.0, 2.0, 3.0], [0.5, 0.5, 0.5, 0.5]), Pose(np.ones(3), np.eye(3))
     for pose in poses:
         np.testing.assert_array_equal(pose.record, [*pose.position, *pose.rotation.reshape(-1)])
@@ -136,7 +136,7 @@ def test_a_record_is_position_and_rotation_and_cannot_be_written_to() -> None:
 
 
 @pytest.mark.parametrize("position", [[0, 0], [0, 0, math.nan], [[0, 0, 0]], [1, 2, -math.inf]])
-def test_a_bad_position_is_refused(position: object) -> None:
+def test_invalid_position_is_rejected(position: object) -> None:
     with pytest.raises(TargetRejected, match="position"):
         Pose.from_rpy(position, [0, 0, 0])  # type: ignore[arg-type]
     with pytest.raises(TargetRejected, match="position"):
@@ -144,7 +144,7 @@ def test_a_bad_position_is_refused(position: object) -> None:
 
 
 @pytest.mark.parametrize("position", [["x", 0, 0], None, "abc", {}])
-def test_a_position_that_is_no_numbers_is_refused(position: object) -> None:
+def test_non_numeric_position_is_rejected(position: object) -> None:
     for make in (
         lambda: Pose.from_rpy(position, [0, 0, 0]),
         lambda: Pose.from_quaternion(position, [0, 0, 0, 1]),
@@ -156,12 +156,12 @@ def test_a_position_that_is_no_numbers_is_refused(position: object) -> None:
 @pytest.mark.parametrize(
     "matrix", [np.diag([1, 1, -1.0]), 2 * np.eye(3), np.ones((3, 3)), np.full((3, 3), np.nan)]
 )
-def test_a_matrix_that_is_no_rotation_is_refused(matrix: np.ndarray) -> None:
+def test_non_rotation_matrix_is_rejected(matrix: np.ndarray) -> None:
     with pytest.raises(TargetRejected, match="rotation"):
         Pose(np.zeros(3), matrix)
 
 
-def test_arrays_are_copied_and_read_only() -> None:
+def test_pose_arrays_are_read_only_copies() -> None:
     position = np.zeros(3)
     pose = Pose(position, np.eye(3))
     position[0] = 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quaternions of rotation matrices against pinocchio, and what conversions leave behind."""
+"""Quaternions of rotation matrices against pinocchio, and memory of conversions."""
 
 from __future__ import annotations
 
@@ -44,18 +44,20 @@ for name, call in calls.items():
 """
 
 
-def test_the_same_as_pinocchio_s_at_random_and_at_half_turns() -> None:
+def test_quaternion_matches_pinocchio_also_near_180_degrees() -> None:
     rng = np.random.default_rng(3)
-    turns = [pin.exp3(rng.uniform(-np.pi, np.pi, 3)) for _ in range(2000)]
-    almost = [turn @ pin.exp3(rng.normal(0, 1e-9, 3)) for turn in HALF_TURNS for _ in range(50)]
-    for rotation in (np.eye(3), *HALF_TURNS, *turns, *almost):
+    rotations = [pin.exp3(rng.uniform(-np.pi, np.pi, 3)) for _ in range(2000)]
+    almost = [
+        half_turn @ pin.exp3(rng.normal(0, 1e-9, 3)) for half_turn in HALF_TURNS for _ in range(50)
+    ]
+    for rotation in (np.eye(3), *HALF_TURNS, *rotations, *almost):
         expected = pin.Quaternion(rotation).coeffs()
         got = np.array(quaternion_from_rotation(rotation))
         got *= np.sign(got @ expected)  # both signs are the same rotation
         np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
-def test_a_pose_has_the_rotation_that_pinocchio_makes_of_a_quaternion() -> None:
+def test_pose_rotation_matches_pinocchio_quaternion() -> None:
     rng = np.random.default_rng(5)
     for _ in range(1000):
         xyzw = rng.normal(size=4)
@@ -68,26 +70,28 @@ def test_a_pose_has_the_rotation_that_pinocchio_makes_of_a_quaternion() -> None:
         rotation[0, 0] = 0.0
 
 
-def test_back_to_the_same_matrix() -> None:
+def test_rotation_survives_conversion_to_quaternion() -> None:
     rng = np.random.default_rng(4)
     for _ in range(500):
         rotation = pin.exp3(rng.uniform(-np.pi, np.pi, 3))
         x, y, z, w = quaternion_from_rotation(rotation)
-        back = pin.Quaternion(w, x, y, z).toRotationMatrix()  # from numbers, not from a matrix
+        back = pin.Quaternion(
+            w, x, y, z
+        ).toRotationMatrix()  # independent of the tested conversion
         np.testing.assert_allclose(back, rotation, atol=1e-14)
 
 
-def test_a_matrix_that_was_rounded_gives_a_unit_quaternion() -> None:
+def test_rounded_matrix_gives_unit_quaternion() -> None:
     rotation = pin.exp3(np.array([0.3, -2.0, 0.7])).astype(np.float32).astype(float)
     assert np.linalg.norm(quaternion_from_rotation(rotation)) == pytest.approx(1.0, abs=1e-15)
 
 
-def test_no_conversion_of_a_pose_leaves_memory_behind_for_good() -> None:
-    """Eigenpy's quaternion of a matrix left 80 bytes: only the process's size shows it."""
+def test_pose_conversion_leaked_memory() -> None:
+    """The eigenpy quaternion of a matrix leaks 80 bytes, visible in the process size only."""
     code = MEASURE.replace("COUNT", "30_000")
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
-    left = {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
-    assert len(left) == 7
-    assert max(left.values()) < 4.0, left
+    leaked = {name: float(value) for name, value in map(str.split, done.stdout.splitlines())}
+    assert len(leaked) == 7
+    assert max(leaked.values()) < 4.0, leaked

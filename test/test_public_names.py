@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that a plug-in's author imports from the package itself."""
+"""Public names of the package for authors of plug-ins."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MODULES = (
 
 
 @pytest.mark.parametrize("name", sorted({*multipanda_py.__all__} - {"__version__"}))
-def test_every_public_name_is_that_of_its_module(name):
+def test_public_name_is_object_of_its_module(name):
     modules = [import_module(f"multipanda_py.{module}") for module in MODULES]
     found = getattr(multipanda_py, name)
     assert any(getattr(module, name, None) is found for module in modules)
 
 
-def test_the_package_alone_loads_errors_only():
+def test_package_import_loads_exceptions_only():
     code = "import multipanda_py, sys; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {f"multipanda_py.{module}" for module in MODULES} & {*run.stdout.split()}

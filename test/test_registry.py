@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Built-ins are found by one table, plug-ins by their entry points."""
+"""Registry: built-in plug-ins by a table, third-party plug-ins by entry points."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def forget() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
-def test_a_built_in_follows_the_naming_rule(kind: str, name: str) -> None:
+def test_built_in_follows_naming_rule(kind: str, name: str) -> None:
     found = registry.find(kind, name)
     assert issubclass(found, BASES[kind])
     assert found.__name__ == registry.class_name(name)
@@ -73,12 +73,12 @@ def test_a_built_in_follows_the_naming_rule(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", registry.KINDS)
-def test_the_table_lists_the_kinds_in_the_order_of_the_alphabet(kind: str) -> None:
+def test_built_in_table_is_sorted(kind: str) -> None:
     assert list(registry.built_in(kind)) == sorted(registry.built_in(kind))
 
 
-def test_the_table_has_every_plug_in_of_the_package() -> None:
-    """A class that derives from a contract, and from which no other class derives."""
+def test_built_in_table_is_complete() -> None:
+    """A plug-in is a leaf class of the hierarchy of a contract."""
     bases_of: dict[str, set[str]] = {}
     module_of: dict[str, str] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -100,50 +100,50 @@ def test_the_table_has_every_plug_in_of_the_package() -> None:
         assert {target.partition(":")[2] for target in named - found} <= inner
 
 
-def test_the_table_has_every_channel_under_its_name() -> None:
+def test_channels_are_listed_by_name() -> None:
     for name, channel in built_in_channels().items():
         assert channel.name == name
 
 
-def test_names_become_class_names() -> None:
+def test_class_name_is_camel_case_of_name() -> None:
     assert registry.class_name("joint_impedance") == "JointImpedance"
 
 
-def test_the_contracts_are_no_names() -> None:
+def test_base_class_is_not_listed_as_backend() -> None:
     assert not {"backend", "__init__"} & set(registry.names("backends"))
     assert {"mujoco", "mock"} <= set(registry.names("backends"))
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+def test_unknown_name_is_rejected_with_known_names() -> None:
     with pytest.raises(UnknownName, match=r"feature 'nulspace'.*null"):
         registry.find("features", "nulspace")
 
 
-def test_another_distributions_law_is_found(distribution: Path) -> None:
+def test_controllet_of_other_distribution_is_found(distribution: Path) -> None:
     assert "theirs" in registry.names("controllets")
     found = registry.find("controllets", "theirs")
     assert found.__name__ == "Theirs"
     assert issubclass(found, Hold)
 
 
-def test_a_broken_law_names_its_distribution_and_stops_nothing_else(distribution: Path) -> None:
+def test_broken_controllet_names_distribution_and_keeps_others(distribution: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"'broken' .*\btheir-laws\b"):
         registry.find("controllets", "broken")
     assert registry.find("controllets", "theirs").__name__ == "Theirs"
 
 
-def test_a_built_in_cannot_be_replaced(distribution: Path) -> None:
+def test_plug_in_cannot_replace_built_in(distribution: Path) -> None:
     assert registry.find("controllets", "hold") is Hold
     assert registry.names("controllets").count("hold") == 1
 
 
-def test_parts_of_the_simulation_are_not_offered_as_backends():
+def test_simulation_parts_are_not_listed_as_backends():
     assert set(registry.names("backends")) == {"franka", "mock", "mujoco", "ros2_control"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a module that the table names as a backend."""
+    """Folder for a module that the table names as a backend."""
     backends = {**registry.BUILTIN_OBJECTS["backends"], "new_file": "new_file:NewFile"}
     monkeypatch.setitem(registry.BUILTIN_OBJECTS, "backends", backends)
     monkeypatch.syspath_prepend(tmp_path)
@@ -165,10 +165,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("NewFile = 7", r"\b7\b.*class"),
     ],
 )
-def test_a_file_in_the_table_that_is_no_backend_is_refused_and_the_rest_is_listed(
+def test_broken_built_in_file_ended_list_command(
     folder: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
-    """``multipanda list`` died of it with a bare trace."""
+    """``multipanda list`` ended with a traceback instead of listing the other plug-ins."""
     path = folder / "new_file.py"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=f"backend 'new_file' .*{path} .*{reason}"):
@@ -190,7 +190,7 @@ def test_a_file_in_the_table_that_is_no_backend_is_refused_and_the_rest_is_liste
      ("backends", "interfaces", "effort"), ("controllets", "contact_classes", "objects"),
      ("actuators", "identified", "stiffness")],
 )  # fmt: skip
-def test_one_text_was_taken_letter_by_letter_where_names_belong(
+def test_string_instead_of_name_tuple_was_split_into_letters(
     monkeypatch: pytest.MonkeyPatch, kind: str, name: str, declared: str
 ) -> None:
     some = {"features": "wrench", "backends": "mock", "controllets": "hold", "actuators": "sea"}
@@ -229,7 +229,7 @@ def test_one_text_was_taken_letter_by_letter_where_names_belong(
         ),
     ],
 )
-def test_a_plug_in_of_any_brokenness_is_listed_with_the_reason(
+def test_broken_plug_in_is_listed_with_reason(
     distribution: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
 ) -> None:
     (distribution / "their_laws.py").write_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a client or a command line names, and that are none, or too much."""
+"""Files named by a client or a command line that are not regular or too large."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SECRET = "hunter2"
 
 @pytest.fixture
 def bounded() -> Iterator[None]:
-    """Fail instead of waiting for ever, or filling the machine's memory."""
+    """Limit time and memory of a test, so that a blocked reader fails."""
 
     def give_up(*_: object) -> None:
         raise TimeoutError("a file was waited for")
@@ -66,7 +66,7 @@ def bounded() -> Iterator[None]:
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "link", "sparse", "folder"])
 @pytest.mark.parametrize("read", READERS)
-def test_a_file_that_never_ends_or_is_none_kept_its_reader(
+def test_non_regular_or_endless_file_blocked_reader(
     bounded: None, tmp_path: Path, read: Callable[[Path], Any], kind: str
 ) -> None:
     path = tmp_path / "file"
@@ -82,7 +82,7 @@ def test_a_file_that_never_ends_or_is_none_kept_its_reader(
         with path.open("wb") as file:
             file.truncate(1 << 40)
     if kind == "sparse" and read is load_run:
-        return  # its limit is that of recordings
+        return  # recordings have a larger size limit
     with pytest.raises((MultipandaError, OSError)) as found:
         read(path)
     assert not isinstance(found.value, TimeoutError)
@@ -90,14 +90,14 @@ def test_a_file_that_never_ends_or_is_none_kept_its_reader(
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_log_that_is_a_fifo_was_waited_for(bounded: None, tmp_path: Path, suffix: str) -> None:
+def test_fifo_as_log_blocked_reader(bounded: None, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"log{suffix}"
     os.mkfifo(path)
     with pytest.raises(MultipandaError, match="regular"):
         read_log(path)
 
 
-def test_a_file_whose_size_is_not_stated_is_bounded_as_it_is_read(tmp_path: Path) -> None:
+def test_file_of_unknown_size_is_bounded_while_reading(tmp_path: Path) -> None:
     assert Path("/proc/self/maps").stat().st_size == 0
     with pytest.raises(FileRejected, match="larger"):
         read_text("/proc/self/maps", 10)
@@ -132,7 +132,7 @@ def test_a_file_whose_size_is_not_stated_is_bounded_as_it_is_read(tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("read", [CellConfig.from_yaml, read_plain])
-def test_a_refusal_repeated_the_content_of_a_file(
+def test_error_message_repeated_file_content(
     tmp_path: Path, read: Callable[[Path], Any], text: str
 ) -> None:
     path = tmp_path / "private"
@@ -156,12 +156,12 @@ def test_a_refusal_repeated_the_content_of_a_file(
         "- " * 3000,
     ],
 )
-def test_a_text_that_costs_more_than_its_length_is_refused(text: str) -> None:
+def test_yaml_of_excessive_depth_or_aliases_is_rejected(text: str) -> None:
     with pytest.raises(yaml.YAMLError) as found:
         load(text)
     assert len(fault_of(found.value)) < 120
 
 
-def test_many_digits_and_a_letter_took_the_square_of_their_number(bounded: None) -> None:
+def test_yaml_scalar_of_many_digits_took_quadratic_time(bounded: None) -> None:
     word = "1" * 900_000 + "x"
     assert load(word) == word

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reruns are counted over all runs of pytest in one run of CI, and more than three fail it."""
+"""Count of reruns over all pytest processes of a CI run, with a maximum of three."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_passes_the_second_time(number):
 
 @pytest.fixture
 def run(tmp_path):
-    """A function that runs pytest as CI does, and returns its exit code and output."""
+    """Function that runs pytest as CI does and returns exit code and output."""
 
     def run_once(*options, flaky=0, cases=CASES):
         (tmp_path / "test_cases.py").write_text(cases)
@@ -66,7 +66,7 @@ def run(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("flaky", "workers", "code"), [(3, 0, 0), (4, 1, 1)])
-def test_a_run_with_many_reruns_passed(run, flaky, workers, code):
+def test_run_with_many_reruns_passed(run, flaky, workers, code):
     found, reported = run("--reruns=1", "-n", str(workers), flaky=flaky)
     assert found == code, reported
     assert f"{flaky} reruns, {flaky} beside a loop in C on time, allowed 3" in reported
@@ -74,7 +74,7 @@ def test_a_run_with_many_reruns_passed(run, flaky, workers, code):
 
 
 @pytest.mark.long
-def test_a_second_try_in_a_process_of_its_own_was_not_counted(run):
+def test_rerun_in_separate_process_was_not_counted(run):
     assert run("--reruns=1", flaky=3)[0] == 0
     found, reported = run("--again", flaky=1, cases=PASSES)
     assert found == 1, reported
@@ -82,7 +82,7 @@ def test_a_second_try_in_a_process_of_its_own_was_not_counted(run):
 
 
 @pytest.mark.long
-def test_reruns_beside_a_late_loop_in_c_are_the_machine_s(run):
+def test_reruns_beside_late_c_loop_do_not_count(run):
     found, reported = run("--reruns=1", cases=LATE)
     assert found == 0, reported
     assert "5 reruns, 0 beside a loop in C on time" in reported

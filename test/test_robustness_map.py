@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The map of robustness: its rig is right on known cases, and the page says what the map says."""
+"""Robustness map: rig and verdicts on known cases, and agreement of the page."""
 
 import json
 import sys
@@ -50,15 +50,15 @@ def speeds(course):
     return np.outer(course, np.ones(7))
 
 
-def test_a_spring_without_damper_is_unstable():
+def test_undamped_spring_is_unstable():
     found = scenarios.run(law("textbook_joint_impedance", damping=[0.0] * 7), IDEAL, seed=0)
     assert found.verdict == UNSTABLE
     assert found.reason.startswith("push: moves at")
-    assert found.speed > 0.1  # a push of 0.3 rad/s is never forgotten
+    assert found.speed > 0.1  # the push of 0.3 rad/s is not damped
 
 
-def test_a_slow_swing_that_dies_down_is_stable_whenever_it_is_looked_at():
-    """It was unstable where half a second at its turning point was compared with one after it."""
+def test_slow_decaying_oscillation_was_unstable_at_some_phases():
+    """A window of 0.5 s at the turning point was compared with the following window."""
     for phase in np.linspace(0.0, np.pi, 7):
         time = np.arange(6 * WINDOW) * 1e-3
         swing = 0.5 * np.cos(2.0 * time + phase) * np.exp(-time / 3.0)
@@ -67,7 +67,7 @@ def test_a_slow_swing_that_dies_down_is_stable_whenever_it_is_looked_at():
 
 
 class Course:
-    """What an arm does, as a rig would see it, (cycles,) [rad/s]."""
+    """Rig with a given joint speed, (cycles,) [rad/s]."""
 
     def __init__(self, course):
         self.course, self.speed, self.faults, self.phase = course, [], [], "step"
@@ -83,12 +83,12 @@ class Course:
 @pytest.mark.parametrize(
     ("push", "rate", "expected"),
     [
-        (3.0, 0.7, STABLE),  # comes late to what it swings about, and dies down there
+        (3.0, 0.7, STABLE),  # late decay
         (0.0, 0.0, UNSTABLE),
         (0.0, -0.05, UNSTABLE),
     ],
 )
-def test_a_slow_swing_that_rests_in_the_end_was_unstable(push, rate, expected):
+def test_late_decaying_oscillation_was_unstable(push, rate, expected):
     time = np.arange(9000) * 1e-3
     course = 0.3 * np.cos(8.0 * time) * np.exp(-rate * np.maximum(time - push, 0.0))
     found = Verdict()
@@ -96,7 +96,7 @@ def test_a_slow_swing_that_rests_in_the_end_was_unstable(push, rate, expected):
     assert found.verdict == expected
 
 
-def test_a_law_that_raises_faults_and_rests():
+def test_raising_controllet_faults_and_arm_rests():
     def break_it(tried, found, rng):
         tried.step(10)
         tried.cell.set_parameters("arm/law", {"fault": "raise"})
@@ -108,13 +108,13 @@ def test_a_law_that_raises_faults_and_rests():
     assert found.speed < verdict.AT_REST
 
 
-def test_a_damped_spring_is_stable():
+def test_damped_spring_is_stable():
     found = scenarios.run(law("textbook_joint_impedance", damping=[20.0] * 7), IDEAL, seed=1)
     assert (found.verdict, found.reason) == (STABLE, "")
 
 
-def test_the_surface_is_as_stiff_as_it_says():
-    # Two springs in series over the distance between target and surface.
+def test_surface_has_declared_stiffness():
+    # Controllet and surface are two springs in series.
     spring = law(
         "textbook_cartesian_impedance", "pose", "pose", stiffness=[400.0] * 3 + [20.0] * 3
     )
@@ -127,34 +127,34 @@ def test_the_surface_is_as_stiff_as_it_says():
 @pytest.mark.parametrize(
     ("course", "expected"),
     [
-        (0.5 * np.sin(4.0 * TIME) * np.exp(-TIME), STABLE),  # a slow swing that dies down
+        (0.5 * np.sin(4.0 * TIME) * np.exp(-TIME), STABLE),  # slow decaying oscillation
         (0.5 * np.sin(60.0 * TIME), UNSTABLE),
-        (0.04 * np.sin(60.0 * TIME), STABLE),  # below what counts as motion
-        (np.full_like(TIME, 0.2), UNSTABLE),  # goes away
+        (0.04 * np.sin(60.0 * TIME), STABLE),  # below the threshold of motion
+        (np.full_like(TIME, 0.2), UNSTABLE),  # constant drift
         (np.where(TIME > 1.0, np.nan, 0.0), UNSTABLE),
     ],
 )
-def test_rest_is_judged_by_what_moves(course, expected):
+def test_rest_verdict_depends_on_motion(course, expected):
     found = Verdict()
     assert verdict.judge_rest(found, "push", speeds(course)) == (expected == STABLE)
     assert found.verdict == expected
 
 
-def test_an_arm_at_rest_may_be_at_its_limits():
+def test_resting_arm_at_limits_has_limits_verdict():
     found, limited = Verdict(), np.zeros(len(TIME), bool)
     limited[::50] = True
     verdict.judge_rest(found, "push", speeds(0.0 * TIME), limited)
     assert (found.verdict, found.limited) == (LIMITS, pytest.approx(0.02))
 
 
-def test_a_contact_force_that_swings_is_unstable():
+def test_oscillating_contact_force_is_unstable():
     found = Verdict()
     assert not verdict.judge_contact(found, 10.0 + 8.0 * np.sin(60.0 * TIME))
     assert found.verdict == UNSTABLE
     assert verdict.judge_contact(Verdict(), 10.0 + 8.0 * np.sin(60.0 * TIME) * np.exp(-3 * TIME))
 
 
-def test_a_limit_of_the_torque_rate_is_seen():
+def test_rig_detects_torque_rate_limit():
     tried = rig.Rig(law("misbehaving", torque=10.0), IDEAL, seed=0)
     tried.step(25)
     limited = tried.limited(25)
@@ -163,22 +163,22 @@ def test_a_limit_of_the_torque_rate_is_seen():
     assert not limited[12:].any()
 
 
-def test_a_hand_that_lets_go_pulls_no_more():
+def test_released_leader_decelerates():
     leader = next(item for item in cases.LAWS if item.moves_by == "leader")
     tried = rig.Rig(leader, IDEAL, seed=0)
     tried.pull[0] = [0.0, 0.0, 4.0]
     tried.step(300)
-    moved = np.abs(tried.speed[-1][:7]).max()
+    speed_pulled = np.abs(tried.speed[-1][:7]).max()
     tried.pull[:] = 0.0
     tried.step(3000)
     tried.close()
-    assert moved > 0.1
-    assert np.abs(tried.speed[-1][:7]).max() < 0.3 * moved  # damped, where a pull speeds it up
+    assert speed_pulled > 0.1
+    assert np.abs(tried.speed[-1][:7]).max() < 0.3 * speed_pulled  # damped instead of accelerated
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "condition"), TRIED)
-def test_the_map_is_what_happens_today(name, condition):
+def test_stored_map_matches_current_results(name, condition):
     tried = next(item for item in cases.LAWS if item.name == name)
     where = next(item for item in cases.CONDITIONS if item.name == condition)
     now = scenarios.run(tried, where, 0).rounded()
@@ -192,13 +192,21 @@ def test_the_map_is_what_happens_today(name, condition):
 @pytest.mark.parametrize(
     ("name", "condition", "seed"),
     [
-        ("teleoperation, kinova_gen3", "ideal arm", 1),  # the follower passed its speed limit
-        ("coupled_force_impedance, kinova_gen3", "surface 1e4 N/m", 0),  # it never got there
-        ("hold, kinova_gen3", "payload 3 kg", 0),  # more than the sixth joint has torque for
-        ("hold, iiwa14", "elastic joints, ripple", 0),  # gears of an arm with a quarter its torque
+        ("teleoperation, kinova_gen3", "ideal arm", 1),  # the follower exceeded its speed limit
+        (
+            "coupled_force_impedance, kinova_gen3",
+            "surface 1e4 N/m",
+            0,
+        ),  # it did not reach the surface
+        ("hold, kinova_gen3", "payload 3 kg", 0),  # exceeds the torque limit of the sixth joint
+        (
+            "hold, iiwa14",
+            "elastic joints, ripple",
+            0,
+        ),  # transmissions of an arm of a quarter of the torque
     ],
 )
-def test_other_arms_stand_what_they_fell_to(name, condition, seed):
+def test_other_arms_were_unstable_under_fr3_conditions(name, condition, seed):
     tried = next(item for item in cases.EVERY_LAW if item.name == name)
     where = next(item for item in cases.CONDITIONS if item.name == condition)
     found = scenarios.run(tried, where, seed)
@@ -207,7 +215,7 @@ def test_other_arms_stand_what_they_fell_to(name, condition, seed):
         assert found.force == pytest.approx(10.0, rel=0.05)
 
 
-def test_conditions_are_those_of_an_fr3_or_fitted_to_the_arm():
+def test_conditions_are_scaled_to_arm():
     elastic = next(c for c in cases.CONDITIONS if c.joints)
     heavy = next(c for c in cases.CONDITIONS if c.perturbation.get("payload") == cases.HEAVY)
     for condition in cases.CONDITIONS:
@@ -219,7 +227,7 @@ def test_conditions_are_those_of_an_fr3_or_fitted_to_the_arm():
 
 
 @pytest.mark.slow
-def test_the_page_says_what_the_map_says():
+def test_page_matches_map():
     written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
     assert page.PAGE.read_text(encoding="utf-8") == page.page(written)
     laws = (*cases.LAWS, *page.tried(written))
@@ -229,7 +237,7 @@ def test_the_page_says_what_the_map_says():
     }
 
 
-def test_every_field_that_is_not_stable_has_its_reason():
+def test_unstable_entries_have_reason():
     written = json.loads(robustness_map.RESULT.read_text(encoding="utf-8"))
     for law, condition, seed in robustness_map.episodes(
         (*cases.LAWS, *page.tried(written)), cases.CONDITIONS, robustness_map.SEEDS
@@ -238,8 +246,8 @@ def test_every_field_that_is_not_stable_has_its_reason():
         assert found["verdict"] == STABLE or page.reason(law, condition), (law.name, condition)
 
 
-def test_other_arms_have_rows_and_a_table_of_their_own():
-    """Fewer joints, and biases of seven, among the conditions."""
+def test_other_arms_have_separate_rows_and_table():
+    """Conditions with biases of seven joints apply to arms with fewer joints."""
     rows = cases.laws_on("ur5e")
     assert [row.name for row in rows[:2]] == ["hold, ur5e", "joint_impedance, ur5e"]
     assert all(row.group == cases.HERE for row in rows)

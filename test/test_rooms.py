@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root holds contracts; rooms are in the guard of imports and in the doc."""
+"""Structure of the package: contracts in the root, subpackages in layers and in the doc."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def rooms() -> set[str]:
 
 
 def layers() -> set[str]:
-    """Return the names in the layers of import-linter's contract."""
+    """Return the names in the layers of the import-linter contract."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = re.search(r"^layers = \[\n(.*?)^\]", text, re.DOTALL | re.MULTILINE)
     assert block is not None
     return set(re.findall(r"[a-z_0-9]+", block[1]))
 
 
-def test_the_root_holds_contracts_only():
+def test_root_has_contracts_only():
     assert {path.stem for path in PACKAGE.glob("*.py")} == CONTRACTS | {"__init__"}
 
 
-def test_there_are_few_rooms_and_each_has_its_layer():
+def test_subpackages_are_few_and_have_layers():
     assert len(rooms()) <= MAX_ROOMS
     assert layers() == rooms() | CONTRACTS
 
 
-def test_every_folder_is_a_package():
+def test_every_folder_has_init_file():
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     assert not [folder for folder in folders if not (folder / "__init__.py").exists()]
 
 
-def test_contracts_look_nothing_up_by_name_but_the_registry():
-    """An import that the linter cannot read points anywhere; extras bring what others wrote."""
+def test_registry_is_only_contract_with_dynamic_imports():
+    """The linter cannot check dynamic imports, so that only modules of extras use them."""
     found = {name for name in CONTRACTS if "import_module" in (PACKAGE / f"{name}.py").read_text()}
     assert found == {"registry"}
     needed = [
@@ -76,14 +76,14 @@ def test_contracts_look_nothing_up_by_name_but_the_registry():
     }
 
 
-def test_the_architecture_names_every_room_and_contract():
+def test_architecture_page_names_every_subpackage_and_contract():
     text = (ROOT / "doc" / "architecture.md").read_text(encoding="utf-8")
     assert not [room for room in sorted(rooms()) if f"`{room}/`" not in text]
     assert not [name for name in sorted(CONTRACTS) if f"`{name}`" not in text]
 
 
-def test_paths_in_the_architecture_are_there():
-    """A path with a slash in code font is one of the package, or of the repository."""
+def test_paths_of_architecture_page_exist():
+    """Paths in code font are relative to the package or to the repository."""
     text = (ROOT / "doc" / "architecture.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|md))`", text))
     assert len(named) > 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation: every page is found, every link leads somewhere, every message is said."""
+"""Documentation: table of contents, links, examples and messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def prose(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the names that GitHub gives the headings of a page."""
+    """Return the anchors that GitHub makes of the headings of a page."""
     titles = re.findall(r"^#+ (.*)$", prose(page), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def test_every_page_is_in_one_table_of_contents():
+def test_every_page_is_in_table_of_contents():
     listed = [
         entry
         for block in re.findall(r"```\{toctree\}(.*?)```", (DOC / "index.md").read_text(), re.S)
@@ -42,7 +42,7 @@ def test_every_page_is_in_one_table_of_contents():
 @pytest.mark.parametrize(
     "page", [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.stem
 )
-def test_links_lead_somewhere(page):
+def test_link_targets_exist(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if target.startswith(("http://", "https://")):
             continue
@@ -53,7 +53,7 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(file), target
 
 
-def test_a_built_site_with_a_link_or_picture_that_leads_nowhere_fails(tmp_path):
+def test_check_links_reports_missing_targets_and_pictures(tmp_path):
     def check():
         return subprocess.run(
             [sys.executable, str(ROOT / "tools" / "check_links.py"), str(tmp_path)],
@@ -80,7 +80,7 @@ def test_a_built_site_with_a_link_or_picture_that_leads_nowhere_fails(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["controllets", "controllets/features"])
-def test_every_law_and_feature_has_its_equation_on_the_page(kind):
+def test_every_controllet_and_feature_has_documented_equation(kind):
     text = (DOC / "laws.md").read_text()
     folder = kind.replace("/", ".")
     shown = re.findall(rf"autoapiclass:: multipanda_py\.{folder}\.(\w+)\.([A-Z]\w+)", text)
@@ -94,7 +94,7 @@ def test_every_law_and_feature_has_its_equation_on_the_page(kind):
 
 
 @pytest.mark.parametrize("page", ["api", "laws"])
-def test_what_is_documented_from_docstrings_exists(page):
+def test_objects_of_api_pages_exist_with_docstring(page):
     named = re.findall(r":: (multipanda_py[\w.]*)\.(\w+)$", (DOC / f"{page}.md").read_text(), re.M)
     assert named
     for module, name in named:
@@ -104,15 +104,15 @@ def test_what_is_documented_from_docstrings_exists(page):
         assert ast.get_docstring(found[0]), f"{module}.{name}"
 
 
-def test_quick_start_moves_the_arm(monkeypatch, capsys):
+def test_quick_start_moves_arm(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (code,) = re.findall(r"```python\n(.*?)```", (DOC / "quick_start.md").read_text(), re.S)
     exec(compile(code, "doc/quick_start.md", "exec"), {})
-    moved = [float(part) for part in capsys.readouterr().out.strip(" []\n").split()]
-    assert moved == pytest.approx([0.0, 0.0, 0.05], abs=0.005)
+    displacement = [float(part) for part in capsys.readouterr().out.strip(" []\n").split()]
+    assert displacement == pytest.approx([0.0, 0.0, 0.05], abs=0.005)
 
 
-def test_the_page_of_grippers_moves_the_fingers(monkeypatch, capsys):
+def test_gripper_page_moves_fingers(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     (code,) = re.findall(r"```python\n(.*?)```", (DOC / "grippers.md").read_text(), re.S)
     exec(compile(code, "doc/grippers.md", "exec"), {})
@@ -123,8 +123,8 @@ def bare(text: str) -> str:
     return re.sub(r"\.{3,}", "...", " ".join(text.split()))
 
 
-def reported() -> list[str]:
-    """Return every text of the package, with dots for what is filled in."""
+def package_texts() -> list[str]:
+    """Return every string of the package, with dots for formatted values."""
     texts = []
     for path in (ROOT / "multipanda_py").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -136,15 +136,15 @@ def reported() -> list[str]:
     return texts
 
 
-def test_every_message_of_the_troubleshooting_page_is_said():
+def test_messages_of_troubleshooting_page_exist_in_package():
     text = (DOC / "troubleshooting.md").read_text()
     messages = re.findall(r"^\| `([^`]*)` \|", text, re.M)
     assert len(messages) > 50
-    everything = "\n".join(reported())
-    assert [m for m in messages if bare(m).strip(" .") not in everything] == []
+    all_texts = "\n".join(package_texts())
+    assert [m for m in messages if bare(m).strip(" .") not in all_texts] == []
 
 
-def test_the_container_installs_what_the_quick_start_says():
+def test_container_installs_packages_of_quick_start():
     pip = [
         re.search(r"pip install (?:--no-cache-dir )?(\"mujoco.*?pylibfranka)", file.read_text())
         for file in (DOC / "quick_start.md", ROOT / "tools" / "Dockerfile")

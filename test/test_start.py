@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals at any moment of the start of any program: one line, a code, nothing left."""
+"""Signals during the start of a program: one line, an exit code, no remaining process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from multipanda_py.realtime.system.child_process import module_command
 pytestmark = pytest.mark.inline
 
 SPAN = 2.0
-"""Within which signals come [s]."""
+"""Maximum delay marked_processes a signal [s]."""
 NODE = pytest.param(
     "multimode_controller",
     ["--ros-args", "--params-file", str(ROOT / "config/dual_sim.yaml")],
@@ -36,8 +36,8 @@ CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 COUNT = 40 if LONG else 1
 
 
-def of(mark):
-    """Return the living processes that inherited a mark."""
+def marked_processes(mark):
+    """Return the running processes that inherited a mark."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -80,40 +80,44 @@ def program(tmp_path):
         if process.poll() is None:
             process.kill()
         process.communicate()
-    wait_until(lambda: not of(mark), 20.0, lambda: f"end of {of(mark)}")
+    wait_until(
+        lambda: not marked_processes(mark),
+        20.0,
+        lambda: f"end marked_processes {marked_processes(mark)}",
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("seed", range(COUNT))
 @pytest.mark.parametrize(("entry", "arguments"), [NODE, RUN, LIST, FCI_SIM])
-def test_a_signal_while_it_starts_ends_a_program_in_one_line_without_a_trace(
+def test_signal_during_start_ended_program_with_traceback_or_without_message(
     program, entry, arguments, seed
 ):
-    """There was the trace of whatever was being imported, or no word at all."""
+    """There was the trace marked_processes whatever was being imported, or no word at all."""
     chance = random.Random(f"{entry} {arguments[0]} {seed}")
     number = chance.choice(list(CODES))
     process = program(entry, arguments)
-    # What comes before the first line of ours is Python's own.
+    # What comes before the first line marked_processes ours is Python's own.
     wait_until(lambda: process.poll() is not None or catches(process.pid, signal.SIGTERM))
     let_pass(chance.uniform(0.0, SPAN))
     process.send_signal(number)
     reported, _ = process.communicate(timeout=30.0)
     assert "Traceback" not in reported
     assert "Exception ignored" not in reported
-    # Python takes its handlers away at its very end: a shell says 130 or 143 for that, too.
+    # Python removes its handlers at exit; a shell reports 130 or 143 for that, too.
     assert process.returncode in (0, CODES[number], -number), reported
     if process.returncode > 0:
         assert reported.count(number.name) == 1, reported
         assert "before" in reported.splitlines()[-1]
-    else:  # it was there already, or done
+    else:  # started completely, or ended
         assert any(text in reported for text in ("the cell is closed", "stopped", "backends")), (
             reported
         )
 
 
 @pytest.mark.parametrize("number", list(CODES))
-def test_a_signal_during_imports_says_that_nothing_was_started(program, number):
+def test_signal_during_imports_ends_program_in_one_line(program, number):
     process = program("multipanda", ["list"])
     wait_until(lambda: catches(process.pid, signal.SIGTERM), turn=lambda: None)
     process.send_signal(number)
@@ -123,8 +127,8 @@ def test_a_signal_during_imports_says_that_nothing_was_started(program, number):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
-    """It is for the owner; the child answered with a trace."""
+def test_ctrl_c_ended_importing_child_with_traceback(seed):
+    """The owner handles the signal; the child ignores it."""
     chance = random.Random(seed)
     process = subprocess.Popen(
         module_command("multipanda_py.realtime.process", "0"),
@@ -145,7 +149,7 @@ def test_ctrl_c_does_not_reach_a_child_that_is_still_importing(seed):
     assert not error
 
 
-def test_the_node_no_longer_answers_a_question_for_help_with_a_missing_cell():
+def test_help_option_of_node_reported_missing_cell():
     command = (
         "from multipanda_py.apps.start import multimode_controller as m; raise SystemExit(m())"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The varied cells that tasks are tried on."""
+"""Randomised cells for tests of tasks."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ CELL = Path(__file__).parents[1] / "config" / "relocate_sim.yaml"
 
 
 def drawn(seed):
-    """Return all frictions and masses of a varied cell."""
+    """Return all frictions and masses of a randomised cell."""
     config = varied_cell(CELL, seed).config
     scene_objects = config.objects.values()
     return [
         config.arms["arm"].tool.friction,
-        *(t.friction for t in scene_objects),
-        *(t.mass for t in scene_objects),
+        *(item.friction for item in scene_objects),
+        *(item.mass for item in scene_objects),
     ]
 
 
-def test_a_tip_of_rubber_is_varied_with_the_things_that_it_holds():
-    """It had its nominal friction for every seed, and held whatever the things were like."""
+def test_fingertip_friction_was_not_randomised():
+    """The tip had its nominal friction for every seed, so that it held objects of any friction."""
     requested = CellConfig.from_yaml(CELL)
     nominal = [
         requested.arms["arm"].tool.friction,
-        *(t.friction for t in requested.objects.values()),
+        *(item.friction for item in requested.objects.values()),
     ]
-    nominal += [t.mass for t in requested.objects.values()]
+    nominal += [item.mass for item in requested.objects.values()]
     assert drawn(0) == nominal
     assert drawn(1) == drawn(1)
     for seed in range(1, 6):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warping of ways in time, against all ways to pair their samples."""
+"""Dynamic time warping against an exhaustive search over all pairings."""
 
 import sys
 from importlib import import_module
@@ -13,7 +13,7 @@ warping = import_module("parts.warping")
 
 
 def minimum(one, other, i, j):
-    """Return the least cost of all pairings up to a pair, by trying them."""
+    """Return the minimum cost of all pairings up to a pair, by exhaustive search."""
     here = np.linalg.norm(one[i] - other[j])
     if i == j == 0:
         return here
@@ -22,7 +22,7 @@ def minimum(one, other, i, j):
 
 
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 4), (5, 5), (4, 7), (7, 4)])
-def test_the_pairing_is_the_cheapest(n, m):
+def test_pairing_has_minimum_cost(n, m):
     rng = np.random.default_rng(n + 10 * m)
     one, other = rng.normal(size=(n, 2)), rng.normal(size=(m, 2))
     pairs = warping.warp(one, other, band=1.0)
@@ -33,7 +33,7 @@ def test_the_pairing_is_the_cheapest(n, m):
     assert cost == pytest.approx(minimum(one, other, n - 1, m - 1))
 
 
-def test_a_way_that_is_gone_at_another_pace_is_the_same_way():
+def test_warped_error_ignores_speed_along_path():
     time = np.linspace(0.0, 1.0, 300)
     slow = np.stack([np.cos(time), np.sin(time)], axis=1)
     late = time**1.2

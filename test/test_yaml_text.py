@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain YAML files, of which any client may name one."""
+"""Plain YAML files that a client names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "$6$hunter2"
         f"root:{SECRET}:19000",
     ],
 )
-def test_a_value_beyond_its_tag_ended_in_a_traceback_with_content(tmp_path, text):
+def test_value_of_wrong_tag_ended_in_traceback_with_content(tmp_path, text):
     path = tmp_path / "extra.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError) as error:
@@ -36,7 +36,7 @@ def test_a_value_beyond_its_tag_ended_in_a_traceback_with_content(tmp_path, text
     assert SECRET not in str(error.value)
 
 
-def test_numbers_of_base_60_took_the_square_of_their_length(tmp_path):
+def test_base_60_numbers_took_quadratic_time(tmp_path):
     path = tmp_path / "extra.yaml"
     sizes, times = (20_000, 400_000), []
     for size in sizes:
@@ -48,7 +48,7 @@ def test_numbers_of_base_60_took_the_square_of_their_length(tmp_path):
     assert times[1] < 60.0 * times[0] + 0.5  # 20 times the length
 
 
-def test_numbers_are_read_as_before(tmp_path):
+def test_numbers_are_read_by_yaml_1_1_rules(tmp_path):
     path = tmp_path / "extra.yaml"
     path.write_text("a: 12\nb: 0x1f\nc: 017\nd: 1.5e+3\ne: -.inf\nf: true\ng: 1_000")
     assert read_plain(path) == {
@@ -56,7 +56,7 @@ def test_numbers_are_read_as_before(tmp_path):
     }  # fmt: skip
 
 
-def test_keys_are_told_by_name_or_by_their_length():
+def test_key_names_hide_content_of_unusual_keys():
     assert key_names(["stiffness", "a b", 7, "x" * 50]) == [
         "stiffness", "a key of 3 characters", "a key of 1 characters", "a key of 50 characters",
     ]  # fmt: skip

@@ -27,9 +27,9 @@ TEXT = """\
 <!-- Written by benchmarks/robustness/page.py (`make robustness`): edit that, not this file. -->
 # Robustness of the controllets
 
-The map shows which latency, model error, noise, load and contact each controllet tolerates. It is
-simulated on FR3 arms that differ from the model, with default gains. Textbook laws with the
-published gains of other stacks run in the same loop, limits and simulation.
+Find out which delay, model error, noise, load and contact each controllet (control law) tolerates
+with its default gains. Use the map to choose a controllet, or make it again after you changed one.
+All results are simulated.
 
 ```
 .venv/bin/python benchmarks/robustness/map.py --quick    # one minute, writes no file
@@ -38,43 +38,57 @@ make robustness                                          # this page and long te
 
 ![Map of controllets and conditions](images/robustness.png)
 
+Each field of the map is one controllet under one condition. Number of fields:
+
+{summary}
+
+The sign of a field is the verdict:
+
 | sign | verdict | behaviour of the arm |
 |---|---|---|
 | · | stable | comes to rest |
-| L | limits | rests with a torque or its rate at a limit more than {share:.0%} of the time |
+| L | limits | rests, with a torque or its rate at a limit more than {share:.0%} of the time |
 | F | faults | exceeds a limit of speed or position, holds, and rests |
 | U | unstable | still moves at more than {rest:g} rad/s, maybe after a fault under *hold* |
 
-A contact with an oscillating force is unstable, too. A contact that is never made counts as
-limits. A blank field does not apply to the controllet.
+- A blank field does not apply to the controllet.
+- A contact with an oscillating force counts as unstable. A contact that is never made counts as
+  limits.
+- *hold* is the built-in controllet that keeps an arm in place after a fault.
 
-## Map
+## Conditions
 """
 
 METHOD = """\
 ## Method
-- **Free space.** The arm gets a push (up to {push:g} rad/s in every joint, instantaneous), a slow
-  motion, and a step of the target by {step:.0%} of the gate. After each of them it has to come to
-  rest; slow oscillations get {more:g} s more. Steps of 0.9 gates are separate conditions.
+All runs are inline (without a clock) and repeatable.
+
+- **Free space.** The arm gets a push of up to {push:g} rad/s in every joint, a slow motion, and a
+  step of the target by {step:.0%} of the gate. After each of them it has to come to rest. Slow
+  oscillations get {more:g} s more.
 - **Contact.** The tool starts {gap:g} mm above a spring with a twentieth of critical damping. Its
   target is a pose {deep:g} mm below the surface, or a force of {press:g} N.
 - **Configurations.** Each field uses {seeds}: the default one and random ones around it. The
-  worst counts. Joints have no friction, as friction would hide small limit cycles.
+  worst counts.
+- **Friction.** Joints have none, as friction would hide small limit cycles.
 - **Noise.** It is {noise}.
 - **Gears of other arms.** Their stiffness is not published. The map assumes that of an FR3, or
-  {gears:g} Nm/rad per Nm of the torque limit if that is larger, as in an FR3's strong joints. With
-  the gears of an FR3 an iiwa would oscillate at 25 Hz.
+  {gears:g} Nm/rad per Nm of the torque limit if that is larger.
 - **Load of a Gen3.** It is {gen3:g} kg instead of {heavy:g} kg. The sixth joint has the torque for
   2.2 kg in its default configuration.
 - **Gravity of a Gen3.** The arm does not compensate its weight. With inertia x 0.8 the weight has
   the same error, except for a leader, which would sink.
-- **Verdicts.** They use simulated speeds, not measured ones. All runs are inline and repeatable.
+- **Verdicts.** They use simulated speeds, not measured ones.
 
-The textbook laws in `benchmarks/robustness/peers.py` are written from their equations. They omit
-filters of states, and limits of the torque rate below the robot's, which favours the stacks that
-have them. Their targets are not governed, as in those stacks. After a fault this package's *hold*
-takes over. The map describes these equations and gains in this simulation. It is not a measurement
-of other software on a robot.
+**Textbook laws.** `benchmarks/robustness/peers.py` has these laws, written from their equations,
+with the published gains of other stacks. They run in the same loop, limits and simulation.
+
+- They omit filters of states, and limits of the torque rate below the robot's. This favours the
+  stacks that have them.
+- Their targets are not governed: the law gets the whole step at once, as in those stacks.
+- After a fault this package's *hold* takes over.
+- The map describes these equations and gains in this simulation. It is not a measurement of other
+  software on a robot.
 
 """
 
@@ -118,8 +132,11 @@ def conditions() -> list[str]:
         "|---|---|---|",
         *(f"| {' | '.join(names[row::rows])} |" for row in range(rows)),
         "",
-        '"2 + 2 ms" is a delay of 2 ms and a torque lag of 2 ms. "x 0.8" is the ratio of the',
-        "inertia to that of the model.",
+        "- *Delay* is that of states, *lag* that of executed torques.",
+        '- "2 + 2 ms" is a delay of 2 ms and a lag of 2 ms.',
+        '- "x 0.8" is the ratio of the inertia to that of the model.',
+        "- *Gate* is the largest step of a target that the loop accepts.",
+        "- Conditions 20 to 27 do not apply to controllets without targets or contact.",
     ]
 
 
@@ -137,19 +154,37 @@ def not_stable(found: Found) -> list[str]:
 
 def contacts(found: Found) -> list[str]:
     """Return a table of the forces on each surface: at the end, and at most."""
-    names = [c.name for c in CONTACT]
+    names = list(dict.fromkeys(c.name.split(",")[0] for c in CONTACT))
     lines = ["| controllet | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for law in (*LAWS, *tried(found)):
         if not law.presses_by:
             continue
         fields = []
         for name in names:
-            results = [v for key, v in found.items() if key.startswith(f"{law.name} | {name} |")]
+            start = f"{law.name} | {name}"
+            results = [
+                v for key, v in found.items() if key.startswith((f"{start} |", f"{start},"))
+            ]
             peak = max((r["peak"] for r in results), default=0.0)
             mean = max((r["force"] for r in results), default=0.0)
             fields.append(f"{mean:.3g} / {peak:.3g}")
         lines.append(f"| {law.name} | {' | '.join(fields)} |")
     return lines
+
+
+def summary(found: Found) -> str:
+    """Return how many fields of each group of laws are not stable."""
+    parts = []
+    for laws, of in (
+        ([law for law in LAWS if law.group == HERE], "controllets of this package on FR3 arms"),
+        (tried(found), "the same on other arms"),
+        ([law for law in LAWS if law.group == PEER], "textbook laws with gains of other stacks"),
+    ):
+        fields = [worst(found, law.name, c.name) for law in laws for c in CONDITIONS]
+        verdicts = [field["verdict"] for field in fields if field]
+        failed = sum(verdict != STABLE for verdict in verdicts)
+        parts.append(f"| {of} | {len(verdicts)} | {failed} |")
+    return "\n".join(["| controllets | fields | not stable |", "|---|---|---|", *parts])
 
 
 def page(found: Found) -> str:
@@ -164,18 +199,24 @@ def page(found: Found) -> str:
         "step": USUAL_STEP, "gap": 1e3 * scenarios.GAP, "deep": 1e3 * scenarios.DEEP,
         "press": scenarios.PRESS, "seeds": seeds, "noise": noise, "share": AT_LIMIT,
         "rest": AT_REST, "gears": STIFFNESS_PER_TORQUE, "heavy": HEAVY,
-        "gen3": BORNE["kinova_gen3"],
+        "gen3": BORNE["kinova_gen3"], "summary": summary(found),
     }  # fmt: skip
     head, method = TEXT.format(**fields), METHOD.format(**fields)
     others = tried(found)
     rest = ", ".join(law.name for law in EVERY_LAW[len(LAWS) :] if law not in others)
-    yet = f"Each arm has its default gains. Not simulated yet: {rest or 'nothing'}."
+    yet = "Each arm has its default gains. The numbers are the conditions of the table above."
+    yet += f" Not simulated yet: {rest}." if rest else ""
     more = ["## Other arms", yet, "", *letters(found, others), ""]
     parts = [
-        head.rstrip("\n"), "", *letters(found), "", *conditions(), "", *(more if others else ()),
-        "## Fields that are not stable", "", *not_stable(found), "", GEARS,
-        "## Contact forces",
-        "Force on the surface at the end / maximum [N], the larger of the configurations.",
+        head.rstrip("\n"), "", *conditions(), "", "## Map", "", *letters(found), "",
+        *(more if others else ()), "## Fields that are not stable",
+        "*Event* is what happened in the run, for example after the push or the step.", "",
+        *not_stable(found), "", GEARS, "## Contact forces",
+        "Two forces on the surface in N: at the end of the run / maximum. Each value is the",
+        "largest of all configurations, without latency and with 2 + 2 ms.", "",
+        f"The target is a pose {fields['deep']:g} mm below the surface, or a force of "
+        f"{fields['press']:g} N.",
+        "A controllet that controls the force ends at this force.",
         "", *contacts(found), "", method,
     ]  # fmt: skip
     return "\n".join(parts).rstrip("\n") + "\n"

@@ -29,18 +29,21 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
 
 GEARS = """\
 ## Soft gears
-The stiffness of the gears limits the damping of link velocities. A rotor J drives a link j through
-a gear of stiffness k and damping c. Then the damping rate b has this limit.
+The stiffness of the gears limits how strongly a controllet may damp the link velocities. The
+damping rate b [1/s] must be below this limit:
 
 ```
 b < c (1/J + 1/j)
 ```
 
-This is Routh's criterion for two masses and a spring, if b c is far below k. The map assumes
-c = k 1 ms. One public controller of a Gen3 (EmPRISE lab, gen3_compliant_controllers) assumes gears
-of 4000 and 3500 Nm/rad, where the map assumes 14000 and 9000, and rotors of 0.3 and 0.18 kg m^2.
-Its values permit a rate of 13 and 19 1/s, and more for a light link. *hold* brakes with 75 1/s.
-The table is for such gears in condition 16.
+Here c is the damping of the gear [Nm s/rad], J the inertia of the rotor and j that of the link
+[kg m^2]. This is Routh's criterion for two masses and a spring of stiffness k, if b c is far
+below k.
+
+The map assumes c = k 1 ms, with k of 14000 and 9000 Nm/rad for a Gen3. One public controller of a
+Gen3 (EmPRISE lab, gen3_compliant_controllers) assumes softer gears: 4000 and 3500 Nm/rad, with
+rotors of 0.3 and 0.18 kg m^2. They permit a rate of 13 and 19 1/s, and more for a light link.
+*hold* brakes with 75 1/s. The table shows condition 16 with such gears:
 
 | c / k | behaviour |
 |---|---|

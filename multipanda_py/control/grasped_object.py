@@ -332,8 +332,8 @@ def buckling_warning(
     return (
         f"an internal force of {internal_force:.1f} N over {width:.2f} m needs a lateral "
         f"stiffness of {2.0 * internal_force / width:.0f} N/m, but relative_stiffness provides "
-        f"{across:.0f} N/m. The grasp may buckle. Lower the force below {0.5 * across * width:.1f} N or "
-        "raise relative_stiffness."
+        f"{across:.0f} N/m. The grasp may buckle. Lower the force below "
+        f"{0.5 * across * width:.1f} N or raise relative_stiffness."
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short form of `make chaos`, and whether its watcher would notice anything."""
+"""Short form of `make chaos`, and detection of faults by its watcher."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ while not publisher.get_subscription_count():
     time.sleep(0.01)
 message = JointState(position=[0.0] * 7)
 for turn in range(10_000):
-    # Of now, then of a second ahead, then of a second ago.
+    # Current time, then 1 s ahead, then 1 s behind.
     stamp = time.time() + (0.0, 1.0, -1.0)[turn % 3]
     message.header.stamp.sec, message.header.stamp.nanosec = int(stamp), int(stamp % 1 * 1e9)
     message.position[0] = 0.1 * (turn % 2)
@@ -43,7 +43,7 @@ for turn in range(10_000):
 
 
 class Watcher:
-    """The watcher as a campaign starts it."""
+    """Watcher, started as a campaign starts it."""
 
     def __init__(self):
         self.word = f"test_{os.getpid()}"
@@ -71,7 +71,7 @@ def watcher():
 @pytest.mark.long
 @pytest.mark.timeout(300)
 @needs_pylibfranka
-def test_nothing_breaks():
+def test_short_campaign_reports_no_failure():
     done = subprocess.run(
         [sys.executable, str(CHAOS / "run.py"), "--seed", "7", "--flood", "1", "--faults", "4",
          "--inputs", "60"],
@@ -80,7 +80,7 @@ def test_nothing_breaks():
     assert done.returncode == 0, done.stdout[-6000:]
 
 
-def test_the_watcher_sees_an_orphan(watcher):
+def test_watcher_detects_orphan_process(watcher):
     orphan = subprocess.Popen(
         ["/bin/sleep", "60"], env=os.environ | {"MULTIPANDA_CHAOS": watcher.word}
     )
@@ -95,7 +95,7 @@ def test_the_watcher_sees_an_orphan(watcher):
     wait_until(lambda: not watcher.ask("processes"), 5.0)
 
 
-def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
+def test_watcher_detects_motion_and_wrong_stamps(watcher):
     liar = subprocess.Popen([sys.executable, "-c", PUBLISHER])
     try:
         topics, sources = {"arm": "/arm/joint_states"}, {"arm": [liar.pid]}
@@ -113,7 +113,7 @@ def test_the_watcher_sees_motion_and_stamps_that_lie(watcher):
 
 
 def started_by(campaign):
-    """Return the processes that a campaign has started and that run, and theirs."""
+    """Return the running processes of a campaign and their descendants."""
     word = f"MULTIPANDA_CHAOS=chaos_{campaign}".encode()
 
     def ours(pid):
@@ -126,8 +126,8 @@ def started_by(campaign):
 
 
 @pytest.mark.long
-def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
-    """rclpy took the signal, and the watcher's answer to another question was taken for a list."""
+def test_interrupted_campaign_left_node_and_robots_running():
+    """rclpy handled the signal, and the answer to another request was read as the list."""
     campaign = subprocess.Popen(
         [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -144,8 +144,8 @@ def test_a_campaign_that_was_interrupted_left_its_node_and_its_robots():
 
 
 @pytest.mark.long
-def test_a_campaign_that_was_killed_left_its_node_and_its_loop():
-    """As when the time of a test is over: its own end was never come to."""
+def test_killed_campaign_left_node_and_loop_running():
+    """Campaign that a timeout kills before its own cleanup."""
     run = subprocess.Popen(
         [sys.executable, str(CHAOS / "run.py"), "--faults", "0", "--inputs", "1000"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -176,16 +176,16 @@ def record(file, done, broke):
 
 
 @pytest.mark.long
-def test_a_campaign_that_was_ended_goes_on_after_what_it_has_thrown(tmp_path):
+def test_continued_campaign_skips_recorded_parts(tmp_path):
     parts = ["seed 7, faults of robots 0: 1", "seed 7, kills 0: 1"]
     code, reported = campaign("--faults", 2, "--inputs", 0, "--seed", 7, "--record",
                           record(tmp_path / "record.json", parts, {}))  # fmt: skip
     assert code == 0, reported
     assert "| kicks | 3 | 1 |  | 0 |" in reported
-    assert "SIG" not in reported  # it has thrown nothing
+    assert "SIG" not in reported  # The continued campaign injects nothing.
 
 
-def test_campaigns_are_put_together_and_nothing_that_broke_gets_lost(tmp_path):
+def test_merged_campaigns_keep_all_failures(tmp_path):
     files = [
         record(tmp_path / "one.json", [], {}),
         record(tmp_path / "other.json", [], {"kicks": ["it fell"]}),

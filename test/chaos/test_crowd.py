@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The short form of `make crowd`."""
+"""Short form of `make crowd`."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CLIENTS, SECONDS = (50, 60.0) if LONG else (8, 3.0)
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.timeout(400)
-def test_a_crowd_of_clients_is_answered_soon_and_rightly():
-    """Lists are what the loop's rows say, every answer comes, and no arm is led astray."""
+def test_crowd_of_clients_receives_correct_answers_in_time():
+    """Lists agree with the records of the loop, all requests are answered, no arm deviates."""
     done = subprocess.run(
         [sys.executable, str(RUN), "--only", "crowd", "--clients", str(CLIENTS),
          "--minutes", f"{SECONDS / 60.0:g}", "--patience", f"{TIMEOUT_SCALE}"],

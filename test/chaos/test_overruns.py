@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What late cycles are said to be late by, and the short form of `make soak`."""
+"""Causes of late cycles, and the short form of `make soak`."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ BUSY = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nprint(flush
         (12.0, 0.1, Look(20 * MS, MS, 0, 0, 0, 10 * MS), overruns.HOST),
     ],
 )
-def test_a_cycle_was_late_by_what_was_counted_around_it(late, computed, spent, why):
+def test_cause_of_late_cycle_follows_counters(late, computed, spent, why):
     assert cause(int(late * MS), int(computed * MS), spent) == why
 
 
-def test_a_process_that_others_keep_from_its_core_is_seen_to_wait():
+def test_waiting_of_preempted_process_is_measured():
     cpu = max(os.sched_getaffinity(0))
     three = [
         subprocess.Popen([sys.executable, "-c", BUSY, str(cpu)], stdout=subprocess.PIPE)
@@ -58,7 +58,7 @@ def test_a_process_that_others_keep_from_its_core_is_seen_to_wait():
 
         wait_until(has_waited)
         spent = Look(*(b - a for a, b in zip(before, looks[-1])))
-        assert spent.ran + spent.waited <= spent.at + 10 * MS  # counted at ticks
+        assert spent.ran + spent.waited <= spent.at + 10 * MS  # The kernel counts in ticks.
         assert cause(0, 30 * MS, spent) == overruns.OTHERS
     finally:
         for process in three:
@@ -67,7 +67,7 @@ def test_a_process_that_others_keep_from_its_core_is_seen_to_wait():
             process.stdout.close()
 
 
-def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice():
+def test_only_cycles_before_skipped_periods_are_judged_once():
     names = ("missed_cycles", "epoch", "wake_ns", "deadline_ns", "compute_ns")
     rows = np.zeros(6, [(name, "i8") for name in names])
     rows["deadline_ns"] = np.arange(6) * MS
@@ -76,7 +76,7 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
     judge = Overruns(os.getpid(), 0)
     observed = Look(-MS, 0, 0, 0, 0, 0), Look(30 * MS, 4 * MS, 0, 0, 0, 0)
     judge.looks.extend(observed)
-    for part in (rows[:4], rows[4:]):  # the late one is the last of its part
+    for part in (rows[:4], rows[4:]):  # The late cycle is the last of its part.
         judge.judge(part)
     assert judge.causes == {overruns.US: 1}
     assert judge.longest[overruns.US] == pytest.approx(4.02)
@@ -93,7 +93,7 @@ def test_only_cycles_after_which_periods_were_skipped_are_judged_and_none_twice(
 @pytest.mark.clock
 @pytest.mark.sim
 @pytest.mark.skipif(find_spec("controller_manager_msgs") is None, reason="needs rclpy")
-def test_ten_seconds_of_it_are_flat_and_every_late_cycle_has_a_cause():
+def test_ten_second_soak_is_flat_and_explains_late_cycles():
     done = subprocess.run(
         [sys.executable, str(CHAOS / "run.py"), "--only", "soak", "--minutes", "0.17"],
         capture_output=True, text=True, check=False, timeout=110,

@@ -15,16 +15,16 @@ PERIOD, STIFF, MASS, DAMPING = 1e-3, 400.0, 3.0, 4.0
 
 def reflect(wall, seconds, speed=0.0, hand=0.0):
     """Let a mass with a damper meet a reflected force; return its path, speeds, and the shares."""
-    account = PassivityObserver()
-    account.set_stiffness(STIFF, 20.0)
+    observer = PassivityObserver()
+    observer.set_stiffness(STIFF, 20.0)
     x, v, path = 0.0, speed, []
     wrench, twist = np.zeros(6), np.zeros(6)
     for cycle in range(round(seconds / PERIOD)):
         wrench[0], twist[0] = wall(x, v, cycle * PERIOD), v
-        share = account.update(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
+        share = observer.update(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
         v += PERIOD / MASS * (share * wrench[0] - DAMPING * v + hand)
         x += PERIOD * v
-        path.append((x, v, share, account.energy))
+        path.append((x, v, share, observer.energy))
     return np.array(path)
 
 
@@ -66,8 +66,8 @@ def test_leader_gains_nothing_over_time():
     """Whatever the force does: what the leader got, less what it gave, is bounded."""
     rng = np.random.default_rng(2)
     for _ in range(20):
-        account = PassivityObserver()
-        account.set_stiffness(STIFF, 20.0)
+        observer = PassivityObserver()
+        observer.set_stiffness(STIFF, 20.0)
         frequency, phase = rng.uniform(1, 60, (2, 6)), rng.uniform(0, 6, (2, 6))
         got, maximum = 0.0, 0.0
         for cycle in range(4000):
@@ -75,7 +75,7 @@ def test_leader_gains_nothing_over_time():
             wrench, twist = np.sin(frequency * time + phase) * [[5.0], [0.3]]
             force, torque = np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])
             maximum = max(maximum, force**2 / STIFF / 2 + torque**2 / 40.0)
-            share = account.update(force, torque, wrench, twist, 0.0, PERIOD)
+            share = observer.update(force, torque, wrench, twist, 0.0, PERIOD)
             got += share * float(wrench @ twist) * PERIOD
         # SOFTEST of what is stored may be given back at once, on top of what is lent
         assert got < (1.0 + PassivityObserver.MAX_CREDIT) * maximum
@@ -83,10 +83,10 @@ def test_leader_gains_nothing_over_time():
 
 def test_a_leader_that_had_yielded_far_pressed_against_half_of_the_force_for_a_metre():
     """The debt is at most the energy of the wall at 10 N, which 12.5 mm of pressing repay."""
-    account, wrench = PassivityObserver(), np.array([10.0, 0.0, 0.0, 0.0, 0.0, 0.0])
-    account.set_stiffness(STIFF, 20.0)
+    observer, wrench = PassivityObserver(), np.array([10.0, 0.0, 0.0, 0.0, 0.0, 0.0])
+    observer.set_stiffness(STIFF, 20.0)
     for speed, cycles in ((0.5, 2000), (-0.5, 27)):
         twist = np.array([speed, 0.0, 0.0, 0.0, 0.0, 0.0])
         for _ in range(cycles):
-            scale = account.update(10.0, 0.0, wrench, twist, 0.0, PERIOD)
+            scale = observer.update(10.0, 0.0, wrench, twist, 0.0, PERIOD)
     assert scale == pytest.approx(1.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from multipanda_py.apps.teleoperation import DeviceCommand, Teleoperator
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
-from multipanda_py.controllets.features.external_wrench import FeedbackWrench
+from multipanda_py.controllets.features.feedback_wrench import FeedbackWrench
 from multipanda_py.testing import simple_cell
 
 WALL = 10_000.0
@@ -100,7 +100,7 @@ class Rig:
         features = lead.features.features
         self.estimated = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
         if not keeps_account:
-            self.estimated.account.update = lambda *_: 1.0
+            self.estimated.observer.update = lambda *_: 1.0
             self.estimated.damping[:] = 0.0
 
     def now(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's files of cells: what the command writes, read by parsers of others."""
+"""MoveIt files of cells, as the command writes them, read by independent parsers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SHIPPED = sorted(path.name for path in (CONFIG / "moveit").iterdir())
 
 
 class Robot:
-    """What pinocchio makes of URDF and SRDF."""
+    """URDF and SRDF, parsed by pinocchio."""
 
     def __init__(self, folder):
         urdf, srdf = str(folder / "cell.urdf"), str(folder / "cell.srdf")
@@ -44,14 +44,14 @@ class Robot:
         self.urdf = ElementTree.parse(urdf).getroot()
 
     def pairs(self):
-        """Return the pairs of links that are checked."""
+        """Return the checked pairs of links."""
         frames, solids = self.model.frames, self.solids.geometryObjects
         names = [frames[solid.parentFrame].name for solid in solids]
         found = (frozenset((names[p.first], names[p.second])) for p in self.solids.collisionPairs)
         return {pair for pair in found if len(pair) == 2}
 
     def touching(self, q):
-        """Return whether a pair touches that is checked."""
+        """Return whether a checked pair is in contact."""
         data, placed = self.model.createData(), pin.GeometryData(self.solids)
         return pin.computeCollisions(self.model, data, self.solids, placed, q, True)
 
@@ -66,7 +66,7 @@ def table(folder, name):
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_shipped_files_are_what_the_command_writes(name, tmp_path, capsys):
+def test_shipped_files_match_command_output(name, tmp_path, capsys):
     cell = CONFIG / f"{name}.yaml"
     assert main(["moveit", str(cell), "-o", str(tmp_path / "new")]) == 0
     assert "groups: " in capsys.readouterr().out
@@ -78,7 +78,7 @@ def test_shipped_files_are_what_the_command_writes(name, tmp_path, capsys):
     assert {p.name for p in shipped.parent.iterdir()} == {p.name for p in path.parent.iterdir()}
 
 
-def test_every_name_in_the_srdf_is_one_of_the_urdf(robot):
+def test_names_in_srdf_exist_in_urdf(robot):
     assert robot.srdf.get("name") == robot.urdf.get("name")
     links = {link.get("name") for link in robot.urdf.iter("link")}
     joints = {joint.get("name") for joint in robot.urdf.iter("joint")}
@@ -95,7 +95,7 @@ def test_every_name_in_the_srdf_is_one_of_the_urdf(robot):
                 assert value in links
 
 
-def test_the_chain_of_a_group_has_the_joints_of_its_arm(robot):
+def test_chain_of_group_has_joints_of_arm(robot):
     parents = {j.find("child").get("link"): j for j in robot.urdf.iter("joint")}
     for group in robot.srdf.findall("group"):
         if (chain := group.find("chain")) is not None:
@@ -108,12 +108,12 @@ def test_the_chain_of_a_group_has_the_joints_of_its_arm(robot):
             assert moving[::-1] == [f"{prefix}{n}" for n in range(1, 8)]
 
 
-def test_ready_is_free_and_folded_hands_are_seen(robot):
+def test_ready_is_free_and_folded_arm_collides(robot):
     q = robot.model.referenceConfigurations["ready"]
     assert np.abs(q).sum() > 2.0 * len(robot.model.names) / 10
     assert not robot.touching(q)
     folded = q.copy()
-    for joint, angle in ((2, -1.7), (4, -3.0), (6, 0.6)):  # the hand comes to the base
+    for joint, angle in ((2, -1.7), (4, -3.0), (6, 0.6)):  # moves the hand to the base
         [name] = [
             n for n in robot.model.names if n.endswith(f"joint{joint}") and "finger" not in n
         ][:1]
@@ -121,8 +121,8 @@ def test_ready_is_free_and_folded_hands_are_seen(robot):
     assert robot.touching(folded)
 
 
-def test_what_is_said_never_to_touch_does_not_in_postures_nobody_has_tried(robot):
-    """Other seeds than those that decided, and both arms at once."""
+def test_pairs_marked_never_do_not_collide(robot):
+    """Seeds other than those of the decision, and both arms at once."""
     never = {
         frozenset((e.get("link1"), e.get("link2")))
         for e in robot.srdf.iter("disable_collisions")
@@ -144,8 +144,8 @@ def test_what_is_said_never_to_touch_does_not_in_postures_nobody_has_tried(robot
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_postures_beyond_half_a_turn_were_not_tried(model):
-    """Joint 6 of an FR3 turns to 4.5 rad; those of a UR5e by two turns, and one shows it all."""
+def test_configurations_beyond_half_rotation_were_not_sampled(model):
+    """FR3 joint 6 rotates to 4.5 rad, UR5e joints by two rotations; one covers all poses."""
     [arm] = describe_arms(cell(("a", {"model": model, "gripper": False})))
     lower, upper = collision_pairs.Geometry(arm).postures()
     span = arm.limits.upper - arm.limits.lower
@@ -154,14 +154,14 @@ def test_postures_beyond_half_a_turn_were_not_tried(model):
     assert upper[whole] == pytest.approx(arm.limits.upper[whole], abs=1e-3)
 
 
-def test_nothing_that_two_arms_could_hit_of_one_another_is_left_out():
+def test_pairs_across_arms_are_checked():
     robot = Robot(CONFIG / "moveit" / "dual_moveit")
     left_out = robot.all_pairs - robot.checked
     across = [pair for pair in left_out if len({name.split("_")[0] for name in pair}) == 2]
-    assert across == []  # bases, which nothing moves, pinocchio leaves out by itself
+    assert across == []  # pinocchio excludes pairs of fixed bases
 
 
-def test_limits_are_those_of_the_urdf_and_of_the_data_sheet():
+def test_limits_agree_with_urdf_and_data_sheet():
     limits = table("dual_moveit", "joint_limits.yaml")["joint_limits"]
     robot = Robot(CONFIG / "moveit" / "dual_moveit")
     moving = {j.get("name"): j for j in robot.urdf.iter("joint") if j.get("type") != "fixed"}
@@ -174,7 +174,7 @@ def test_limits_are_those_of_the_urdf_and_of_the_data_sheet():
             assert limit["max_acceleration"] == 10.0
 
 
-def test_every_group_has_a_solver_and_planners_or_consists_of_such():
+def test_every_group_has_solver_and_planners():
     solvers = table("dual_moveit", "kinematics.yaml")
     planners = table("dual_moveit", "ompl_planning.yaml")
     groups = Robot(CONFIG / "moveit" / "dual_moveit").srdf.findall("group")
@@ -197,8 +197,8 @@ def cell(*arms, law="joint_trajectory", **more):
     return CellConfig.from_dict({"arms": placed, "controllets": laws, "cell": {"name": "any"}})
 
 
-def test_any_robot_and_any_number_of_arms(tmp_path, monkeypatch):
-    """Three arms of two makers, which are commanded positions; two arms of three together."""
+def test_files_support_any_robot_and_number_of_arms(tmp_path, monkeypatch):
+    """Three position-controlled arms of two makers, and a pair among three arms."""
     monkeypatch.setattr(collision_pairs, "RANDOM_CONFIGURATIONS", 100)
     files = moveit_files(
         cell(
@@ -229,12 +229,12 @@ def test_any_robot_and_any_number_of_arms(tmp_path, monkeypatch):
         (lambda: cell(("both", {}), ("right", {})), r"\bboth\b"),
     ],
 )
-def test_what_cannot_be_planned_for_is_refused_in_a_sentence(config, reported):
+def test_unsupported_cell_is_refused(config, reported):
     with pytest.raises(ConfigurationError, match=reported):
         moveit_files(config())
 
 
-def test_the_command_says_what_is_wrong_and_writes_nothing(tmp_path, capsys):
+def test_command_reports_fault_and_writes_nothing(tmp_path, capsys):
     (tmp_path / "bad.yaml").write_text(
         "/**:\n  ros__parameters:\n    arms: {left: {model: fr3}}\n"
     )
@@ -243,7 +243,7 @@ def test_the_command_says_what_is_wrong_and_writes_nothing(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_is_not_whole_names_what_is_missing(tmp_path):
+def test_missing_files_of_folder_are_named(tmp_path):
     with pytest.raises(ConfigurationError, match=r"cell\.urdf, cell\.srdf, cell\.scene, kin"):
         read_files(tmp_path)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws found as any third-party law is: one that goes wrong on request, one with own channels."""
+"""Third-party controllets: some with selectable faults, one with channels of its own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from multipanda_py.targets import ArmTargetRequest, Channel, Report, Target, fin
 
 
 class Mute(RuntimeError):
-    """An error that cannot be put into words."""
+    """Error whose text raises another error."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
 
 
 class Lines(RuntimeError):
-    """An error of several lines."""
+    """Error with a text of several lines."""
 
     def __str__(self) -> str:
         return "this law broke\n  because of\n\tthat\n"
@@ -40,14 +40,14 @@ FAULTS = ("none", *RAISED, "nan", "inf", "huge", "activate", "deactivate", "noti
 
 @dataclass(frozen=True)
 class MisbehavingParams:
-    """What goes wrong."""
+    """Parameters of a controllet with a selectable fault."""
 
     fault: str = choice("none", options=FAULTS)
     torque: float = number(0.0, unit="Nm", low=-1e6, high=1e6)
 
 
 class Misbehaving(Controllet[Target, MisbehavingParams]):
-    """Command a constant torque, and go wrong as the parameter says."""
+    """Command a constant torque, with the selected fault."""
 
     Params = MisbehavingParams
 
@@ -97,14 +97,14 @@ class Misbehaving(Controllet[Target, MisbehavingParams]):
 
 @dataclass(frozen=True)
 class UnsteadyParams:
-    """Where an arm is to go, and what goes wrong."""
+    """Parameters of a motion command with a selectable fault."""
 
     fault: str = choice("none", options=("none", "nan", "jump", "raise", "list", "item"))
     rate: float = number(0.0, unit="rad/s", low=-10, high=10, doc="of all joints")
 
 
 class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
-    """Command positions that move on with steps of speed, and go wrong as the parameter says."""
+    """Command positions that move at a constant rate, with the selected fault."""
 
     Params = UnsteadyParams
     command_interface = "position"
@@ -114,7 +114,7 @@ class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
             command[:] = state.joint_command[0]
 
     def break_down(self, fault: str) -> None:
-        """Do what no law may, if that is asked for."""
+        """Violate the contract of controllets if the fault requests it."""
         if fault == "raise":
             raise RuntimeError("this law broke")
         if fault == "list":
@@ -132,7 +132,7 @@ class UnsteadyPosition(Controllet[Target, UnsteadyParams]):
 
 
 class UnsteadyVelocity(UnsteadyPosition):
-    """The same with velocities."""
+    """Command velocities, with the selected fault."""
 
     command_interface = "velocity"
 
@@ -176,7 +176,7 @@ class TuggedTarget(Target):
 
 
 class Tugged(Controllet[TuggedTarget, NoParams]):
-    """Pull the tool with the forces that are asked for."""
+    """Pull the tool with the requested forces."""
 
     Target = TuggedTarget
     report_names = (FORCE,)

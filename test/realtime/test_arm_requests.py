@@ -26,7 +26,7 @@ pytestmark = pytest.mark.inline
 
 
 class Slow:
-    """Let the backend of an inline cell be away for a while, as a real arm is."""
+    """Delay the backend of an inline cell, as a real arm delays settings."""
 
     def __init__(self, cell):
         self.backend = cell.loop.backends[0]
@@ -42,16 +42,16 @@ class Slow:
         self.backend.settings_responses = lambda: [(arm, reason)]
 
 
-def ask(cell, **values):
+def request_settings(cell, **values):
     with pytest.raises(LoopTimeout, match=r"arm left .*\bsettings\b"):
         cell.set_robot_settings("left", timeout=0.02, **values)
 
 
-def test_no_law_gets_an_arm_that_is_away(make_cell):
+def test_unavailable_arm_is_refused_to_controllets(make_cell):
     cell = make_cell()
     cell.step(5)
     slow = Slow(cell)
-    ask(cell, load_mass=0.5)
+    request_settings(cell, load_mass=0.5)
     with pytest.raises(SwitchRejected, match=r"\bleft .*\bsettings\b"):
         cell.switch(["left/joint_impedance_controller"], strictness="force_auto")
     cell.switch(["right/joint_impedance_controller"])
@@ -59,20 +59,20 @@ def test_no_law_gets_an_arm_that_is_away(make_cell):
         cell.set_robot_settings("left", load_mass=0.6)
     slow.answer()
     cell.step(2)
-    assert cell.robot_settings("left").load_mass == 0.5  # though nobody waited for it
+    assert cell.robot_settings("left").load_mass == 0.5  # although the client had stopped waiting
     assert "right/joint_impedance_controller" in cell.active
     cell.switch(["left/joint_impedance_controller"])
 
 
 @pytest.mark.parametrize("fault", [Event.NONE, Event.CONTROLLET_ERROR])
-def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
-    """Also if it has a fault with which hold goes on, which stays latched."""
+def test_arm_holds_current_position_after_settings(make_cell, fault):
+    """A fault that does not end hold stays latched."""
     cell = make_cell(arms={"left": {"backend": "mock"}})
     cell.step(5)
     cell.loop.arms[0].fault = fault
     slow = Slow(cell)
-    ask(cell, load_mass=0.5)
-    slow.backend.q[0][:] += 0.05  # what happened meanwhile
+    request_settings(cell, load_mass=0.5)
+    slow.backend.q[0][:] += 0.05  # motion while the arm was unavailable
     slow.answer()
     cell.step(1)
     here = cell.state("left").q
@@ -81,7 +81,7 @@ def test_an_arm_that_was_away_holds_where_it_is_now(make_cell, fault):
     assert cell.state("left").fault == ("" if fault is Event.NONE else "controllet_error")
 
 
-def test_what_a_backend_raises_is_an_answer(make_cell):
+def test_exception_of_backend_is_reported_to_client(make_cell):
     cell = make_cell()
     cell.step(5)
     backend = cell.loop.backends[0]
@@ -101,8 +101,8 @@ def test_what_a_backend_raises_is_an_answer(make_cell):
 
 
 @pytest.mark.parametrize("backend", ["mock", "mujoco"])
-def test_laws_compute_with_the_load(make_cell, backend):
-    """From the cell file at the start, and from then on as told."""
+def test_controllets_use_load_of_settings(make_cell, backend):
+    """The load of the cell file applies at the start, later settings replace it."""
     load = {"load_mass": 1.5, "load_com": [0.05, 0.0, 0.1]}
     arms = {
         "left": {"backend": backend},
@@ -120,7 +120,7 @@ def test_laws_compute_with_the_load(make_cell, backend):
     assert np.abs(left.mass_matrix - right.mass_matrix).max() > 0.05
 
 
-def test_only_what_was_asked_for_changes(make_cell):
+def test_only_requested_settings_change(make_cell):
     cell = make_cell(arms={"left": {"franka": {"load_com": [0.0, 0.0, 0.2], "priority": 7}}})
     cell.step(1)
     cell.set_robot_settings("left", load_mass=0.5)
@@ -134,7 +134,7 @@ def test_only_what_was_asked_for_changes(make_cell):
     assert [event.event for event in cell.events()] == [Event.SETTINGS_APPLIED] * 2
 
 
-def test_a_record_carries_what_was_given():
+def test_settings_survive_encoding_with_given_fields():
     options = FrankaSettings(priority=3, upper_force_thresholds=[5.0] * 6)
     given = {"load_mass": 1, "stiffness_rpy": (0.1, 0.2, 0.3)}
     options = changed(options, given, "left", "franka")
@@ -182,7 +182,7 @@ def kinds(cell):
 
 
 @pytest.mark.sim
-def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
+def test_tare_removes_bias_and_keeps_external_torque(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
     assert not cell.tare_offset("left").any()
@@ -201,10 +201,10 @@ def test_bias_is_gone_and_a_push_is_felt_as_it_is(make_cell):
 
 
 @pytest.mark.sim
-def test_tared_again_and_untared(make_cell):
+def test_repeated_tare_and_untare(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(2)
-    for _ in range(2):  # of what the arm really feels, not of what the first left over
+    for _ in range(2):  # the second tare measures the raw torque, not the residual of the first
         np.testing.assert_allclose(cell.tare("left"), BIAS, atol=1e-9)
         cell.step(3)
         np.testing.assert_allclose(cell.state("left").tau_ext, 0.0, atol=1e-9)
@@ -217,8 +217,8 @@ def test_tared_again_and_untared(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.slow
-def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
-    """Over two switches: the tare stays."""
+def test_tare_stops_drift_of_admittance_from_bias(make_cell):
+    """The tare persists over two switches."""
     drifts = []
     for tared in (False, True):
         cell = make_cell(arms(noise=NOISY), LAWS)
@@ -237,7 +237,7 @@ def test_a_law_that_feels_drifts_with_a_bias_and_not_after_a_tare(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.slow
-def test_a_forgotten_weight_is_right_at_its_posture_and_elsewhere_off_as_declared(make_cell):
+def test_tare_of_undeclared_payload_holds_only_at_its_configuration(make_cell):
     mass, centre = 0.4, [0.0, 0.0, 0.08]
     cell = make_cell(arms(perturbation={"payload": mass, "payload_com": centre}), LAWS)
     model, data = (getattr(cell.simulation, name) for name in ("model", "data"))
@@ -271,7 +271,7 @@ def refused(cell, reason):
 
 
 @pytest.mark.sim
-def test_contact_is_not_taken_for_a_bias(make_cell):
+def test_contact_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
     push(cell, [0.0, 7.0])
@@ -280,7 +280,7 @@ def test_contact_is_not_taken_for_a_bias(make_cell):
 
 
 @pytest.mark.sim
-def test_a_moving_arm_is_not_tared(make_cell):
+def test_moving_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
     cell.simulation.data.qvel[:7] = [0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0]
@@ -288,7 +288,7 @@ def test_a_moving_arm_is_not_tared(make_cell):
 
 
 @pytest.mark.sim
-def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
+def test_externally_moved_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
     request = cell.request_tare("left")
@@ -300,7 +300,7 @@ def test_an_arm_that_somebody_handles_is_not_tared(make_cell):
 
 
 @pytest.mark.sim
-def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_cell):
+def test_active_controllet_prevents_tare_and_switch_ends_it(make_cell):
     cell = make_cell(arms(noise=NOISY), LAWS, ["left/cart"])
     cell.step(10)
     refused(cell, r"\bleft .*\bleft/cart\b")
@@ -317,7 +317,7 @@ def test_an_arm_under_a_law_is_not_tared_and_a_switch_ends_the_measurement(make_
 
 
 @pytest.mark.sim
-def test_a_faulted_arm_is_not_tared(make_cell):
+def test_faulted_arm_is_not_tared(make_cell):
     cell = make_cell(arms(noise=NOISY))
     cell.step(10)
     cell.loop.arms[0].fault = Event.ARM_STOPPED
@@ -327,7 +327,7 @@ def test_a_faulted_arm_is_not_tared(make_cell):
 
 
 @pytest.mark.sim
-def test_an_estimate_that_is_no_number_is_refused(make_cell):
+def test_nan_estimate_is_not_tared(make_cell):
     cell = make_cell()
     cell.step(10)
     push(cell, [0.0])
@@ -337,7 +337,7 @@ def test_an_estimate_that_is_no_number_is_refused(make_cell):
 
 
 @pytest.mark.sim
-def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
+def test_changed_load_ends_tare_also_during_measurement(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(5)
     cell.tare("left")
@@ -356,7 +356,7 @@ def test_another_load_ends_the_tare_also_while_it_is_measured(make_cell):
 
 
 @pytest.mark.sim
-def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
+def test_stale_state_is_not_tared_twice(make_cell):
     cell = make_cell(arms(noise={"tau_bias": BIAS}))
     cell.step(5)
     cell.tare("left")
@@ -364,13 +364,13 @@ def test_a_state_that_did_not_come_is_not_tared_twice(make_cell):
     cell.step(50)
     state = cell.loop.arms[0].state
     estimated = state.tau_ext.copy()
-    for cycle in range(20):  # as of a real arm whose packet is late
+    for cycle in range(20):  # as for a real arm with a late packet
         cell.loop.cycle(cycle, cycle, ())
     np.testing.assert_array_equal(state.tau_ext, estimated)
 
 
 @pytest.mark.sim
-def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
+def test_robot_thresholds_ignore_tare(make_cell):
     limits = {"upper_torque_thresholds": [3.0] * 7}
     cell = make_cell(arms(franka=limits))
     push(cell, [2.0])
@@ -386,6 +386,6 @@ def test_a_robot_watches_its_thresholds_as_if_there_were_no_tare(make_cell):
     cell.step(5)
     robot, state = cell.loop.backends[0].robots[0], cell.loop.arms[0].state
     raw = np.linalg.lstsq(state.jacobian.T, robot.tau_ext, rcond=None)[0]
-    turn = state.rotation_ee_in_base
-    np.testing.assert_allclose(robot.wrench_in_stiffness_frame()[:3], turn.T @ raw[:3], atol=1e-3)
+    rotation_to_base = state.rotation_ee_in_base
+    np.testing.assert_allclose(robot.wrench_in_stiffness_frame()[:3], rotation_to_base.T @ raw[:3], atol=1e-3)
     assert np.abs(state.wrench_ext_in_base).max() < 1e-6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Across a switch: what an arm was pressing with goes on, and nothing else does."""
+"""Bumpless transfer: contact forces persist over a switch, other forces do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LAWS = {
 
 
 def force_on(cell, scene_object):
-    """Sum of the contact forces on a thing, from the simulation itself, in the world, (3,)."""
+    """Return the sum of the simulated contact forces on an object, in the world, (3,)."""
     sim = cell.simulation
     geom, wrench, total = sim.model.geom(f"{scene_object}_geom").id, np.zeros(6), np.zeros(3)
     for number in range(sim.data.ncon):
@@ -53,7 +53,7 @@ def force_on(cell, scene_object):
 
 
 def pressing_cell(make_cell, laws, first, depth=0.03, **arm):
-    """An arm whose rod presses on a table, with some 10 N under 400 N/m."""
+    """Return a cell of an arm whose rod presses on a table: about 10 N at 400 N/m."""
     arm = {"gripper": False, "tool": ROD, "q_start": OVER_TABLE, **arm}
     cell = make_cell({"arm": arm}, laws, [f"arm/{first}"], objects={"table": TABLE})
     cell.step(5)
@@ -67,7 +67,7 @@ def pressing_cell(make_cell, laws, first, depth=0.03, **arm):
 
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
+def test_contact_force_on_table_was_lost_at_switch(make_cell, episodes):
     cell = pressing_cell(make_cell, LAWS, "cartesian")
     rng = np.random.default_rng(8)
     start = -force_on(cell, "table")[2]
@@ -91,8 +91,8 @@ def test_the_force_on_a_table_was_lost_at_a_switch(make_cell, episodes):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_a_requested_force_on_a_table_shrank_from_law_to_law(make_cell, episodes):
-    """With friction in the joints, which hides a little of a measured force."""
+def test_requested_force_on_table_decreased_with_every_switch(make_cell, episodes):
+    """Joint friction hides a part of the measured force."""
     names = ["force", "cartesian", "space", "joint"]
     friction = {"joint_friction": [0.3] * 4 + [0.15, 0.15, 0.1]}
     laws = {name: LAWS[name] for name in names}
@@ -111,8 +111,8 @@ def test_a_requested_force_on_a_table_shrank_from_law_to_law(make_cell, episodes
 @pytest.mark.parametrize(
     "name", every_nth(3, ["cartesian", "space", "joint", "soft", "force", "hold"])
 )
-def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, name):
-    """3 kg at the tool: 74 mm under 400 N/m, and as much again with every activation."""
+def test_arm_with_undeclared_payload_sank_at_every_switch(make_cell, name):
+    """3 kg at the tool lowered it by 74 mm at 400 N/m with every activation."""
     cell = make_cell({"arm": {"perturbation": {"payload": 3.0}}}, LAWS, ["arm/stiff"])
     cell.step(1500)
     before = cell.pose("arm")
@@ -128,8 +128,8 @@ def test_an_arm_with_a_load_that_nobody_told_of_sank_at_every_switch(make_cell, 
 
 
 @pytest.mark.sim
-def test_the_elbow_sank_a_little_with_every_switch(make_cell):
-    """Motors that are off by 1 Nm: what of it does not move the tool moved the elbow."""
+def test_elbow_sank_with_every_switch(make_cell):
+    """The nullspace part of a motor bias of 1 Nm moved the elbow."""
     bias = {"perturbation": {"torque_bias": [1.0, -1.0, 1.0, 1.0, 0.3, -0.3, 0.2]}}
     cell = make_cell({"arm": bias}, LAWS, ["arm/joint"])
     cell.step(1500)
@@ -145,8 +145,8 @@ def test_the_elbow_sank_a_little_with_every_switch(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.parametrize("name", ["cartesian", "soft", "hold"])
-def test_a_load_that_was_tared_is_handed_over_all_the_same(make_cell, name):
-    """After the tare it is not measured any more, but the arm still has to carry it."""
+def test_tared_payload_is_transferred(make_cell, name):
+    """The tare removes the payload from the estimate, but the arm still carries it."""
     cell = make_cell({"arm": {"perturbation": {"payload": 0.8}}}, LAWS)
     cell.step(1500)
     cell.tare("arm")
@@ -164,8 +164,8 @@ def test_a_load_that_was_tared_is_handed_over_all_the_same(make_cell, name):
 
 
 @pytest.mark.sim
-def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
-    """The estimate shows about 5 N all the time; an arm at rest goes by what it asks for."""
+def test_free_arm_with_biased_noisy_sensors_does_not_drift(make_cell):
+    """The estimate has an offset of about 5 N; an arm at rest uses the requested force."""
     bias = [2.0, -2.0, 1.5, 2.0, 0.5, -0.5, 0.3]
     arm = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     cell = make_cell({"arm": arm}, LAWS, ["arm/cartesian"])
@@ -189,10 +189,10 @@ def test_a_free_arm_with_biased_and_noisy_sensors_does_not_drift(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_cell):
-    """Switched at full swing in free air, it stops: at most where its own inertia takes it."""
+def test_moving_arm_transfers_no_braking_or_acceleration_force(make_cell):
+    """An arm that is switched in fast free motion stops within its braking distance."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
-    # A governor would take the swing out, and move the target on by the way that braking takes.
+    # A governor would slow the motion and move the target by the braking distance.
     cell.set_parameters("arm/cartesian", {"governor.enabled": False})
     cell.step(100)
     here = cell.pose("arm")
@@ -211,7 +211,7 @@ def test_an_arm_in_motion_hands_over_none_of_its_brakes_and_accelerations(make_c
 
 
 @pytest.mark.sim
-def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
+def test_controllet_that_cannot_keep_force_reports_it(make_cell):
     cell = pressing_cell(
         make_cell, {**LAWS, "free": {"type": "gravity_compensation"}}, "cartesian"
     )
@@ -224,18 +224,18 @@ def test_a_law_that_cannot_go_on_says_that_it_lets_go(make_cell):
     )
     force = -force_on(cell, "table")[2]
     result = cell.switch(["arm/weak"], strictness="force_auto")
-    share = 0.15 * 40.0  # the error clip times the stiffness
+    kept_force = 0.15 * 40.0  # the error clip times the stiffness
     before, reported = result.message.split("keeps ")[1].split(" of ")
-    assert float(before) == pytest.approx(share, abs=0.06)
+    assert float(before) == pytest.approx(kept_force, abs=0.06)
     assert float(reported.split(" N")[0]) == pytest.approx(force, abs=0.3)
     cell.step(500)
-    assert -force_on(cell, "table")[2] == pytest.approx(share, abs=0.3)
+    assert -force_on(cell, "table")[2] == pytest.approx(kept_force, abs=0.3)
 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
-    """Until then it is fed forward, and fades when the table drops away."""
+def test_transferred_force_is_controlled_after_request(make_cell):
+    """Before the request the force is fed forward; it fades when the table is removed."""
     cell = pressing_cell(make_cell, LAWS, "cartesian")
     cell.switch(["arm/force"], strictness="force_auto")
     cell.step(300)
@@ -258,10 +258,10 @@ def test_a_force_that_went_on_is_controlled_once_it_is_asked_for(make_cell):
 
 
 @pytest.mark.sim
-def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
+def test_failed_controllet_keeps_contact_force(make_cell):
     cell = pressing_cell(make_cell, LAWS, "cartesian")
     force = -force_on(cell, "table")[2]
-    cell.loop.owners.active[0].law.update = None  # a bug in the law
+    cell.loop.owners.active[0].law.update = None  # a defect of the controllet
     cell.step(500)
     assert cell.state("arm").fault
     assert -force_on(cell, "table")[2] == pytest.approx(force, rel=0.05)
@@ -272,8 +272,8 @@ def test_a_failed_law_does_not_take_the_pressing_force_with_it(make_cell):
 
 
 @pytest.mark.sim
-def test_a_stop_does_not_go_on_pressing_hard(make_cell):
-    """80 N before; a stop presses on with no more than what holds an object."""
+def test_stop_limits_contact_force(make_cell):
+    """A stop reduces 80 N to the force that holds an object."""
     laws = {
         "cartesian": {
             "type": "cartesian_impedance",
@@ -289,8 +289,8 @@ def test_a_stop_does_not_go_on_pressing_hard(make_cell):
 
 
 @pytest.mark.sim
-def test_torques_that_are_not_executed_are_not_handed_over(make_cell):
-    """A stopped robot: its law's spring has been drawn up by then, its brakes hold it."""
+def test_torques_not_executed_are_not_transferred(make_cell):
+    """The virtual spring of the controllet deflects while the brakes hold the stopped robot."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/cartesian"])
     cell.step(200)
     robot = cell.loop.backends[0].robots[0]
@@ -302,8 +302,8 @@ def test_torques_that_are_not_executed_are_not_handed_over(make_cell):
     assert np.abs(cell.state("arm").tau).max() < 2.0
 
 
-def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
-    """Against a search over the ball; the ball of a wrench that a free arm may show is empty."""
+def test_transferred_force_is_nearest_point_within_measurement():
+    """Compare with a search over the ball; the ball of a force below the threshold is empty."""
     rng = np.random.default_rng(3)
     directions = rng.normal(size=(20000, 3))
     directions /= np.linalg.norm(directions, axis=1)[:, None]
@@ -328,8 +328,8 @@ def test_what_was_agreed_is_the_nearest_point_that_was_measured_too():
 @pytest.mark.parametrize(
     "name", ["cartesian_impedance", "operational_space", "joint_impedance", "admittance", "hold"]
 )
-def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
-    """Away from singular postures, at rest, for wrenches that the springs can exert."""
+def test_seeded_controllet_commands_transferred_torque(name):
+    """Away from singularities, at rest, for wrenches within the range of the virtual springs."""
     from multipanda_py import registry
     from multipanda_py.parameters import ParameterSet
 
@@ -357,8 +357,8 @@ def test_the_seeded_law_asks_for_the_torque_that_was_handed_over(name):
 
 
 @pytest.mark.sim
-def test_a_weight_felt_as_a_force_near_a_singular_posture_drove_a_wrist_on_after_a_stop(make_cell):
-    """A fifth of it was not known; 35 N of it, at a tool that touched nothing, went on in hold."""
+def test_unmodelled_weight_near_singularity_moved_wrist_after_stop(make_cell):
+    """A fifth of the link mass was unknown; hold kept 35 N of it at a tool without contact."""
     late = {"link_mass": [1.2] * 7, "state_delay": 0.005, "torque_lag": 0.002}
     q = [1.8157370, 0.9329161, 0.1468972, -1.1927408, -1.0571468, 2.8653946, -0.0830075]
     laws = {"force": {"type": "force_impedance"}, "joint": {"type": "joint_impedance"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that are commanded positions or velocities: switches, bounds, faults and hold."""
+"""Arms with position or velocity commands: switches, bounds, faults and hold."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def switch(cell, name):
 
 
 def rows(cell, cycles, arm=0):
-    """Run, and return what was commanded and measured, from now on, (cycles + 1, ...) each."""
+    """Run and return the rows of an arm from now on, (cycles + 1,)."""
     found = [np.copy(cell.latest_record()["arms"][arm])]
     for _ in range(cycles):
         cell.step(1)
@@ -45,14 +45,14 @@ def rows(cell, cycles, arm=0):
 
 
 def within_limits(commands, limits):
-    """Judge differences of commanded positions, as a robot does."""
+    """Check the differences of commanded positions, as a robot does."""
     q = np.vstack([commands[:1]] * 3 + [commands])
     for maximum in (limits.velocity, limits.acceleration, limits.jerk):
         q = np.diff(q, axis=0) / T
         assert (np.abs(q) <= maximum * (1.0 + 1e-3)).all(), (np.abs(q) / maximum).max()
 
 
-def test_to_positions_and_back_nothing_moves():
+def test_switches_between_positions_and_torques_cause_no_motion():
     with cell_of("impedance", "position") as cell:
         switch(cell, "impedance")
         cell.step(200)
@@ -65,8 +65,8 @@ def test_to_positions_and_back_nothing_moves():
         assert np.abs(cell.state("left").q - before).max() < 1e-6
 
 
-def test_what_the_servo_carries_is_handed_over():
-    """3 kg that nobody told of: without a handover the torque law lets them drop at first."""
+def test_torque_of_position_servo_is_transferred():
+    """Without the transfer an undeclared payload of 3 kg sags at first."""
     with cell_of("impedance", "position", perturbation={"payload": 3.0}) as cell:
         switch(cell, "position")
         cell.step(1000)
@@ -79,7 +79,7 @@ def test_what_the_servo_carries_is_handed_over():
         assert np.abs(found["q"][-1] - before["q"][0]).max() < 2e-3
 
 
-def test_a_posture_is_reached_and_every_command_kept_the_limits():
+def test_joint_target_is_reached_and_commands_keep_limits():
     with cell_of("position") as cell:
         switch(cell, "position")
         goal = cell.state("left").q + np.array([0.5, 0.3, -0.4, 0.3, 0.5, 0.4, -0.6])
@@ -88,11 +88,11 @@ def test_a_posture_is_reached_and_every_command_kept_the_limits():
         found = rows(cell, 1500)
         assert np.abs(cell.state("left").q - goal).max() < 1e-4
         within_limits(found["joint_command"][:, 0], MODELS["fr3"].limits)
-        assert np.abs(found["joint_command"][:, 0] - found["q"]).max() < 0.03  # the servo's lag
+        assert np.abs(found["joint_command"][:, 0] - found["q"]).max() < 0.03  # the lag of the servo
 
 
 @pytest.mark.parametrize("law", ["unsteady", "rates"])
-def test_steps_of_speed_are_bounded_last(law):
+def test_velocity_steps_are_bounded_in_commands(law):
     with cell_of(law) as cell:
         switch(cell, law)
         found = [rows(cell, 1)]
@@ -107,8 +107,8 @@ def test_steps_of_speed_are_bounded_last(law):
 
 @pytest.mark.parametrize("law", ["unsteady", "rates"])
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_brakes_within_the_limits_in_the_same_cycle(law, fault):
-    """At 1 rad/s in all joints the shortest stop takes 0.11 s; the fault is never commanded."""
+def test_fault_brakes_within_limits_in_same_cycle(law, fault):
+    """At 1 rad/s in all joints the shortest stop takes 0.11 s; the faulty command is never sent."""
     with cell_of(law) as cell:
         switch(cell, law)
         cell.set_parameters(f"left/{law}", {"rate": 1.0})
@@ -133,7 +133,7 @@ def test_a_fault_brakes_within_the_limits_in_the_same_cycle(law, fault):
         assert np.abs(rows(cell, 100)["dq"]).max() < 0.02
 
 
-def test_positions_assigned_to_an_arm_were_not_heard():
+def test_assigned_position_items_were_ignored():
     with cell_of("unsteady") as cell:
         switch(cell, "unsteady")
         before = cell.state("left").q.copy()
@@ -143,7 +143,7 @@ def test_positions_assigned_to_an_arm_were_not_heard():
         assert (cell.state("left").q - before).max() > 0.15
 
 
-def test_a_change_of_interface_in_motion_is_refused_in_words():
+def test_change_of_interface_in_motion_is_refused():
     with cell_of("impedance", "unsteady") as cell:
         switch(cell, "unsteady")
         cell.set_parameters("left/unsteady", {"rate": 0.5})
@@ -157,7 +157,7 @@ def test_a_change_of_interface_in_motion_is_refused_in_words():
         assert cell.state("left").interface == "effort"
 
 
-def test_an_arm_without_torques_holds_from_the_start():
+def test_arm_without_torque_interface_holds_from_start():
     with cell_of_positions() as cell:
         found = rows(cell, 200)
         assert cell.state("left").interface == "position"
@@ -173,7 +173,7 @@ def cell_of_positions():
     return cell_of("position", model="ur5e", interfaces=["position"])
 
 
-def test_a_law_that_does_not_fit_is_refused_with_the_file():
+def test_unsuitable_controllet_is_refused_with_cell_file():
     with pytest.raises(ConfigurationError) as refused:
         simple_cell(
             arms={"left": {"interfaces": ["position"]}, "right": {}, "mock": {"backend": "mock"}},
@@ -185,13 +185,13 @@ def test_a_law_that_does_not_fit_is_refused_with_the_file():
     assert "arm right" not in text
 
 
-def test_an_interface_that_a_backend_lacks_is_refused():
+def test_unsupported_interface_is_refused():
     with pytest.raises(ConfigurationError, match=r"arms\.left\.interfaces: .*velocity"):
         simple_cell(arms={"left": {"backend": "mock", "interfaces": ["velocity"]}})
 
 
-def test_a_robot_that_has_stopped_by_itself_goes_on_from_where_it_is():
-    """Its command follows the arm while it executes none, and begins there once recovered."""
+def test_stopped_robot_restarts_from_current_position():
+    """The command tracks the measured position until the recovery and starts there."""
     thresholds = {"upper_force_thresholds": [5.0] * 6}
     with cell_of("position", franka=thresholds) as cell:
         switch(cell, "position")
@@ -209,8 +209,8 @@ def test_a_robot_that_has_stopped_by_itself_goes_on_from_where_it_is():
         assert cell.state("left").fault == ""
 
 
-def test_another_arm_under_torque_control_does_not_notice():
-    """What a torque law does beside a moving position arm is what it does alone, to the bit."""
+def test_torque_controlled_arm_is_unaffected_by_position_arm():
+    """The torques agree with and without motion of the position-controlled arm."""
     laws = {name: LAWS[name] for name in ("impedance", "position")}
     far = {name: {"position": [0.0, y, 0.0], "gripper": False}
            for name, y in (("left", 2.0), ("right", -2.0))}  # fmt: skip
@@ -226,10 +226,10 @@ def test_another_arm_under_torque_control_does_not_notice():
     assert np.abs(found[0] - found[1]).max() < 1e-6
 
 
-def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monkeypatch):
-    """A coupled law waits for an arm that comes from positions; its other arm is held meanwhile.
+def test_arm_replayed_last_torque_while_another_changed_interface(monkeypatch):
+    """A coupled controllet waits for an arm to leave position commands; its other arm holds.
 
-    It executed what the law had computed last, however long ago: 2 Nm, and 0.7 rad/s soon.
+    That arm repeated its last computed torque, of any age: 2 Nm accelerated it to 0.7 rad/s.
     """
     arms = {name: {"position": [0.0, y, 0.0], "gripper": False}
             for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
@@ -246,7 +246,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
         ready = []
         (backend,) = cell.loop.backends
         monkeypatch.setattr(backend, "is_ready", lambda arm: arm != 0 or bool(ready))
-        for _ in range(2):  # the second time the hold begins anew, too
+        for _ in range(2):  # the hold starts again in the second pass
             before = cell.state("right").q
             cell.switch(["both"], strictness="FORCE_AUTO")
             waiting = rows(cell, 200, arm=1)
@@ -254,7 +254,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
             assert np.abs(waiting["q"] - before).max() < 1e-4
             cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 20.0, 0.0])
             pushed = rows(cell, 200, arm=1)
-            assert np.abs(pushed["tau"]).max() > 1.0  # it withstands
+            assert np.abs(pushed["tau"]).max() > 1.0  # the arm resists the push
             assert np.abs(pushed["q"] - before).max() < 0.05
             cell.simulation.apply_wrench("right_fr3_link7", force=[0.0, 0.0, 0.0])
             cell.step(500)
@@ -271,7 +271,7 @@ def test_an_arm_replayed_its_last_torque_while_another_changed_its_commands(monk
         assert not cell.state("right").fault
 
 
-def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
+def test_moving_arm_cannot_wait_for_change_of_interface():
     arms = {name: {"position": [0.0, y, 0.0], "gripper": False}
             for name, y in (("left", 1.0), ("right", -1.0))}  # fmt: skip
     laws = {
@@ -290,7 +290,7 @@ def test_a_moving_arm_may_not_wait_for_another_one_that_changes_its_commands():
         assert cell.state("right").owner == "right/velocity"
 
 
-def test_a_saved_state_has_the_interface_too():
+def test_saved_state_includes_interface():
     with cell_of("impedance", "position") as cell:
         switch(cell, "position")
         cell.step(50)
@@ -304,13 +304,13 @@ def test_a_saved_state_has_the_interface_too():
         assert cell.state("left").fault == ""
 
 
-def test_a_feature_that_only_adds_torques_is_refused():
+def test_torque_feature_is_refused_for_position_controllet():
     laws = {"law": {"type": "joint_position", "features": ["coriolis"]}}
     with pytest.raises(ConfigurationError, match=r"\bcoriolis .*\bjoint_position\b"):
         simple_cell(arms={"left": {}}, controllets=laws)
 
 
-def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys):
+def test_delay_margin_of_position_controllet_is_refused(tmp_path, capsys):
     file = tmp_path / "cell.yaml"
     file.write_text(
         "/**:\n  ros__parameters:\n    arms: {left: {gripper: false}}\n"
@@ -320,8 +320,8 @@ def test_a_margin_of_a_law_without_torques_is_refused_in_words(tmp_path, capsys)
     assert re.search(r"\bleft/moves\b.*\btorques", capsys.readouterr().err)
 
 
-def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
-    """The stop needs no measurement: it goes on from what was commanded."""
+def test_arm_with_invalid_encoders_is_stopped(monkeypatch):
+    """The stop needs no measurement because it starts from the last command."""
     with cell_of("rates") as cell:
         switch(cell, "rates")
         cell.set_parameters("left/rates", {"rate": 1.0})
@@ -344,29 +344,29 @@ def test_an_arm_whose_encoders_say_nonsense_stops_all_the_same(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [250.0, 1000.0])
-@pytest.mark.parametrize("share", [1.2, 1.9])
-def test_a_path_of_more_acceleration_than_an_arm_has_once_ended_in_a_jump(make_cell, rate, share):
-    """Samplers may ask for up to twice the limit; commands fell behind, and the loop refused."""
+@pytest.mark.parametrize("fraction", [1.2, 1.9])
+def test_path_beyond_acceleration_limit_ended_in_command_jump(make_cell, rate, fraction):
+    """A path may request twice the limit; commands lagged until the loop refused the jump."""
     cell = make_cell(
         arms={"arm": {}}, controllets={"moves": {"type": "joint_position", "features": [""]}},
         active=["arm/moves"], rate=rate,
     )  # fmt: skip
     cell.step(round(0.1 * rate))
     begin, limits, time = cell.state("arm").q, MODELS["fr3"].limits, 0.42
-    way = share * limits.acceleration[0] * time**2 / 5.78 * np.eye(7)[0]
+    displacement = fraction * limits.acceleration[0] * time**2 / 5.78 * np.eye(7)[0]
     s = np.linspace(0.0, 1.0, 9)[:, None]
     parts = (
         s * time,
-        begin + (10 * s**3 - 15 * s**4 + 6 * s**5) * way,
-        (30 * s**2 - 60 * s**3 + 30 * s**4) * way / time,
-        (60 * s - 180 * s**2 + 120 * s**3) * way / time**2,
+        begin + (10 * s**3 - 15 * s**4 + 6 * s**5) * displacement,
+        (30 * s**2 - 60 * s**3 + 30 * s**4) * displacement / time,
+        (60 * s - 180 * s**2 + 120 * s**3) * displacement / time**2,
     )
     cell.follow_trajectory("arm", np.hstack(parts))
     cell.step(round(1.2 * rate))
     assert not cell.state("arm").fault, [str(event) for event in cell.events()]
     assert np.abs(cell.state("arm").dq).max() < 1e-3
-    ends = MotionState.DONE if share < 1.5 else MotionState.PATH_TOLERANCE_VIOLATED
+    ends = MotionState.DONE if fraction < 1.5 else MotionState.PATH_TOLERANCE_VIOLATED
     assert cell.report("arm/moves").value(STATE) == ends
-    cell.set_target("arm", q=begin + way)  # it goes on
+    cell.set_target("arm", q=begin + displacement)  # the controllet accepts another target
     cell.step(round(3.0 * rate))
-    np.testing.assert_allclose(cell.state("arm").q, begin + way, atol=2e-3)
+    np.testing.assert_allclose(cell.state("arm").q, begin + displacement, atol=2e-3)

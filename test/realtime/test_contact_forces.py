@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A force that a user has asked for goes on from law to law, and is reported where it is less."""
+"""Requested forces persist over switches of controllets; missing force is reported."""
 
 from __future__ import annotations
 
@@ -31,43 +31,43 @@ REAL = {
 LATE = {"state_delay": 0.002, "command_delay": 0.001, "torque_lag": 0.002}
 FORCE = 50.0
 NEAR = 0.0995
-"""Half of the width of the box [m]: the rods start half a millimetre in front of it."""
+"""Half the width of the box [m]; the rods start 0.5 mm away from it."""
 
 
 def lifted(make_cell, force=FORCE, first="force_pair", **arm):
-    """A box of 0.8 kg in the air."""
+    """Return a lifted box of 0.8 kg."""
     box = HeldBox(make_cell, 0.8, first, laws=LAWS, half=NEAR, **arm)
     box.lift(force)
     return box
 
 
 def switch(box, name):
-    """Give both arms to one law; return what the switch answers."""
+    """Switch both arms to one controllet and return the result."""
     box.last = name
     return box.cell.switch([name], strictness="force_auto")
 
 
 def pressed(box):
-    """Mean force with which the hands press the box, from the simulation [N]."""
+    """Return the mean force of the tools on the box, from the simulation [N]."""
     return 0.5 * sum(box.force(arm) for arm in BOTH)
 
 
 def off_middle(box):
-    """Position of the box from the middle between both tools, in the world, (3,) [m]."""
-    hands = [box.cell.pose(arm).position + box.bases[arm] for arm in BOTH]
-    return box.cell.objects()["box"].position - np.mean(hands, axis=0)
+    """Return the position of the box relative to the midpoint of the tools, in the world, (3,) [m]."""
+    tool_positions = [box.cell.pose(arm).position + box.bases[arm] for arm in BOTH]
+    return box.cell.objects()["box"].position - np.mean(tool_positions, axis=0)
 
 
 def reports(cell, event=Event.FORCE_MISSING):
-    """Events of one kind since the last call."""
+    """Return the events of one kind since the last call."""
     return [e for e in cell.events() if e.event is event]
 
 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_each_switch_in_motion_took_a_little_of_the_internal_force(make_cell, episodes):
-    """Of 50 N, 25 switches left 35 N, and 75 dropped the box."""
+def test_each_switch_in_motion_reduced_internal_force(make_cell, episodes):
+    """25 switches reduced 50 N to 35 N; 75 switches dropped the box."""
     seeds, count = episodes(1, 4), episodes(14, 200)
     for seed in range(seeds):
         rng = np.random.default_rng(5 + seed)
@@ -93,8 +93,8 @@ def test_each_switch_in_motion_took_a_little_of_the_internal_force(make_cell, ep
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
-    """Hold presses with 50 of 80 N; the next coupled law has all of it again."""
+def test_reduced_contact_force_was_not_reported(make_cell):
+    """Hold reduces 80 N to 50 N; the next coupled controllet restores 80 N."""
     box = lifted(make_cell, 80.0)
     assert pressed(box) == pytest.approx(80.0, rel=0.05)
     box.cell.events()
@@ -110,7 +110,7 @@ def test_less_force_than_was_asked_for_was_held_without_a_word(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_switch_while_the_force_still_rises_ends_it_there(make_cell):
+def test_switch_during_force_ramp_stopped_ramp(make_cell):
     box = lifted(make_cell, 20.0)
     box.cell.set_object_target("force_pair", internal_force=60.0)
     box.cell.step(100)
@@ -122,7 +122,7 @@ def test_a_switch_while_the_force_still_rises_ends_it_there(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_new_target_replaces_the_force_of_before(make_cell):
+def test_new_target_replaces_previous_force(make_cell):
     box = lifted(make_cell, 60.0)
     switch(box, "two_cartesian")
     box.cell.step(300)
@@ -140,8 +140,8 @@ def test_a_new_target_replaces_the_force_of_before(make_cell):
     ("law", "then"),
     [("two_cartesian", "pair"), ("two_joint", "force_pair"), ("hold", "pair")],
 )
-def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, law, then):
-    """Nor when it comes back, and even if the hands touch something then."""
+def test_force_on_removed_object_is_not_requested_again(make_cell, law, then):
+    """The tools keep their poses after the next switch."""
     box = lifted(make_cell, 40.0)
     if law == "hold":
         box.cell.hold()
@@ -152,7 +152,7 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
     sim.set_pose("box", Pose([1.5, 1.5, 0.5], np.eye(3)))
     box.cell.step(800)
     newest = {e.controllet: e.event for e in box.cell.events() if "FORCE" in e.event.name}
-    assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # or /diagnostics warn for good
+    assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # otherwise /diagnostics would warn permanently
     before = {arm: box.cell.pose(arm) for arm in BOTH}
     answer = switch(box, then)
     assert "internal force" not in answer.message
@@ -162,7 +162,7 @@ def test_the_force_on_an_object_that_is_gone_is_not_asked_for_again(make_cell, l
 
 
 def fault(cell, event, arms):
-    """Latch a fault on arms, and report what the loop reports in 0.3 s."""
+    """Latch a fault on arms and return the reported texts of 0.3 s."""
     for arm in (arm for arm in cell.loop.arms if arm.state.name in arms):
         cell.loop.owners.fail(arm.owner, event, "for this test", 0, (arm,))
     cell.step(300)
@@ -172,8 +172,8 @@ def fault(cell, event, arms):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("failed", [["left"], BOTH])
-def test_each_fault_halved_the_internal_force(make_cell, failed):
-    """Of 50 N, three speed faults with recoveries left 25, 11 and 5 N."""
+def test_each_fault_halved_internal_force(make_cell, failed):
+    """Three velocity faults with recoveries reduced 50 N to 25, 11 and 5 N."""
     box = lifted(make_cell)
     box.cell.events()
     for law in ("pair", "force_pair", "two_joint", "pair"):
@@ -188,15 +188,15 @@ def test_each_fault_halved_the_internal_force(make_cell, failed):
             box.cell.step(10)
             rise.append(pressed(box))
         assert max(rise) < 1.1 * FORCE
-        assert rise[4] < between + 0.5 * (FORCE - between)  # by a ramp
+        assert rise[4] < between + 0.5 * (FORCE - between)  # the force rises along a ramp
         if "pair" in law:
             assert rise[-1] == pytest.approx(FORCE, rel=0.1), law
 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell):
-    """What the arm has met may be a person: nothing is pressed, but users learn of it."""
+def test_fault_without_torque_cancelled_force_request_without_report(make_cell):
+    """The arm may have hit a person: the force is dropped and users are informed."""
     box = lifted(make_cell)
     box.cell.events()
     assert " of 50.0 N" in fault(box.cell, Event.ARM_STOPPED, ["left"])
@@ -214,8 +214,8 @@ def test_a_fault_that_interrupts_the_torque_ended_a_request_in_silence(make_cell
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_request_outlived_a_fault_in_which_the_torque_was_interrupted(make_cell, monkeypatch):
-    """A speed fault keeps it; the robots' backend failed while that fault was latched."""
+def test_force_request_survived_fault_that_interrupted_torque(make_cell, monkeypatch):
+    """A velocity fault keeps the request; the backend failed while that fault was latched."""
     box = lifted(make_cell)
     assert fault(box.cell, Event.VELOCITY_LIMIT, BOTH)
 
@@ -234,8 +234,8 @@ def test_a_request_outlived_a_fault_in_which_the_torque_was_interrupted(make_cel
 
 
 @pytest.mark.parametrize(("measured", "expected"), [(4.2, []), (3.8, [Event.FORCE_MISSING])])
-def test_less_than_a_newton_short_of_a_small_force_was_reported(measured, expected):
-    """4.2 of 5 N are less than the fraction above which a larger force counts as reached."""
+def test_force_deficit_below_one_newton_was_reported(measured, expected):
+    """4.2 of 5 N is below the relative threshold that applies to larger forces."""
     request, found = np.array([5.0, 0.0, 0.0, 0.0, 0.0, 0.0]), []
     state = SimpleNamespace(name="arm", wrench_ext_in_base=-request * measured / 5.0)
     spec = SimpleNamespace(arms=[0], controllet_class=SimpleNamespace(min_arms=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop as a whole, inline: faults, switches, targets, recording, determinism."""
+"""Complete inline loop: faults, switches, targets, recording, determinism."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def torque_steps(rows, arm=0):
     [("nan", Event.NON_FINITE_TORQUE), ("inf", Event.NON_FINITE_TORQUE),
      ("raise", Event.CONTROLLET_ERROR)],
 )  # fmt: skip
-def test_a_law_that_breaks_puts_its_arm_on_hold_in_the_same_cycle(make_cell, fault, event):
+def test_failing_controllet_puts_arm_on_hold_in_same_cycle(make_cell, fault, event):
     cell = make_cell(controllets=LAWS, active=["left/odd", "right/cart"])
     cell.set_parameters("left/odd", {"torque": 0.5})
     cell.step(50)
@@ -63,21 +63,21 @@ def test_a_law_that_breaks_puts_its_arm_on_hold_in_the_same_cycle(make_cell, fau
     assert cell.pose("right").position[2] > 0.55
 
 
-def test_a_law_has_things_reported_that_are_no_fault(make_cell):
+def test_controllet_notices_are_reported_without_fault(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd"])
     cell.set_parameters("left/odd", {"fault": "notify"})
     cell.step(1)
     cell.set_parameters("left/odd", {"fault": "none"})
     cell.step(5)
     found = cell.events()
-    assert 1 <= len(found) <= 4  # a law that talks too much does not fill the ring
+    assert 1 <= len(found) <= 4  # repeated notices of a controllet do not fill the ring
     assert {(e.event, e.controllet) for e in found} == {(Event.NOTICE, "left/odd")}
     assert found[0].text == "this law is at its limit"
     assert cell.state("left").fault == ""
     assert cell.state("left").owner == "left/odd"
 
 
-def test_partners_of_a_broken_coupled_law_hold_too(make_cell):
+def test_partners_of_failed_coupled_controllet_hold(make_cell):
     cell = make_cell(controllets=LAWS, active=["odd_pair"])
     cell.step(5)
     cell.set_parameters("odd_pair", {"fault": "raise"})
@@ -86,7 +86,7 @@ def test_partners_of_a_broken_coupled_law_hold_too(make_cell):
     assert {e.arm for e in cell.events()} == {"left", "right"}
 
 
-def test_huge_torque_is_bounded_in_value_and_rate(make_cell):
+def test_huge_torque_is_bounded_in_value_and_rate_(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd"])
     cell.step(5)
     cell.set_parameters("left/odd", {"fault": "huge"})
@@ -97,7 +97,7 @@ def test_huge_torque_is_bounded_in_value_and_rate(make_cell):
     assert torque_steps(rows).max() <= 1.0 + 1e-9
 
 
-def test_too_fast_an_arm_is_stopped_and_says_which_joint(make_cell):
+def test_too_fast_arm_is_stopped_and_joint_reported(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd"])
     cell.set_parameters("left/odd", {"torque": 20.0})
     cell.wait(lambda: cell.state("left").fault != "", 2.0, "fault")
@@ -110,7 +110,7 @@ def test_too_fast_an_arm_is_stopped_and_says_which_joint(make_cell):
     assert np.abs(cell.state("left").dq).max() < 1e-2
 
 
-def test_a_faulted_arm_needs_recovery_and_then_holds_where_it_is(make_cell):
+def test_faulted_arm_holds_current_position_after_recovery(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd"])
     cell.set_parameters("left/odd", {"fault": "raise"})
     cell.step(20)
@@ -124,7 +124,7 @@ def test_a_faulted_arm_needs_recovery_and_then_holds_where_it_is(make_cell):
     assert cell.state("left").owner == "left/cart"
 
 
-def test_an_activation_that_fails_changes_nothing(make_cell):
+def test_failed_activation_changes_nothing(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
     cell.set_parameters("left/odd", {"fault": "activate"})
     cell.step(5)
@@ -135,7 +135,7 @@ def test_an_activation_that_fails_changes_nothing(make_cell):
     assert cell.active == before
 
 
-def test_a_law_that_does_not_let_go_is_let_go_of(make_cell):
+def test_failing_deactivation_does_not_block_switch(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd"])
     cell.set_parameters("left/odd", {"fault": "deactivate"})
     cell.step(5)
@@ -145,7 +145,7 @@ def test_a_law_that_does_not_let_go_is_let_go_of(make_cell):
     assert [e.event for e in cell.events()] == [Event.CONTROLLET_ERROR, Event.SWITCHED]
 
 
-def test_switch_under_load_moves_no_arm_and_keeps_the_torque_rate(make_cell):
+def test_switch_under_load_keeps_pose_and_torque_rate(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
     cell.simulation.apply_wrench("left_fr3_hand", [0.0, 0.0, -20.0])
     cell.step(3000)
@@ -161,8 +161,8 @@ def test_switch_under_load_moves_no_arm_and_keeps_the_torque_rate(make_cell):
     assert np.allclose(rows["arms"]["owner"][:, 1], rows["arms"]["owner"][0, 1])
 
 
-def test_only_what_changes_is_restarted(make_cell):
-    """The C++ original restarts untouched arms, which drops their targets."""
+def test_switch_restarts_only_changed_controllets(make_cell):
+    """The C++ original restarts other arms, too, and drops their targets."""
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
     lift(cell, "right")
     cell.step(20)
@@ -171,7 +171,7 @@ def test_only_what_changes_is_restarted(make_cell):
     assert cell.pose("right").position[2] == pytest.approx(0.4869 + 0.1, abs=2e-3)
 
 
-def test_switch_of_a_pair_is_one_cycle(make_cell):
+def test_switch_of_pair_takes_one_cycle(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart", "right/joint"])
     cell.step(5)
     start, _ = cell.records()
@@ -183,13 +183,13 @@ def test_switch_of_a_pair_is_one_cycle(make_cell):
     assert cell.active == ("pair",)
 
 
-def test_a_switch_planned_on_an_outdated_active_set_is_planned_again(make_cell, monkeypatch):
+def test_switch_planned_on_outdated_active_set_is_planned_again(make_cell, monkeypatch):
     cell = make_cell(controllets=LAWS, active=["left/odd", "right/cart"])
     cell.step(2)
     observed = []
 
     def plan(specs, active, *request):
-        """Plan, and have a fault change the active set before the loop reads the plan."""
+        """Plan, then change the active set by a fault before the loop reads the plan."""
         found = plan_switch(specs, active, *request)
         observed.append(list(active))
         if len(observed) == 1:
@@ -205,7 +205,7 @@ def test_a_switch_planned_on_an_outdated_active_set_is_planned_again(make_cell, 
     assert set(cell.active) == {"left/hold", "right/joint"}
 
 
-def test_restart_seeds_the_target_anew(make_cell):
+def test_restart_initialises_target_at_current_pose(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     lift(cell, "left")
     cell.step(60)
@@ -215,8 +215,8 @@ def test_restart_seeds_the_target_anew(make_cell):
     assert abs(cell.pose("left").position[2] - here) < 0.03
 
 
-def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
-    """CRISP applies a target that arrived while its controller was inactive."""
+def test_target_sent_before_activation_is_not_applied(make_cell):
+    """CRISP applies targets that arrived while the controller was inactive."""
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(10)
     slot = cell.debug.mailbox.targets[cell.spec("pair").index]["pose"][0]
@@ -229,7 +229,7 @@ def test_a_target_sent_before_activation_is_not_applied_after_it(make_cell):
     assert cell.pose("left").distance(before)[0] < 1e-4
 
 
-def test_stream_that_stops_is_held(make_cell):
+def test_stale_target_stream_holds_pose(make_cell):
     laws = {"cart": {"type": "cartesian_impedance", "target_timeout": 0.1}}
     cell = make_cell(controllets=laws, active=["left/cart"])
     lift(cell, "left", 0.14)
@@ -249,7 +249,7 @@ def test_stream_that_stops_is_held(make_cell):
         (Pose(np.array([0.307, 0.0, 0.487]), np.diag([1.0, -1, -1])), "world", "gate.position"),
     ],
 )
-def test_bad_targets_are_refused_counted_and_move_nothing(make_cell, pose, frame, reason):
+def test_invalid_targets_are_refused_counted_and_cause_no_motion(make_cell, pose, frame, reason):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(10)
     before = cell.state("left").q
@@ -260,7 +260,7 @@ def test_bad_targets_are_refused_counted_and_move_nothing(make_cell, pose, frame
     assert cell.rejected["left target"] == 1
 
 
-def test_target_in_the_world_frame_is_turned_into_the_base(make_cell):
+def test_target_in_world_frame_is_transformed_into_base(make_cell):
     arms = {"left": {"position": [0.2, 0.3, 0.1], "rpy": [0.0, 0.0, 1.2]}}
     cell = make_cell(arms=arms, controllets={"cart": {"type": "cartesian_impedance"}},
                      active=["left/cart"])  # fmt: skip
@@ -285,7 +285,7 @@ def test_refused_parameters_change_nothing(make_cell):
     assert all(np.array_equal(before[k], after[k]) for k in before)
 
 
-def test_two_runs_are_equal_to_the_last_bit(make_cell):
+def test_two_runs_are_bitwise_equal(make_cell):
     def run():
         cell = make_cell(controllets=LAWS, active=["left/cart", "right/cart"])
         lift(cell, "left")
@@ -300,7 +300,7 @@ def test_two_runs_are_equal_to_the_last_bit(make_cell):
         assert np.array_equal(first[name], second[name])
 
 
-def test_rows_tell_the_whole_story(make_cell):
+def test_rows_are_complete_and_consecutive(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     cell.step(500)
     total, rows = cell.records()
@@ -314,7 +314,7 @@ def test_rows_tell_the_whole_story(make_cell):
 
 @pytest.mark.long
 def test_singular_reach_stays_bounded(make_cell):
-    """Draw the hand far outside the workspace and back: the arm stretches and stays calm."""
+    """Move the target far outside the workspace and back; the stretched arm stays slow."""
     cell = make_cell(
         {"left": {}}, {"cart": LAWS["cart"]}, ["left/cart"],
         gate={"position": 2.0, "rotation": 3.2},
@@ -326,12 +326,12 @@ def test_singular_reach_stays_bounded(make_cell):
         cell.step(25)
         fastest = max(fastest, float(np.abs(cell.state("left").dq).max()))
     assert cell.events() == []
-    assert fastest < 2.0  # the posture does not keep it from being stretched, so joint 4 swings
+    assert fastest < 2.0  # the nullspace does not prevent a stretched arm, therefore joint 4 moves fast
     cell.step(2000)
     assert cell.pose("left").distance(Pose(np.array([0.307, 0.0, 0.5]), pose.rotation))[0] < 2e-3
 
 
-def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monkeypatch):
+def test_arms_that_await_command_are_written_before_physics(make_cell, monkeypatch):
     monkeypatch.setattr(Mock, "wake_fds", property(lambda mock: dict.fromkeys(mock.arms, 0)))
     written = []
     for kind in (Mujoco, Mock):
@@ -346,8 +346,8 @@ def test_arms_that_wait_for_an_answer_get_it_before_the_physics(make_cell, monke
     assert written == [Mock, Mujoco] * 2
 
 
-def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
-    """Nor is one that takes its time until it serves anybody, though not any time."""
+def test_owner_waiting_for_slow_start_was_taken_for_silent(make_cell):
+    """An owner without heartbeat may take START_TIMEOUT, but not longer."""
     cell = make_cell()
     cell.loop.watchdog.timeout_ns = 1_000_000_000
 
@@ -366,7 +366,7 @@ def test_an_owner_that_waited_for_a_slow_start_was_taken_for_silent(make_cell):
     assert cycles(200, begun + 900_000_000)
 
 
-def test_what_was_told_before_a_target_counts_no_later_than_it(make_cell):
+def test_parameters_sent_before_target_apply_no_later(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/cart"])
     mailbox, index = cell.loop.mailbox, cell.spec("left/cart").index
     for _ in range(3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of every cycle: all arms in one batch like each alone; silence of the owner."""
+"""Checks of every cycle: batch checks agree with those of each arm; silent owners."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ MODELS = ("fr3", "fer", "fr3")
 PERIOD = 1e-3
 
 
-class Law:
-    """An owner whose torques are given."""
+class FixedTorque:
+    """Owner with fixed torques."""
 
     def __init__(self):
         self.tau = [np.zeros(7)]
 
 
 def arms_of():
-    """Three arms of two models, one with a lower torque rate, in one row."""
+    """Return three arms of two models in one row, one with a lower torque rate."""
     row = np.zeros(1, record_dtype(3, 0, 1))
     arms = []
     for i, model in enumerate(MODELS):
@@ -41,12 +41,12 @@ def arms_of():
         state = ArmState(f"arm{i}", limits, record)
         arm = Arm(i, state, StateMaker(1, model).models[0], record, PERIOD)
         state.q[:] = 0.5 * (limits.lower + limits.upper)
-        arm.owner = Law()
+        arm.owner = FixedTorque()
         arms.append(arm)
     return arms, BatchSafety(arms, row["arms"][0], PERIOD)
 
 
-def test_a_state_is_sound_for_all_together_if_it_is_for_each():
+def test_batch_check_of_states_agrees_with_individual_checks():
     arms, together = arms_of()
     rng = np.random.default_rng(8)
     observed = set()
@@ -65,7 +65,7 @@ def test_a_state_is_sound_for_all_together_if_it_is_for_each():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("what", ["q", "dq"])
 @pytest.mark.parametrize("arm", range(3))
-def test_one_number_that_is_none_is_found_in_any_arm(arm, what, bad):
+def test_batch_check_finds_non_finite_value_in_any_arm(arm, what, bad):
     arms, together = arms_of()
     assert together.check_states()
     getattr(arms[arm].state, what)[6] = bad
@@ -74,7 +74,7 @@ def test_one_number_that_is_none_is_found_in_any_arm(arm, what, bad):
 
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("side", [-1, 1])
-def test_limits_of_every_joint_of_every_arm_are_where_each_guard_has_them(joint, side):
+def test_batch_check_has_limits_of_every_joint_and_arm(joint, side):
     arms, together = arms_of()
     for arm in arms:
         limits, state = arm.state.limits, arm.state
@@ -87,7 +87,7 @@ def test_limits_of_every_joint_of_every_arm_are_where_each_guard_has_them(joint,
             state.q_dq[:] = before
 
 
-def test_torques_are_bounded_together_as_each():
+def test_batch_torque_bounds_agree_with_individual_bounds():
     rng, largest = np.random.default_rng(9), 0.0
     (singly, _), (together, guard) = arms_of(), arms_of()
     for cycle in range(500):
@@ -104,7 +104,7 @@ def test_torques_are_bounded_together_as_each():
             assert np.array_equal(one.state.tau, other.state.tau)
             assert (np.abs(other.state.tau) <= other.state.limits.torque).all()
             largest = max(largest, np.abs(other.state.tau).max())
-    assert largest == pytest.approx(87.0)  # the value was bounded, and not the rate only
+    assert largest == pytest.approx(87.0)  # the value was bounded, not only the rate
 
 
 def test_only_the_arm_with_a_bad_state_is_faulted(make_cell):
@@ -123,13 +123,13 @@ SECOND = 1_000_000_000
 
 @pytest.fixture
 def rig():
-    """What tells of silence after 0.5 s, its words, and the reasons for which arms were held."""
+    """Return a watchdog with a timeout of 0.5 s, its shared words, and the reasons for hold."""
     words, held = [0] * len(SharedFlag) * 2, []
     owners = SimpleNamespace(active=[], hold_all=lambda event, text, now_ns: held.append(text))
     return Watchdog(owners, SimpleNamespace(words=words), SECOND // 2), words, held
 
 
-def test_an_owner_that_beat_while_the_loop_was_being_built_was_silent_in_its_first_cycle(rig):
+def test_heartbeat_before_loop_start_was_stale_in_first_cycle(rig):
     timeout, words, held = rig
     words[SharedFlag.CLIENT_HEARTBEAT] = 10 * SECOND
     timeout.check(13 * SECOND)
@@ -138,7 +138,7 @@ def test_an_owner_that_beat_while_the_loop_was_being_built_was_silent_in_its_fir
     assert len(held) == 1
 
 
-def test_an_owner_that_has_never_beaten_is_busy_with_its_start_and_not_for_ever(rig):
+def test_owner_without_heartbeat_has_limited_start_time(rig):
     timeout, _, held = rig
     timeout.check(10 * SECOND)
     timeout.check(int((9.9 + START_TIMEOUT) * SECOND))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features are enabled and disabled without a torque step, and projected together."""
+"""Sets of features: switches without torque steps, and joint nullspace projection."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ pytestmark = pytest.mark.inline
 
 
 def features_of(cell, name=LEFT_CARTESIAN):
-    """Return what takes part in an instance's cycle."""
+    """Return the features of an active instance."""
     active = cell.loop.owners.active
     return next(i.features for i in active if i.spec.name == name)
 
 
 @pytest.mark.sim
-def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
+def test_feature_torque_fades_out_and_in(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.step(50)
-    bent = cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0]
+    displaced = cell.state("left").q + [0.0, 0, 0.3, 0, 0, 0, 0]
     cell.set_parameters(LEFT_CARTESIAN, {"nullspace.projector": "none", "governor.enabled": False})
     cell.step()
-    cell.set_target("left", q=bent)
+    cell.set_target("left", q=displaced)
     cell.step(200)
     for expected in (False, True):
         _, before = cell.records()
@@ -46,7 +46,7 @@ def test_the_torque_of_a_feature_fades_out_and_in(make_cell):
 
 
 @pytest.mark.sim
-def test_a_feature_that_is_off_adds_nothing_and_costs_nothing(make_cell):
+def test_disabled_feature_is_not_evaluated(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": False, "coriolis.enabled": False})
     cell.step(150)
@@ -55,7 +55,7 @@ def test_a_feature_that_is_off_adds_nothing_and_costs_nothing(make_cell):
 
 
 @pytest.mark.sim
-def test_a_feature_switched_off_in_the_cell_file_starts_off(make_cell):
+def test_feature_disabled_in_cell_file_starts_disabled(make_cell):
     law = {"type": "cartesian_impedance", "params": {"nullspace": {"enabled": False}}}
     cell = make_cell(controllets={"law": law}, active=["left/law"])
     assert cell.parameters("left/law")["nullspace.enabled"] is False
@@ -63,7 +63,7 @@ def test_a_feature_switched_off_in_the_cell_file_starts_off(make_cell):
 
 
 @pytest.mark.sim
-def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
+def test_switch_during_fade_causes_no_torque_step(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     cell.set_parameters(LEFT_CARTESIAN, {"nullspace.projector": "none", "governor.enabled": False})
     cell.step()
@@ -78,7 +78,7 @@ def test_changing_ones_mind_in_the_middle_of_a_fade_makes_no_step(make_cell):
 
 
 @pytest.mark.sim
-def test_the_switch_is_a_flag_and_nothing_else(make_cell):
+def test_enabled_parameter_accepts_only_booleans(make_cell):
     cell = make_cell(active=[LEFT_CARTESIAN])
     with pytest.raises(ParameterRejected, match="true or false"):
         cell.set_parameters(LEFT_CARTESIAN, {"nullspace.enabled": 0.5})
@@ -89,7 +89,7 @@ PERIOD = 1e-3
 
 @pytest.fixture
 def rig():
-    """Two arms in random postures, a nullspace and manipulability, which acts on all of them."""
+    """Return two arms in random configurations with nullspace and manipulability features."""
     maker = StateMaker(2)
     params = [NullspaceParams(), ManipulabilityParams(threshold=1.0)]
     features = FeatureSet(
@@ -100,8 +100,8 @@ def rig():
     rng, target = np.random.default_rng(3), CartesianTarget(2)
     states = maker.random(rng, speed=0.5)
     features.activate(states, target)
-    for posture, state in zip(target.nullspace_configuration, states):
-        posture[:] = state.q + rng.uniform(-0.3, 0.3, 7)
+    for configuration, state in zip(target.nullspace_configuration, states):
+        configuration[:] = state.q + rng.uniform(-0.3, 0.3, 7)
     return features, params, states, target
 
 
@@ -116,7 +116,7 @@ def kinds(parts):
     return [type(part) for part in parts]
 
 
-def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
+def test_joint_projection_equals_separate_ones_and_accelerates_no_tool(rig):
     features, _, states, target = rig
     assert kinds(features.working) == [SharedNullspace]
     together = torques(features.working, states, target)
@@ -128,7 +128,7 @@ def test_one_projection_gives_what_two_give_and_accelerates_no_tool(rig):
         assert np.abs(state.jacobian @ np.linalg.solve(state.mass_matrix, tau)).max() < 1e-9
 
 
-def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
+def test_inactive_feature_leaves_joint_projection_correct(rig):
     features, params, states, target = rig
     features.set_parameters([params[0], replace(params[1], threshold=1e-6)])
     together = torques(features.working, states, target)
@@ -136,7 +136,7 @@ def test_what_one_feature_leaves_to_the_other_is_projected_as_well(rig):
     assert together == pytest.approx(torques(features.adding[:1], states, target), abs=1e-12)
 
 
-def test_another_projector_parts_them_also_of_a_law_that_is_not_at_work(rig):
+def test_different_projectors_separate_features_of_inactive_controllet(rig):
     features, params, *_ = rig
     features.deactivate()
     features.set_parameters([params[0], replace(params[1], in_nullspace=False)])
@@ -147,13 +147,13 @@ def test_another_projector_parts_them_also_of_a_law_that_is_not_at_work(rig):
     assert kinds(features.working) == [SharedNullspace]
 
 
-def test_a_feature_that_fades_goes_alone(rig):
+def test_fading_feature_is_projected_alone(rig):
     features, _, states, target = rig
     features.switch([True, False], states, target)
     assert features.working == features.adding
 
 
-def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_terms(make_cell):
+def test_torques_differed_in_last_bits_while_terms_were_recorded(make_cell):
     features = ["friction", "nullspace", "coriolis", "manipulability"]
     params = {"manipulability.threshold": 1.0}
     law = {"type": "cartesian_impedance", "features": features, "params": params}
@@ -177,7 +177,7 @@ def test_torques_differed_in_their_last_bits_while_somebody_looked_at_their_term
     assert (np.abs(traced["torque_terms"]).max(axis=(0, 1, 3))[1:5] > 1e-3).all()
 
 
-def test_each_of_those_projected_together_is_noted_with_what_it_adds_alone(rig):
+def test_jointly_projected_features_are_recorded_individually(rig):
     features, _, states, target = rig
     tau, before = [np.full(7, 3.0), np.full(7, -2.0)], np.full((2, 7), [[3.0], [-2.0]])
     assert features.feature_indices == [0, 1]

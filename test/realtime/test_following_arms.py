@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms of a controllet whose torques are known before their packet comes."""
+"""Arms of a coupled controllet whose torques are computed before their packet arrives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEFT, RIGHT = 0, 1
 
 
 def answer(cell, cycles, before=lambda _: None):
-    """Let the arms speak one after the other, as robots do by their own clocks."""
+    """Run cycles with packets of alternating arms, as from robots with separate clocks."""
     for k in range(cycles):
         for index in (LEFT, RIGHT):
             before(k)
@@ -37,27 +37,27 @@ def pair(make_cell):
     return cell
 
 
-def test_an_arm_that_follows_is_answered_before_its_model_is_taken(pair, monkeypatch):
+def test_following_arm_is_answered_before_its_model_update(pair, monkeypatch):
     done = []
     write, update = Mock.write, ArmModel.update
 
-    def written(backend, fresh):
+    def write_and_log(backend, fresh):
         if RIGHT in fresh:
             done.append("answer")
         write(backend, fresh)
 
-    def modelled(model, state):
+    def update_and_log(model, state):
         done.append(f"model of {state.name}")
         update(model, state)
 
-    monkeypatch.setattr(Mock, "write", written)
-    monkeypatch.setattr(ArmModel, "update", modelled)
+    monkeypatch.setattr(Mock, "write", write_and_log)
+    monkeypatch.setattr(ArmModel, "update", update_and_log)
     answer(pair, 2)
     assert done == ["model of left", "answer", "model of right"] * 2
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, moves):
+def test_torques_equal_those_with_models_updated_first(make_cell, monkeypatch, moves):
     found = []
     for answers_first in (True, False):
         if not answers_first:
@@ -79,7 +79,7 @@ def test_torques_are_those_of_models_that_come_first(make_cell, monkeypatch, mov
         assert np.array_equal(values, found[1][name]), name
 
 
-def test_a_following_arm_that_is_too_fast_is_found_out_before_it_is_answered(pair):
+def test_too_fast_following_arm_is_stopped_before_answer(pair):
     answer(pair, 5)
     (backend,) = [backend for backend in pair.loop.backends if isinstance(backend, Mock)]
     backend.dq[0][3] = 50.0
@@ -91,15 +91,15 @@ def test_a_following_arm_that_is_too_fast_is_found_out_before_it_is_answered(pai
     assert [arm.owner.spec.name for arm in pair.loop.arms] == ["left/hold", "right/hold"]
 
 
-def test_what_was_asked_for_between_two_packets_counts_at_the_next_of_either_arm(pair):
+def test_parameters_between_packets_apply_at_next_packet(pair):
     answer(pair, 5)
     mailbox, index = pair.loop.mailbox, pair.spec("pair").index
     pair.set_parameters("pair", {"damping_ratio": 0.8})
     pair.loop.cycle(10_000_000, 10_000_000, [RIGHT])
-    assert mailbox.parameters[index].taken == mailbox.parameters[index].written
+    assert mailbox.parameters[index].taken == mailbox.parameters[index].write_and_log
 
 
-def test_what_could_not_be_computed_ahead_ended_the_loop(pair, monkeypatch):
+def test_exception_in_ahead_computation_ended_loop(pair, monkeypatch):
     answer(pair, 5)
 
     def fail(*_):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that do not carry themselves: in a world with gravity, whatever has them."""
+"""Arms without gravity compensation of their own, under every controllet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from multipanda_py.robots import MODELS
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TOOL = {"mass": 0.8, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12]}
-LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}  # as told, and as it is
+LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}  # declared load, equal to the simulated payload
 PAYLOAD = {"payload": 1.0, "payload_com": [0.0, 0.02, 0.1]}
 LAWS = ("cartesian_impedance", "joint_impedance", "operational_space", "admittance",
         "force_impedance", "gravity_compensation", "joint_velocity",
         "joint_trajectory")  # fmt: skip
-BENT = {
+START = {
     "fr3": [0.3, -0.4, -0.2, -2.0, 0.2, 1.8, 0.5],
     "ur5e": [0.4, -1.2, 1.4, -1.3, -1.4, 0.3],
 }
@@ -30,7 +30,7 @@ def heavy(model, **more):
     return {
         "model": model, "compensates_gravity": False, "tool": TOOL, "franka": LOAD,
         "perturbation": PAYLOAD,
-        "q_start": BENT[model], **more,
+        "q_start": START[model], **more,
     }  # fmt: skip
 
 
@@ -38,8 +38,8 @@ def faults(cell):
     return [event for event in cell.events() if event.event.is_fault]
 
 
-def test_gravity_is_felt_when_nobody_carries_the_arm(make_cell):
-    """Else the tests below could not fail."""
+def test_arm_falls_without_gravity_compensation(make_cell):
+    """Without this motion the tests below could not fail."""
     cell = make_cell({"arm": heavy("ur5e")}, {})
     cell.loop.arms[0].gravity.update = lambda: None
     cell.loop.arms[0].state.tau_gravity[:] = 0.0
@@ -50,18 +50,18 @@ def test_gravity_is_felt_when_nobody_carries_the_arm(make_cell):
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 @pytest.mark.parametrize("law", every_nth(3, LAWS))
-def test_every_law_rests_where_it_began(make_cell, law, model):
+def test_every_controllet_rests_at_start(make_cell, law, model):
     cell = make_cell({"arm": heavy(model)}, {"law": {"type": law}}, ["arm/law"])
     before, pose = cell.state("arm").q.copy(), cell.pose("arm").position.copy()
     cell.step(800)
     assert not faults(cell)
     assert np.abs(cell.state("arm").q - before).max() < 1e-3
     assert np.abs(cell.pose("arm").position - pose).max() < 1e-3
-    assert np.abs(cell.state("arm").tau).max() < 0.05  # the loop has it all, the law nothing
+    assert np.abs(cell.state("arm").tau).max() < 0.05  # the loop compensates gravity, not the controllet
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_switches_do_not_drop_the_arm(make_cell, model):
+def test_switches_do_not_drop_arm(make_cell, model):
     laws = {name: {"type": name} for name in LAWS[:3]}
     cell = make_cell({"arm": heavy(model)}, laws, [f"arm/{LAWS[0]}"])
     before = cell.state("arm").q.copy()
@@ -80,7 +80,7 @@ def test_hold_stops_from_random_states_within_a_second(make_cell, episodes, mode
     for _ in range(episodes(3, 1000)):
         cell.simulation.reset(start)
         spread = 0.5 * (limits.upper - limits.lower)
-        q = np.clip(BENT[model] + rng.uniform(-0.4, 0.4, n) * np.minimum(spread, 2.0),
+        q = np.clip(START[model] + rng.uniform(-0.4, 0.4, n) * np.minimum(spread, 2.0),
                     limits.lower + 0.3, limits.upper - 0.3)  # fmt: skip
         data.qpos[:n] = q
         data.qvel[:n] = rng.uniform(-0.5, 0.5, n) * limits.velocity
@@ -95,7 +95,7 @@ def test_hold_stops_from_random_states_within_a_second(make_cell, episodes, mode
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_a_fault_and_its_recovery_do_not_drop_the_arm(make_cell, model):
+def test_fault_and_recovery_do_not_drop_arm(make_cell, model):
     cell = make_cell(
         {"arm": heavy(model)},
         {"bad": {"type": "misbehaving"}, "good": {"type": "joint_impedance"}},
@@ -114,8 +114,8 @@ def test_a_fault_and_its_recovery_do_not_drop_the_arm(make_cell, model):
     assert np.abs(cell.state("arm").q - before).max() < 1e-3
 
 
-def test_torque_that_decays_leaves_what_carries_the_arm(make_cell):
-    """A posture that is not finite takes the torque of the law away, and nothing else."""
+def test_decaying_torque_keeps_gravity_compensation(make_cell):
+    """A non-finite joint position removes only the torque of the controllet."""
     cell = make_cell({"arm": heavy("ur5e")}, {"good": {"type": "joint_impedance"}}, ["arm/good"])
     cell.step(50)
     backend, state = cell.loop.backends[0], cell.loop.arms[0].state
@@ -134,8 +134,8 @@ def test_torque_that_decays_leaves_what_carries_the_arm(make_cell):
     assert np.abs(cell.state("arm").q - before).max() < 5e-3
 
 
-def test_the_whole_torque_is_bounded_not_a_part_of_it(make_cell):
-    """Gravity on top of a bounded torque could exceed what the robot takes."""
+def test_total_torque_is_bounded_including_gravity(make_cell):
+    """Gravity added to a bounded torque could exceed the limits of the robot."""
     cell = make_cell(
         {"arm": heavy("ur5e", q_start=[0.0, -0.2, 0.2, 0.0, 0.0, 0.0], perturbation={})},
         {"stiff": {"type": "joint_impedance", "params": {"governor.enabled": False}}},
@@ -157,8 +157,8 @@ def test_the_whole_torque_is_bounded_not_a_part_of_it(make_cell):
 
 
 @pytest.mark.parametrize(("is_carried", "sag"), [(True, 0.0), (False, 9.81 / 400.0)])
-def test_what_the_hand_holds_is_carried_too(make_cell, is_carried, sag):
-    """A robot that carries itself is not told of it, and the law's spring has it."""
+def test_grasped_object_is_compensated(make_cell, is_carried, sag):
+    """Robots with their own compensation do not know the object; the virtual spring carries it."""
     start = MODELS["fr3"].ready
     cell = make_cell(
         {"arm": {"compensates_gravity": not is_carried, "q_start": start.tolist()}},
@@ -176,18 +176,18 @@ def test_what_the_hand_holds_is_carried_too(make_cell, is_carried, sag):
     goal = cell.pose("arm").position + [0.0, 0.0, 0.1]
     cell.set_target("arm", Pose(goal, cell.pose("arm").rotation))
     cell.step(3000)
-    assert cell.objects()["rod"].position[2] > 0.48  # off the stand
+    assert cell.objects()["rod"].position[2] > 0.48  # above the stand
     assert cell.pose("arm").position[2] - goal[2] == pytest.approx(-sag, abs=2e-3)
     rod, before = cell.objects()["rod"].position[2], cell.pose("arm").position[2]
     cell.gripper("arm").move(0.08)
     cell.step(300)
     assert cell.objects()["rod"].position[2] < rod - 0.05
-    if is_carried:  # it is let go of with its weight: the arm does not jump
+    if is_carried:  # the compensation ends with the release, so that the arm does not jump
         assert abs(cell.pose("arm").position[2] - before) < 5e-3
 
 
-def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
-    """A wrong name was enough: hold went off with up to 0.5 rad/s, for 1 kg at the other arm."""
+def test_distant_attached_object_lifted_arm(make_cell):
+    """With a wrong name, 1 kg at the other arm moved an arm in hold at up to 0.5 rad/s."""
     block = {
         "shape": "box",
         "size": [0.05, 0.05, 0.05],
@@ -210,8 +210,8 @@ def test_an_arm_was_lifted_by_a_weight_that_was_not_in_its_hand(make_cell):
     assert cell.attach("arm", "block", Pose(np.array([0.0, 0.0, 0.1]), np.eye(3))) == "block"
 
 
-def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
-    """What had been taken on of its weight is a part of a saved state: it grew from zero anew."""
+def test_reset_with_attached_object_let_arm_sag(make_cell):
+    """The ramped weight is part of a saved state; it started again from zero."""
     scene_object = {
         "shape": "box",
         "size": [0.02, 0.02, 0.02],
@@ -240,10 +240,10 @@ def test_a_reset_to_an_arm_that_held_something_let_it_sag(make_cell):
 
 
 @pytest.mark.parametrize("law", ["coupled_impedance", "teleoperation"])
-def test_two_arms_that_do_not_carry_themselves_rest_and_move_together(make_cell, law):
+def test_two_arms_without_own_compensation_rest_and_move(make_cell, law):
     arms = {
         name: {
-            "model": "ur5e", "compensates_gravity": False, "tool": TOOL, "q_start": BENT["ur5e"],
+            "model": "ur5e", "compensates_gravity": False, "tool": TOOL, "q_start": START["ur5e"],
             "position": [0.0, y, 0.0],
         }
         for name, y in (("left", 0.5), ("right", -0.5))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Even hold cannot go on: its torque decays, and that is said once."""
+"""Non-finite torques of hold: decay of the torque and a single report."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ def backend_of(cell):
 
 
 def break_measurements(cell):
-    """Let the left arm measure no number from now on; return what undoes it."""
+    """Make measurements of the left arm NaN; return a function that restores them."""
     measuring = backend_of(cell).drives[0].measuring
     measuring.append(lambda state: state.q.__setitem__(2, np.nan))
     return measuring.pop
 
 
 @pytest.mark.parametrize("active", [[], ["left/cart"]])
-def test_a_hold_that_is_not_finite_filled_the_log(make_cell, active):
+def test_non_finite_hold_filled_log(make_cell, active):
     laws = {"cart": {"type": "cartesian_impedance"}}
     cell = make_cell(controllets=laws, active=active)
     cell.step(20)
-    mend = break_measurements(cell)
+    restore = break_measurements(cell)
     events = []
     for _ in range(60):
         cell.step(10)
         events += cell.events()
-    assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]  # a law's, and hold's
+    assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]  # one of the controllet and one of hold
     assert {event.arm for event in events} == {"left"}
     assert all(event.event.is_fault for event in events)
     _, rows = cell.records()
     assert np.isfinite(rows["arms"]["tau"]).all()
     assert np.abs(rows["arms"]["tau"][-1, 0]).max() < 1e-6  # decayed
     assert cell.state("right").fault == ""
-    mend()
+    restore()
     cell.step(10)
     cell.recover(["left"])
     cell.step(10)
     assert [event.event for event in cell.events()] == [Event.RECOVERED]
     break_measurements(cell)
     cell.step(50)
-    assert 1 <= len(cell.events()) <= 2  # said anew: it is another fault
+    assert 1 <= len(cell.events()) <= 2  # another fault is reported again
 
 
-def test_the_pose_of_an_arm_that_measured_no_number_was_refused_as_a_target(make_cell):
+def test_pose_of_arm_with_nan_measurement_raises_error(make_cell):
     cell = make_cell(active=[])
     cell.step(1)
     break_measurements(cell)
@@ -63,16 +63,16 @@ def test_the_pose_of_an_arm_that_measured_no_number_was_refused_as_a_target(make
     cell.pose("right")
 
 
-@pytest.mark.parametrize("place", ["q", "dq"])
-def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_cell, place):
+@pytest.mark.parametrize("field", ["q", "dq"])
+def test_single_nan_state_made_arm_accelerate(make_cell, field):
     cell = make_cell(controllets={"rate": {"type": "joint_velocity"}}, active=["left/rate"])
     for _ in range(8):
         cell.set_target("left", dq=[0.6] * 7)
         cell.step(50)
     cell.events()
     measuring = backend_of(cell).drives[0].measuring
-    for _ in range(3):  # a second time does not make it another fault
-        measuring.append(lambda state: getattr(state, place).__setitem__(2, np.nan))
+    for _ in range(3):  # a repeated NaN is not another fault
+        measuring.append(lambda state: getattr(state, field).__setitem__(2, np.nan))
         cell.step(1)
         measuring.pop()
         cell.step(20)
@@ -91,8 +91,8 @@ def test_an_arm_whose_state_was_no_number_once_glided_on_faster_and_faster(make_
     assert np.abs(cell.state("left").dq).max() < 0.02
 
 
-def test_a_torque_that_decayed_was_not_bound_to_the_rate_limit(make_cell):
-    """It was taken down in the place where the limit looks for the torque of before."""
+def test_decaying_torque_ignored_rate_limit(make_cell):
+    """The decay changed the value that the rate limit used as the previous torque."""
     arm = {"torque_rate": 100.0, "perturbation": {"payload": 2.0}}
     cell = make_cell(arms={"left": arm}, active=[])
     cell.step(500)
@@ -105,13 +105,13 @@ def test_a_torque_that_decayed_was_not_bound_to_the_rate_limit(make_cell):
     assert np.abs(tau[-1]).max() < 0.1
 
 
-def test_after_a_reset_hold_braked_sooner_the_more_sound_states_were_counted_before_it(make_cell):
+def test_sound_state_count_before_reset_changed_braking_of_hold(make_cell):
     cell = make_cell(active=[])
     cell.step(20)
-    mend = break_measurements(cell)
+    restore = break_measurements(cell)
     cell.step(5)
     saved, runs = cell.simulation.save(), []
-    mend()
+    restore()
     for before in (2, 5, 0):
         cell.simulation.reset(saved)
         runs.append([])
@@ -124,7 +124,7 @@ def test_after_a_reset_hold_braked_sooner_the_more_sound_states_were_counted_bef
     assert runs[0].count(True) == SOUND_CYCLES - 1
 
 
-def test_a_diverged_simulation_wrote_a_file_and_a_line_per_cycle(
+def test_diverged_simulation_wrote_file_and_line_per_cycle(
     make_cell, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm was found in hold without a fault, and no report said why."""
+"""Reports of the reason for every hold of an arm."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def cell(make_cell):
     return make_cell(controllets=LAWS, active=["both"])
 
 
-class Watch:
-    """Step a cell, and compare changes of owners with reports, cycle by cycle."""
+class OwnerMonitor:
+    """Step a cell and compare changes of owners with reports in every cycle."""
 
     def __init__(self, cell):
         self.cell = cell
@@ -48,10 +48,10 @@ class Watch:
     def step(self, cycles=1):
         for _ in range(cycles):
             self.cell.step(1)
-            self.look()
+            self.check()
 
-    def look(self):
-        """Check that every arm that holds since the last cycle has a report that says why."""
+    def check(self):
+        """Check that every arm that began to hold in the last cycle has a reported reason."""
         if self.cell.latest_record()["cycle"] == self.cycle:
             return
         self.cycle = self.cell.latest_record()["cycle"]
@@ -66,7 +66,7 @@ class Watch:
             self.ended.append((arm, reasons[-1]))
 
 
-def break_law(name, fault):
+def fail_controllet(name, fault):
     return lambda cell, _: cell.set_parameters(name, {"fault": fault})
 
 
@@ -86,14 +86,14 @@ def request(ask):
     return lambda cell, _: ask(cell).poll()
 
 
-def set_back(cell, _):
+def reset_to_saved(cell, _):
     cell.simulation.reset(cell.kept)
 
 
 CAUSES = {
-    "law raises": (break_law("both", "raise"), Event.CONTROLLET_ERROR),
-    "no number": (break_law("both", "nan"), Event.NON_FINITE_TORQUE),
-    "parameters raise": (break_law("both", "init"), Event.CONTROLLET_ERROR),
+    "law raises": (fail_controllet("both", "raise"), Event.CONTROLLET_ERROR),
+    "no number": (fail_controllet("both", "nan"), Event.NON_FINITE_TORQUE),
+    "parameters raise": (fail_controllet("both", "init"), Event.CONTROLLET_ERROR),
     "robot stops": (stop_robot, Event.ARM_STOPPED),
     "backend raises": (break_backend, Event.BACKEND_ERROR),
     "owner silent": (
@@ -111,26 +111,26 @@ CAUSES = {
     ),
     "stop": (request(lambda cell: cell.request_hold(by=WHO)), Event.SWITCHED),
     "inactive": (request(lambda cell: cell.request_inactive("right", by=WHO)), Event.SWITCHED),
-    "set back": (set_back, Event.SWITCHED),
+    "set back": (reset_to_saved, Event.SWITCHED),
 }
 
 
 @pytest.mark.parametrize("name", CAUSES)
-def test_whatever_ends_a_law_is_reported_for_every_arm_that_holds(cell, monkeypatch, name):
+def test_every_cause_of_hold_is_reported_for_every_arm(cell, monkeypatch, name):
     cause, kind = CAUSES[name]
     cell.hold()
     cell.kept = cell.simulation.save()
     cell.switch(["both"])
     cell.step(5)
-    watch = Watch(cell)
+    watch = OwnerMonitor(cell)
     cause(cell, monkeypatch)
-    watch.look()
+    watch.check()
     watch.step(3)
     ended = {arm: event.event for arm, event in watch.ended}
     assert ended["left"] is kind
     if name == "other arm's law":
         assert set(ended) == {"left"}
-    elif name == "robot stops":  # the partner holds for the other arm's fault
+    elif name == "robot stops":  # the partner holds because of the fault of the other arm
         assert ended["right"] is Event.HOLDS
         assert "left: arm_stopped" in dict(watch.ended)["right"].text
         assert cell.state("right").fault == ""
@@ -140,11 +140,11 @@ def test_whatever_ends_a_law_is_reported_for_every_arm_that_holds(cell, monkeypa
         assert all(f"requested by {WHO}" in event.text for _, event in watch.ended)
 
 
-def test_arms_that_come_to_rest_first_say_for_what(cell):
+def test_stop_before_switch_reports_its_purpose(cell):
     cell.switch(["left/odd"], strictness="force_auto")
     cell.set_parameters("left/odd", {"torque": 3.0})
     cell.step(100)
-    watch = Watch(cell)
+    watch = OwnerMonitor(cell)
     pending = cell.request_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
     while pending.poll() is None:
         watch.step()
@@ -152,7 +152,7 @@ def test_arms_that_come_to_rest_first_say_for_what(cell):
     assert "come to rest first" in watch.ended[0][1].text
 
 
-def test_a_law_that_takes_over_is_reported_with_who_asked(cell):
+def test_switch_report_names_controllet_and_client(cell):
     _, before = cell.events_since(0)
     cell.switch(["left/impedance"], strictness="force_auto", by="a client é" + 400 * "x")
     events = cell.events_since(len(before))[1]
@@ -161,12 +161,12 @@ def test_a_law_that_takes_over_is_reported_with_who_asked(cell):
     assert "requested by a client é" in event.text
 
 
-def test_arms_that_were_set_back_to_a_law_that_does_not_start_were_nobodys(cell):
+def test_reset_with_failing_activation_left_arms_without_owner(cell):
     kept = cell.simulation.save()
     cell.switch(["left/odd"], strictness="force_auto")
     cell.set_parameters("both", {"fault": "activate"})
     cell.step(3)
-    watch = Watch(cell)
+    watch = OwnerMonitor(cell)
     with pytest.raises(MultipandaError, match="does not start"):
         cell.simulation.reset(kept)
     watch.step(3)
@@ -175,18 +175,18 @@ def test_arms_that_were_set_back_to_a_law_that_does_not_start_were_nobodys(cell)
 
 
 @pytest.mark.robustness
-def test_no_arm_holds_without_a_report_whatever_happens(make_cell, monkeypatch, episodes):
+def test_no_sequence_of_causes_leaves_hold_without_report(make_cell, monkeypatch, episodes):
     for seed in range(episodes(3, 60)):
         rng = np.random.default_rng(seed)
         cell = make_cell(controllets=LAWS, active=["both"])
         cell.kept = cell.simulation.save()
-        watch = Watch(cell)
+        watch = OwnerMonitor(cell)
         names = [spec.name for spec in cell.specs if not spec.is_hold]
         for _ in range(60):
             watch.step(int(rng.integers(1, 4)))
             with contextlib.suppress(MultipandaError):
                 _act(cell, rng, names, monkeypatch)
-            watch.look()
+            watch.check()
         watch.step(3)
         assert watch.ended, seed
         cell.close()
@@ -210,7 +210,7 @@ def _act(cell, rng, names, monkeypatch):
         cell.request_switch([names[int(rng.integers(len(names)))]], (), "force_auto").poll()
 
 
-def test_reasons_are_those_of_each_arm_and_go_on_after_a_recovery(cell):
+def test_hold_reasons_are_per_arm_and_persist_after_recovery(cell):
     reasons = HoldReasons(cell.arms)
     stop_robot(cell, None)
     cell.step(1)
@@ -227,7 +227,7 @@ def ring():
     return Mailbox(config, instance_specs(config)).events
 
 
-def test_events_that_a_reader_came_too_late_for_were_lost_without_a_word(ring):
+def test_events_lost_by_late_reader_were_not_reported(ring):
     for number in range(EVENT_CAPACITY + 10):
         ring.append(Event.NOTICE, number, -1, -1, f"{number}")
     total, found = ring.since(3)
@@ -238,7 +238,7 @@ def test_events_that_a_reader_came_too_late_for_were_lost_without_a_word(ring):
     assert [event.time_ns for event in ring.since(total - 2)[1]] == [total - 2, total - 1]
 
 
-def test_an_event_that_is_overwritten_while_it_is_read_is_left_out(ring):
+def test_event_overwritten_during_read_is_skipped(ring):
     ends = threading.Event()
 
     def write():

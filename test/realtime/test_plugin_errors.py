@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plug-ins raise ends at their own arms, and says whose it is."""
+"""Exceptions of plug-ins: confined to their arms and attributed to the plug-in."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def odd(fault):
         ("notify_number", "TypeError: notify: got int, allowed str (multipanda_test_laws.py:"),
     ],
 )
-def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
-    """Only subclasses of Exception whose text can be had were taken for a fault of the law."""
+def test_unusual_exception_of_controllet_ended_loop(make_cell, fault, text):
+    """Only subclasses of Exception with available text counted as a fault of the controllet."""
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": fault})
     cell.step(3)
@@ -48,7 +48,7 @@ def test_an_odd_exception_of_a_law_ended_the_loop(make_cell, fault, text):
 
 
 @pytest.mark.inline
-def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(make_cell):
+def test_replaced_torque_arrays_commanded_zero(make_cell):
     with pytest.raises(LoopError, match=r"\bodd.*\btau: .*\blist\b"):
         make_cell(controllets=odd("replace"), active=[])
     cell = make_cell(controllets=LAWS, active=ON)
@@ -64,7 +64,7 @@ def test_a_law_that_put_other_arrays_in_the_place_of_its_torques_commanded_zero(
 
 
 @pytest.mark.inline
-def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell):
+def test_torque_of_wrong_width_ended_loop(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "narrow"})
     cell.step(3)
@@ -74,7 +74,7 @@ def test_a_torque_of_another_width_ended_the_loop_and_with_it_all_arms(make_cell
 
 
 @pytest.mark.inline
-def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
+def test_multiline_exception_broke_event_line(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "lines"})
     cell.step(3)
@@ -84,7 +84,7 @@ def test_an_exception_of_several_lines_broke_the_line_of_its_event(make_cell):
 
 @pytest.mark.inline
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch, request, number):
+def test_signal_during_inline_start_was_attributed_to_controllet(make_cell, monkeypatch, request, number):
     for each in interruption.SIGNALS:
         before = signal.getsignal(each)
         request.addfinalizer(lambda each=each, before=before: signal.signal(each, before))
@@ -97,7 +97,7 @@ def test_a_signal_in_an_inline_start_was_blamed_on_a_law(make_cell, monkeypatch,
 
 
 @pytest.mark.inline
-def test_a_law_that_wrote_to_its_states_misled_everybody_else(make_cell):
+def test_controllet_could_change_shared_states(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "sense"})
     before = cell.state("left").q
@@ -109,7 +109,7 @@ def test_a_law_that_wrote_to_its_states_misled_everybody_else(make_cell):
 
 
 @pytest.mark.inline
-def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
+def test_assigned_torque_items_are_written_in_place(make_cell):
     cell = make_cell(controllets=LAWS, active=ON)
     cell.set_parameters("left/odd", {"fault": "item", "torque": 1.0})
     cell.step(300)
@@ -118,14 +118,14 @@ def test_torques_assigned_to_an_arm_are_written_in_place(make_cell):
 
 
 @pytest.mark.inline
-def test_a_report_in_the_place_of_the_one_that_is_read_stayed_at_zero(make_cell):
+def test_replaced_report_array_stayed_zero(make_cell):
     with pytest.raises(LoopError, match=r"\bodd.*\breport: .*\barray\b"):
         make_cell(controllets=odd("report"), active=[])
 
 
 @pytest.mark.clock
-def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell):
-    """The process ignores SIGINT: a KeyboardInterrupt there is nobody's Ctrl-C."""
+def test_exit_or_interrupt_of_controllet_ended_loop_process(make_cell):
+    """The process ignores SIGINT; a KeyboardInterrupt there does not come from Ctrl-C."""
     cell = make_cell(controllets={"odd": LAWS["odd"]}, active=["left/odd", "right/odd"],
                      placement="process")  # fmt: skip
     cell.set_parameters("left/odd", {"fault": "exit"})
@@ -136,8 +136,8 @@ def test_a_law_that_raised_exits_or_interrupts_ended_the_loops_process(make_cell
 
 
 @pytest.mark.inline
-def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
-    # A shell's background jobs ignore the signal, and so would this.
+def test_ctrl_c_in_inline_cell_reaches_its_user(make_cell, request):
+    # The background jobs of a shell ignore the signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     cell = make_cell(controllets=LAWS, active=ON)
@@ -147,8 +147,8 @@ def test_ctrl_c_of_an_inline_cell_gets_to_its_user(make_cell, request):
 
 
 @pytest.mark.inline
-def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_cell):
-    """Nobody could report the number 5, and that was noticed when the law had the arm."""
+def test_invalid_text_of_transfer_ended_loop_after_switch(make_cell):
+    """The text was the number 5; the error appeared after the controllet had started."""
     cell = make_cell(controllets=odd("words"), active=[])
     with pytest.raises(SwitchRejected, match=r"on_transfer .*\bmisbehaving: .*\bint\b"):
         cell.switch(["left/odd"], strictness=Strictness.STRICT)
@@ -159,8 +159,8 @@ def test_words_of_a_handover_that_are_none_ended_the_loop_after_the_switch(make_
 
 
 @pytest.mark.inline
-def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_another(make_cell):
-    """And the other law went on with an arm that had one."""
+def test_failed_parameters_of_inactive_controllet_faulted_arm(make_cell):
+    """The active controllet continued on the faulted arm."""
     cell = make_cell(controllets=LAWS, active=["left/joint", "right/joint"])
     cell.step(2)
     cell.set_parameters("left/odd", {"fault": "init"})
@@ -179,7 +179,7 @@ def test_parameters_that_an_idle_law_cannot_take_latched_a_fault_on_the_arm_of_a
 
 
 @pytest.mark.inline
-def test_a_reset_once_began_a_law_again_that_had_not_taken_its_parameters(make_cell):
+def test_reset_activated_controllet_with_failed_parameters(make_cell):
     cell = make_cell(controllets=LAWS, active=["left/odd", "right/joint"])
     cell.step(2)
     saved = cell.simulation.save()
@@ -199,46 +199,46 @@ def test_a_reset_once_began_a_law_again_that_had_not_taken_its_parameters(make_c
     ("fault", "raised"), [("init", "RuntimeError"), ("activate", "RuntimeError"),
                           ("exit", "SystemExit")],
 )  # fmt: skip
-def test_a_law_that_failed_at_the_start_was_not_named(make_cell, fault, raised):
-    whose = rf"left/odd \(misbehaving\): {raised}: this law .* \(multipanda_test_laws.py:\d+\)"
-    with pytest.raises(LoopError, match=whose):
+def test_controllet_failing_at_start_was_not_named(make_cell, fault, raised):
+    source = rf"left/odd \(misbehaving\): {raised}: this law .* \(multipanda_test_laws.py:\d+\)"
+    with pytest.raises(LoopError, match=source):
         make_cell(controllets=odd(fault), active=[])
 
 
 @pytest.mark.inline
-def test_a_law_that_failed_to_take_over_at_the_start_was_not_named(make_cell):
-    """That is where hand-overs first come in: the warm-up has none."""
-    whose = r"left/odd \(misbehaving\): TypeError: on_transfer of misbehaving: got int"
-    with pytest.raises(LoopError, match=whose):
+def test_controllet_failing_transfer_at_start_was_not_named(make_cell):
+    """The first transfer happens at the start because the warm-up has none."""
+    source = r"left/odd \(misbehaving\): TypeError: on_transfer of misbehaving: got int"
+    with pytest.raises(LoopError, match=source):
         make_cell(controllets=odd("words"), active=["left/odd"])
 
 
 @pytest.mark.clock
-def test_a_law_that_failed_at_the_start_of_a_process_was_not_named(make_cell):
+def test_controllet_failing_in_loop_process_was_not_named(make_cell):
     with pytest.raises(LoopError, match=r"left/odd\b.*\bSystemExit: .*\.py:\d+\)"):
         make_cell(controllets=odd("exit"), active=[], placement="process")
 
 
 @pytest.mark.inline
 @pytest.mark.parametrize("method", ["__init__", "add", "on_activate"])
-def test_a_feature_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
+def test_feature_failing_at_start_was_not_named(make_cell, monkeypatch, method):
     monkeypatch.setattr(Coriolis, method, _broken)
-    whose = r"left/joint \(joint_impedance\): OSError: broken \(test_plugin_errors.py:\d+\)"
-    with pytest.raises(LoopError, match=whose):
+    source = r"left/joint \(joint_impedance\): OSError: broken \(test_plugin_errors.py:\d+\)"
+    with pytest.raises(LoopError, match=source):
         make_cell(controllets={"joint": LAWS["joint"]}, active=[])
 
 
 @pytest.mark.inline
 @pytest.mark.parametrize("method", ["__init__", "connect", "read"])
-def test_a_backend_that_failed_at_the_start_was_not_named(make_cell, monkeypatch, method):
+def test_backend_failing_at_start_was_not_named(make_cell, monkeypatch, method):
     monkeypatch.setattr(Mock, method, _broken)
-    whose = r"right \(backend Mock\): OSError: broken \(test_plugin_errors.py:\d+\)"
-    with pytest.raises(LoopError, match=whose):
+    source = r"right \(backend Mock\): OSError: broken \(test_plugin_errors.py:\d+\)"
+    with pytest.raises(LoopError, match=source):
         make_cell({"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}})
 
 
 @pytest.mark.inline
-def test_faults_of_a_backend_that_are_none_ended_the_loop_without_a_name(make_cell, monkeypatch):
+def test_invalid_faults_of_backend_ended_loop_without_name(make_cell, monkeypatch):
     arms = {"left": {}, "right": {"backend": "mock", "position": [0.0, 1.0, 0.0]}}
     cell = make_cell(arms)
     cell.step(5)
@@ -251,7 +251,7 @@ def test_faults_of_a_backend_that_are_none_ended_the_loop_without_a_name(make_ce
 
 
 @pytest.mark.inline
-def test_a_backend_that_did_not_close_kept_others_from_closing(monkeypatch, capfd):
+def test_failing_close_of_backend_prevented_closing_others(monkeypatch, capfd):
     arms = {"left": {"backend": "mock"}, "right": {"position": [0.0, 1.0, 0.0]}}
     cell = simple_cell(arms)
     cell.start()

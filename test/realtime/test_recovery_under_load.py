@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recoveries and switches of arms that carry or are pushed with what nobody told of."""
+"""Recoveries and switches of arms with undeclared payloads or external forces."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LAWS = {
 }
 
 
-def throw(cell):
-    """Give the last joint a speed that is a fault; what the tool carries hardly feels it."""
+def exceed_velocity(cell):
+    """Set a velocity of the last joint above its limit, with little effect on the payload."""
     cell.simulation.data.qvel[6] = 6.0
     cell.step(2)
     assert cell.state("arm").fault == "velocity_limit"
 
 
 def motion(cell, cycles):
-    """Return how far the tool gets from where it is now [m], and the largest joint speed."""
+    """Return the largest distance of the tool from here [m] and the largest joint speed."""
     before, (start, _) = cell.pose("arm").position, cell.records()
     cell.step(cycles)
     arm = cell.records(start)[1]["arms"][:, 0]
@@ -38,11 +38,11 @@ def motion(cell, cycles):
 
 
 @pytest.mark.parametrize("wait", every_nth(2, [1500, 150]))
-def test_a_recovery_dropped_a_load_that_nobody_told_of(make_cell, wait):
-    """21 mm with 0.2 rad/s: hold began anew, with no torque, when it had the arm already."""
+def test_recovery_dropped_undeclared_payload(make_cell, wait):
+    """The active hold restarted without torque: 21 mm at 0.2 rad/s."""
     cell = make_cell(LOADED, LAWS, ["arm/stiff"])
     cell.step(1500)
-    throw(cell)
+    exceed_velocity(cell)
     cell.step(wait)
     _, speed = motion(cell, 1)
     cell.recover()
@@ -58,8 +58,8 @@ def test_a_recovery_dropped_a_load_that_nobody_told_of(make_cell, wait):
 
 
 @pytest.mark.parametrize("name", ["velocity", "trajectory"])
-def test_joint_laws_let_a_load_sink_that_they_said_they_carry(make_cell, name):
-    """15 mm: the way to press on was written to a target that these laws do not look at."""
+def test_joint_controllets_lowered_payload_despite_transfer_report(make_cell, name):
+    """The offset was written to a target that these controllets ignore: 15 mm."""
     cell = make_cell(LOADED, LAWS, ["arm/stiff"])
     cell.step(1500)
     result = cell.switch([f"arm/{name}"], strictness="force_auto")
@@ -69,8 +69,8 @@ def test_joint_laws_let_a_load_sink_that_they_said_they_carry(make_cell, name):
     assert fastest < 0.05
 
 
-def test_a_short_leash_carries_less_and_says_so(make_cell):
-    """Two springs: what is carried at once is the share that was said, and the rest sinks."""
+def test_short_reference_lead_carries_less_and_reports_it(make_cell):
+    """The initially carried fraction equals the reported one."""
     soft = {"type": "joint_velocity", "params": {"max_reference_lead": 0.02}}
     cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
     cell.step(1500)
@@ -86,8 +86,8 @@ def test_a_short_leash_carries_less_and_says_so(make_cell):
     assert 5.0 < float(reported) < 26.0
 
 
-def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):
-    """Without a jump of the torque, and it arrives."""
+def test_trajectory_starts_with_transferred_force(make_cell):
+    """The torque has no jump and the goal is reached."""
     cell = make_cell({"arm": {"perturbation": {"payload": 0.8}}}, LAWS, ["arm/stiff"])
     cell.step(1500)
     cell.switch(["arm/trajectory"], strictness="force_auto")
@@ -102,11 +102,11 @@ def test_a_trajectory_begins_where_the_law_presses_as_before(make_cell):
     assert np.abs(np.array(cell.state("arm").q) - goal).max() < 0.05
 
 
-def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_cell):
-    """It goes back to where it was before the push, not beyond, as a hold that was not faulted."""
+def test_end_of_push_after_recovery_does_not_accelerate_arm(make_cell):
+    """The arm returns to its pose before the push without overshoot, as a hold without fault."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/stiff"])
     cell.step(200)
-    throw(cell)
+    exceed_velocity(cell)
     cell.step(1500)
     free = cell.pose("arm")
     sim = cell.simulation
@@ -125,7 +125,7 @@ def test_a_push_that_ends_after_a_recovery_does_not_set_the_arm_in_motion(make_c
 
 
 def stop(cell, cycles=500):
-    """Have the robot stop by itself, as with a reflex, and stay so for a while."""
+    """Stop the robot as by a reflex, for some cycles."""
     robot = cell.loop.backends[0].robots[0]
     robot.fault = "stopped by hand"
     robot.stop()
@@ -134,25 +134,25 @@ def stop(cell, cycles=500):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_thrown", [False, True])
-def test_a_recovery_after_a_reflex_dropped_a_load_that_nobody_told_of(make_cell, is_thrown):
-    """22 mm at 0.23 rad/s: hold began anew with no torque. What was carried before is known."""
+@pytest.mark.parametrize("is_too_fast", [False, True])
+def test_recovery_after_reflex_dropped_undeclared_payload(make_cell, is_too_fast):
+    """Hold restarted without torque: 22 mm at 0.23 rad/s. The previous load is known."""
     cell = make_cell(LOADED, LAWS, ["arm/stiff"])
     cell.step(1500)
-    if is_thrown:  # two faults: hold has had the arm in between, but not since
-        throw(cell)
+    if is_too_fast:  # after two faults hold was active between them, but not since
+        exceed_velocity(cell)
         cell.step(1000)
     stop(cell)
     cell.recover()
     away, fastest = motion(cell, 1000)
     assert cell.state("arm").fault == ""
     assert away < 2e-3
-    assert fastest < 0.08  # until the torque is back
+    assert fastest < 0.08  # until the torque is restored
 
 
 @pytest.mark.parametrize("push", [20.0, -20.0])
-def test_a_robot_that_stopped_by_itself_is_recovered_without_the_force_it_met(make_cell, push):
-    """What is measured then may be a person who is clamped, from below or above: it gives way."""
+def test_recovery_after_robot_stop_drops_contact_force(make_cell, push):
+    """The measured force may come from a clamped person: the arm yields up or down."""
     cell = make_cell({"arm": {}}, LAWS, ["arm/stiff"])
     cell.step(600)
     sim = cell.simulation
@@ -165,8 +165,8 @@ def test_a_robot_that_stopped_by_itself_is_recovered_without_the_force_it_met(ma
 
 
 @pytest.mark.parametrize(("push", "carried"), [(20.0, 11.4), (-30.0, 29.4), (40.0, 0.0)])
-def test_no_more_is_carried_on_than_was_before_and_is_still(make_cell, push, carried):
-    """Half a load on something, a hand pulled down by more than its load, nothing any more."""
+def test_recovery_carries_minimum_of_previous_and_present_force(make_cell, push, carried):
+    """A partly supported payload, a tool pulled down beyond its payload, and no load."""
     cell = make_cell(LOADED, LAWS, ["arm/stiff"])
     cell.step(1500)
     sim = cell.simulation

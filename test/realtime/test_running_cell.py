@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row reaches a follower once, in order and whole, or is counted."""
+"""Followers of records: every row arrives once, in order and complete, or is counted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(json.dumps([len(cycles), follower.dropped, torn, in_order, cycles[-1] - cy
         pytest.param("process", 2000, marks=pytest.mark.clock),
     ],
 )
-def test_another_process_reads_seconds(placement, cycles):
+def test_another_process_reads_rows_for_seconds(placement, cycles):
     with simple_cell(placement=placement) as cell:
         cell.latest_record()
         arguments = [cell.config.model_dump_json(), cell.records_path, str(cycles)]
@@ -62,13 +62,13 @@ def test_another_process_reads_seconds(placement, cycles):
     assert in_order
     assert not torn
     assert count + dropped >= cycles
-    assert span <= count + dropped  # what is missing between the first and the last is counted
+    assert span <= count + dropped  # missing rows between the first and the last are counted
     if placement == "inline":
         assert (count, dropped) == (cycles, 0)
 
 
 @pytest.mark.inline
-def test_rows_that_came_while_a_follower_slept_are_counted():
+def test_rows_during_pause_of_follower_are_counted():
     with simple_cell({"arm": {"backend": "mock"}}) as cell:
         follower = cell.follow_records()
         cell.step(CAPACITY + 1000)
@@ -82,7 +82,7 @@ def test_rows_that_came_while_a_follower_slept_are_counted():
 
 
 @pytest.mark.inline
-def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
+def test_no_torn_row_is_returned_after_ring_overrun():
     with simple_cell() as cell:
         ring = cell.debug.mailbox.ring
         follower, row = cell.follow_records(), np.zeros(1, ring.rows.dtype)
@@ -95,20 +95,20 @@ def test_no_torn_row_is_handed_out_when_the_writer_comes_round():
 
         thread = threading.Thread(target=write)
         thread.start()
-        handed_out = 0
-        while handed_out <= CAPACITY or ring.count < 3 * CAPACITY:
+        returned = 0
+        while returned <= CAPACITY or ring.count < 3 * CAPACITY:
             rows = follower.take()
             if len(rows):
                 flat_rows = rows.view(np.float64).reshape(len(rows), -1)
                 assert (flat_rows == flat_rows[:, :1]).all()
-                handed_out += len(rows)
+                returned += len(rows)
         stop.set()
         thread.join()
         assert follower.position + follower.waiting == ring.count
 
 
 @pytest.mark.inline
-def test_a_follower_can_only_read_and_only_its_own_cell():
+def test_follower_is_read_only_and_refuses_other_cells():
     with simple_cell() as cell, simple_cell({"arm": {}}) as other:
         follower = cell.follow_records()
         with pytest.raises(ValueError, match="read-only"):
@@ -120,25 +120,25 @@ def test_a_follower_can_only_read_and_only_its_own_cell():
 
 
 @pytest.mark.inline
-def test_rows_have_where_a_planned_motion_is_and_not_its_end():
-    """While it followed a trajectory they had the last posture, whatever that was."""
+def test_rows_contain_current_reference_of_planned_motion():
+    """During a trajectory the rows contained its final configuration."""
     with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
         cell.step(10)
-        start, way = cell.state("arm").q.copy(), np.full(7, 0.2)
-        points = [np.concatenate([[k], start + k * way, way * (k == 1), np.zeros(7)])
+        start, displacement = cell.state("arm").q.copy(), np.full(7, 0.2)
+        points = [np.concatenate([[k], start + k * displacement, displacement * (k == 1), np.zeros(7)])
                   for k in range(3)]  # fmt: skip
         cell.follow_trajectory("arm", np.array(points))
         cell.step(1000)
         record = cell.latest_record()["arms"][0]
         assert int(record["target_channels"]) & 1 << TRACED_CHANNELS.index("joint")
         q, dq = record["target_joint"]
-        np.testing.assert_allclose(q, start + way, atol=2e-3)
-        np.testing.assert_allclose(dq, way, atol=1e-2)
+        np.testing.assert_allclose(q, start + displacement, atol=2e-3)
+        np.testing.assert_allclose(dq, displacement, atol=1e-2)
         np.testing.assert_allclose(record["q"], q, atol=2e-2)
 
 
 @pytest.mark.inline
-def test_rows_have_references_and_terms_that_add_up():
+def test_rows_have_references_and_consistent_torque_terms():
     law = "left/cartesian_impedance_controller"
     with simple_cell(active=[law]) as cell:
         follower = cell.follow_records()
@@ -167,7 +167,7 @@ def test_rows_have_references_and_terms_that_add_up():
 
 
 @pytest.mark.inline
-def test_references_have_the_width_of_their_channels():
+def test_reference_fields_have_width_of_channels():
     shapes = {field.name: field.shape for field in ARM_FIELDS}
     for name in TRACED_CHANNELS:
         sizes = [7 if size == "joints" else size for size in shapes[f"target_{name}"]]
@@ -175,6 +175,6 @@ def test_references_have_the_width_of_their_channels():
 
 
 @pytest.mark.inline
-@pytest.mark.skipif(not REFERENCE.exists(), reason="no tools beside the tests")
-def test_the_page_is_not_stale():
+@pytest.mark.skipif(not REFERENCE.exists(), reason="the tools folder is missing")
+def test_record_documentation_is_up_to_date():
     assert PAGE.read_text() == runpy.run_path(str(REFERENCE))["markdown"](), "run `make docs`"

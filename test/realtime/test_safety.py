@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last word on torques: finite, bounded in value and rate on both sides."""
+"""Final torque checks: finite values, bounds of value and rate on both sides."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ any_torque = arrays(np.float64, 7, elements=st.floats(-1e9, 1e9))
 
 
 @given(any_torque, arrays(np.float64, 7, elements=st.floats(-1, 1)))
-def test_torque_is_bounded_in_value_and_rate_on_both_sides(tau, share):
-    before = share * FR3_LIMITS.torque
+def test_torque_is_bounded_in_value_and_rate_on_both_sides(tau, fraction):
+    before = fraction * FR3_LIMITS.torque
     commanded = before.copy()
     TorqueGuard(FR3_LIMITS, 1e-3).apply(tau, commanded)
     assert (np.abs(commanded) <= FR3_LIMITS.torque).all()
@@ -32,7 +32,7 @@ def test_torque_is_bounded_in_value_and_rate_on_both_sides(tau, share):
 
 @given(arrays(np.float64, 7, elements=st.floats(-1e6, 1e6)), st.integers(0, 6),
        st.sampled_from([np.nan, np.inf, -np.inf]))  # fmt: skip
-def test_one_bad_element_is_found(tau, at, bad):
+def test_one_non_finite_element_is_detected(tau, at, bad):
     assert is_finite(tau)
     tau[at] = bad
     assert not is_finite(tau)
@@ -40,7 +40,7 @@ def test_one_bad_element_is_found(tau, at, bad):
 
 @pytest.mark.parametrize("joint", range(7))
 @pytest.mark.parametrize("side", [-1, 1])
-def test_states_outside_limits_are_named(joint, side):
+def test_states_outside_limits_are_reported_with_joint(joint, side):
     (state,) = StateMaker().states_at([0.5 * (FR3_LIMITS.lower + FR3_LIMITS.upper)])
     guard = StateGuard(FR3_LIMITS)
     assert guard.check(state) is Event.NONE

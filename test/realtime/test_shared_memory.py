@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records between processes: newest wins, torn ones are left, nobody waits."""
+"""Records between processes: newest value, no torn records, no waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture
 def threads_alternate():
-    """Let threads change every 10 us: a writer is cut off in the middle far more often."""
+    """Switch threads every 10 us to interrupt writers more often."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -40,7 +40,7 @@ def two_ends():
     return writer, Mailbox(config, plans, os.dup(writer.fd))
 
 
-def test_both_ends_see_the_same_records():
+def test_both_ends_share_records():
     writer, reader = two_ends()
     assert reader.switch.pop() is None
     values = np.arange(len(writer.active) + 2 + REASON_SIZE, dtype=float)
@@ -51,7 +51,7 @@ def test_both_ends_see_the_same_records():
     assert reader.switch.pop() is None
 
 
-def test_a_reason_keeps_its_bytes_among_the_numbers_of_a_request():
+def test_reason_text_survives_encoding_in_request():
     writer, reader = two_ends()
     for text in ("", "a stop, requested by é"):
         head = np.zeros(len(writer.active) + 2)
@@ -59,7 +59,7 @@ def test_a_reason_keeps_its_bytes_among_the_numbers_of_a_request():
         assert reason_of(reader.switch.pop()) == text
 
 
-def test_a_long_reason_still_names_the_client():
+def test_long_reason_still_names_client():
     by = "requested by service /left/switch_controller"
     for what in ("a switch to left/soft, " * 20, "\xff" * 500):
         found = reason_of(np.concatenate([np.zeros(4), reason_record(what + by)]))
@@ -67,7 +67,7 @@ def test_a_long_reason_still_names_the_client():
         assert found.startswith(what[:20])
 
 
-def test_a_record_being_written_is_left_alone():
+def test_record_being_written_is_not_taken():
     writer, reader = two_ends()
     writer.recover.write(np.ones(2))
     writer.recover.counter[0] += 1
@@ -76,7 +76,7 @@ def test_a_record_being_written_is_left_alone():
     assert reader.recover.pop() is not None
 
 
-def test_skip_forgets_what_was_there():
+def test_skip_discards_previous_record():
     writer, reader = two_ends()
     writer.recover.write(np.ones(2))
     reader.recover.skip()
@@ -85,7 +85,7 @@ def test_skip_forgets_what_was_there():
     assert reader.recover.pop() is not None
 
 
-def test_no_torn_record_is_ever_taken(threads_alternate):
+def test_no_torn_record_is_taken(threads_alternate):
     writer, reader = two_ends()
     slot = writer.switch
     n = len(writer.active) + 2 + REASON_SIZE
@@ -108,7 +108,7 @@ def test_no_torn_record_is_ever_taken(threads_alternate):
     thread.join()
 
 
-def test_events_keep_the_newest():
+def test_events_keep_newest():
     writer, reader = two_ends()
     for k in range(EVENT_CAPACITY + 5):
         writer.report(Event.TARGET_STALE, k, 0, 1, f"number {k}")
@@ -121,18 +121,18 @@ def test_events_keep_the_newest():
     assert reader.events_since(total)[1] == []
 
 
-def test_long_text_is_cut_not_refused():
+def test_long_text_is_truncated_not_refused():
     writer, reader = two_ends()
     writer.report(Event.CONTROLLET_ERROR, 0, -1, -1, "é" * 5000)
     assert reader.events_since(0)[1][0].text.startswith("éé")
 
 
-def test_a_record_that_was_given_up_was_taken_later():
+def test_withdrawn_record_was_taken_later():
     writer, reader = two_ends()
     first = writer.recover.write(np.ones(2))
     assert writer.recover.withdraw(first)
     assert reader.recover.pop() is None
     second = writer.recover.write(np.ones(2))
     assert reader.recover.pop() is not None
-    assert not writer.recover.withdraw(second)  # too late, and it says so
+    assert not writer.recover.withdraw(second)  # too late, which the result reports
     assert writer.recover.taken == second

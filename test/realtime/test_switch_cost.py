@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the start of laws costs the cycle in which they begin."""
+"""Computing cost of controllet starts in the cycle of a switch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from multipanda_py.planning.trajectory.joint_motion import JointMotion
 pytestmark = pytest.mark.inline
 
 CALLS = 800
-"""Of Python and C functions beyond those of a cycle: half as many again took over 0.5 ms."""
+"""Limit of additional function calls in Python and C; 1.5 times as many took over 0.5 ms."""
 
 
 def calls_in(run):
-    """Count the functions that are called, whatever machine this is."""
+    """Count function calls, a cost independent of the machine."""
     count = 0
 
-    def look(frame, event, function):
+    def count_call(frame, event, function):
         nonlocal count
         count += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(look)
+    sys.setprofile(count_call)
     try:
         run()
     finally:
@@ -34,9 +34,9 @@ def calls_in(run):
 
 
 @pytest.mark.parametrize("law", ["joint_impedance", "joint_trajectory", "cartesian_impedance"])
-def test_a_switch_of_two_arms_took_most_of_its_period(make_cell, law):
+def test_switch_of_two_arms_took_most_of_its_period(make_cell, law):
     cell = make_cell(controllets={"law": {"type": law}}, active=[])
-    cell.step(60)  # enough rows for what is handed over
+    cell.step(60)  # enough rows for the transfer
     usual = calls_in(lambda: cell.step(1))
     switch = cell.request_switch(["left/law", "right/law"])
     assert switch.poll() is None
@@ -45,24 +45,24 @@ def test_a_switch_of_two_arms_took_most_of_its_period(make_cell, law):
     assert 200 < started - usual < CALLS
 
 
-def test_what_is_handed_over_was_met_for_the_first_time_in_the_cycle_of_a_switch(
+def test_first_transfer_ran_in_cycle_of_switch(
     make_cell, monkeypatch
 ):
-    met = []
+    significance = []
     take_over = CartesianImpedance.on_transfer
 
-    def noted(law, states, target, handovers):
-        met.extend(handover.is_significant for handover in handovers)
+    def transfer_and_log(law, states, target, handovers):
+        significance.extend(handover.is_significant for handover in handovers)
         return take_over(law, states, target, handovers)
 
-    monkeypatch.setattr(CartesianImpedance, "on_transfer", noted)
+    monkeypatch.setattr(CartesianImpedance, "on_transfer", transfer_and_log)
     cell = make_cell(controllets={"law": {"type": "cartesian_impedance"}}, active=[])
     cell.step(1)
-    assert met == [True, True]  # of two arms, in the warm-up
+    assert significance == [True, True]  # the warm-up includes a transfer for both arms
     assert cell.events() == []
 
 
-def test_how_a_trajectory_law_comes_to_rest_was_planned_twice(make_cell, monkeypatch):
+def test_stop_of_trajectory_controllet_was_planned_twice(make_cell, monkeypatch):
     cell = make_cell(controllets={"law": {"type": "joint_trajectory"}}, active=[])
     cell.step(60)
     plans, plan = [], JointMotion.stop

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a switch request means under each strictness, decided without a loop."""
+"""Plans of switch requests for each strictness, without a loop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEST, STRICT, AUTO, FORCE = (
 
 
 def flags_of(*active: str) -> list[bool]:
-    """Return an active set with holds on every arm that is left over."""
+    """Return an active set with hold on every remaining arm."""
     owned = {arm for plan in PLANS if plan.name in active for arm in plan.arms}
     return [plan.name in active or (plan.is_hold and not set(plan.arms) & owned) for plan in PLANS]
 
@@ -74,7 +74,7 @@ def idle_holds(owned: list[int]) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", list(Strictness))
-def test_an_idle_arm_takes_a_law_under_any_rule(rule: Strictness) -> None:
+def test_idle_arm_accepts_controllet_under_any_strictness(rule: Strictness) -> None:
     plan = switch((), ["a/one"], [], rule)
     assert plan.activated == ["a/one"]
     assert plan.deactivated == []
@@ -83,19 +83,19 @@ def test_an_idle_arm_takes_a_law_under_any_rule(rule: Strictness) -> None:
 
 
 @pytest.mark.parametrize("rule", list(Strictness))
-def test_a_law_takes_over_from_another_in_one_request(rule: Strictness) -> None:
+def test_controllet_replaces_another_in_one_request(rule: Strictness) -> None:
     plan = switch(("a/one", "b/one"), ["ab"], ["a/one", "b/one"], rule)
     assert plan.activated == ["ab"]
     assert plan.deactivated == ["a/one", "b/one"]
 
 
 @pytest.mark.parametrize("rule", [STRICT, AUTO])
-def test_an_owned_arm_is_not_taken(rule: Strictness) -> None:
+def test_owned_arm_is_refused(rule: Strictness) -> None:
     with pytest.raises(SwitchRejected, match=r"^ab: .*\ba/one\b.*\barm a\b"):
         switch(("a/one",), ["ab"], [], rule)
 
 
-def test_best_effort_leaves_out_what_conflicts() -> None:
+def test_best_effort_skips_conflicts() -> None:
     plan = switch(("a/one",), ["ab", "c/two"], [], BEST)
     assert active_in(plan) == {"a/one", "c/two"}
     assert plan.missing == ["ab"]
@@ -103,32 +103,32 @@ def test_best_effort_leaves_out_what_conflicts() -> None:
     assert re.match(r"ab: .*\ba/one\b.*\barm a\b.*\bFORCE_AUTO\b", skipped)
 
 
-def test_best_effort_misses_only_what_will_not_be_active() -> None:
+def test_best_effort_reports_only_inactive_requests_as_missing() -> None:
     requested = ["a/one", "c/hold", "b/hold", "nonsense", "ab", "bc"]
     plan = switch(("a/one", "c/two"), requested, ["b/one"], BEST)
     assert plan.missing == ["c/hold", "nonsense", "ab", "bc"]
     assert switch(("a/one",), ["a/one", "b/hold"], ["c/two"], BEST).missing == []
 
 
-def test_best_effort_that_can_activate_nothing_stopped_laws_all_the_same() -> None:
+def test_best_effort_without_activation_stopped_controllets() -> None:
     for requested in (["ab"], ["nonsense"], ["c/hold", "ab"]):
         with pytest.raises(SwitchRejected, match=requested[-1]):
             switch(("a/one", "b/one", "c/two"), requested, ["b/one"], BEST)
     assert switch(("a/one",), [], ["a/one"], BEST).deactivated == ["a/one"]
 
 
-def test_force_takes_the_arms_from_whoever_owns_them() -> None:
+def test_force_auto_deactivates_current_owners() -> None:
     plan = switch(("a/one", "bc"), ["ab"], [], FORCE)
     assert active_in(plan) == {"ab"}
     assert plan.deactivated == ["a/one", "bc"]
 
 
-def test_force_does_not_choose_between_two_that_are_asked_for() -> None:
+def test_force_auto_refuses_conflicting_requests() -> None:
     with pytest.raises(SwitchRejected, match=r"^bc: .*\bab\b.*\barm b$"):
         switch((), ["ab", "bc"], [], FORCE)
 
 
-def test_what_is_as_asked_for_is_a_fault_when_strict_and_nothing_when_auto() -> None:
+def test_redundant_request_is_refused_only_if_strict() -> None:
     with pytest.raises(SwitchRejected, match=r"\ba/one: ") as refusal:
         switch(("a/one",), ["a/one"], ["b/one"], STRICT)
     assert re.search(r"\bb/one: ", str(refusal.value))
@@ -139,19 +139,19 @@ def test_what_is_as_asked_for_is_a_fault_when_strict_and_nothing_when_auto() -> 
 
 
 @pytest.mark.parametrize("rule", list(Strictness))
-def test_a_law_in_both_lists_is_restarted(rule: Strictness) -> None:
+def test_controllet_in_both_lists_is_restarted(rule: Strictness) -> None:
     plan = switch(("a/one",), ["a/one"], ["a/one"], rule)
     assert plan.flags[NAMES.index("a/one")] == RESTART_FLAG
     assert plan.activated == ["a/one"]
     assert plan.deactivated == []
 
 
-def test_a_law_that_stays_is_kept_and_not_restarted() -> None:
+def test_remaining_controllet_is_not_restarted() -> None:
     assert switch(("a/one",), ["b/one"], [], STRICT).flags[NAMES.index("a/one")] == KEEP_FLAG
 
 
 @pytest.mark.parametrize("rule", [STRICT, AUTO, FORCE])
-def test_unknown_and_unready_names_refuse_the_request_with_every_reason(rule: Strictness) -> None:
+def test_unknown_and_unready_names_are_refused_with_all_reasons(rule: Strictness) -> None:
     with pytest.raises(SwitchRejected) as refusal:
         switch((), ["nonsense", "a/one", "b/one"], [], rule, away=("b/one",))
     lines = str(refusal.value).splitlines()
@@ -169,11 +169,11 @@ _names = st.lists(st.sampled_from([*NAMES, "nonsense"]), max_size=5)
     st.sampled_from(list(Strictness)),
     st.lists(st.sampled_from(NAMES), max_size=2),
 )
-def test_no_request_gives_an_arm_two_owners(
+def test_no_request_gives_arm_two_owners(
     start: list[str], on: list[str], off: list[str], rule: Strictness, away: list[str]
 ) -> None:
     active: list[str] = []
-    for name in start:  # any set of laws that do not share an arm
+    for name in start:  # controllets without common arms
         taken = {arm for plan in PLANS if plan.name in active for arm in plan.arms}
         if not taken & set(PLANS[NAMES.index(name)].arms):
             active.append(name)
@@ -185,7 +185,7 @@ def test_no_request_gives_an_arm_two_owners(
         assert on or rule is not BEST
         return
     finally:
-        assert before == given_flags  # whatever comes of it, the present set is not touched
+        assert before == given_flags  # the present set is unchanged in any case
     owned = [arm for p in PLANS if plan.flags[p.index] for arm in p.arms]
     assert len(owned) == len(set(owned))
     now = active_in(plan)

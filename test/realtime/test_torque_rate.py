@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm whose torque may change less fast than the robot allows."""
+"""Torque rate limits of a cell file below those of the robot."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 @pytest.mark.parametrize("rate", [None, 200.0])
-def test_torque_changes_no_faster_than_the_cell_file_says(make_cell, rate):
-    """The bare law asks for a step of some 60 N; what comes out is a ramp."""
+def test_torque_rate_is_bounded_by_cell_file(make_cell, rate):
+    """The controllet requests a step of about 60 N; the command is a ramp."""
     arm = {} if rate is None else {"torque_rate": rate}
     law = {"type": "cartesian_impedance", "params": {"governor.enabled": False}}
     cell = make_cell(arms={"arm": arm}, controllets={"law": law}, active=["arm/law"])
@@ -28,7 +28,7 @@ def test_torque_changes_no_faster_than_the_cell_file_says(make_cell, rate):
     assert steepest == pytest.approx(rate or 1000.0, rel=1e-6)
 
 
-def test_the_governor_knows_the_lower_rate_and_keeps_away_from_it(make_cell):
+def test_governor_avoids_lower_torque_rate_limit(make_cell):
     for rate in (150.0, 1000.0):
         law = {"type": "joint_impedance"}
         cell = make_cell(
@@ -46,7 +46,7 @@ def test_the_governor_knows_the_lower_rate_and_keeps_away_from_it(make_cell):
 
 
 @pytest.mark.parametrize("rate", [0.0, 99.0, 1001.0, "fast"])
-def test_a_rate_that_no_arm_can_be_stopped_with_is_refused(rate):
+def test_invalid_torque_rate_is_refused(rate):
     data = {"arms": {"arm": {"torque_rate": rate}}, "controllets": {}}
     with pytest.raises(ConfigurationError, match=r"arms\.arm\.torque_rate"):
         CellConfig.from_dict(data)

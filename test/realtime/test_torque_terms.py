@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torque terms are recorded per part; reductions of the stiffness are reported once."""
+"""Torque terms: records per part, and single reports of reduced stiffness."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAW = 7.0
 
 
 class Constant(Feature):
-    """Adds the same torque to every joint of every arm, more to later arms."""
+    """Feature with a constant torque, 1 Nm more for each further arm."""
 
     torque = 0.0
 
@@ -42,13 +42,13 @@ class One(Constant):
 
 
 class Two(Constant):
-    """Comes after all others, wherever it stands."""
+    """Feature that is evaluated last, independent of its position."""
 
     torque, runs_last = 2.0, True
 
 
 class Preparing(Feature):
-    """Adds nothing."""
+    """Feature without torque."""
 
     def prepare(self, states, target, period):
         pass
@@ -60,7 +60,7 @@ class Four(Constant):
 
 @pytest.fixture
 def rig():
-    """Two arms, a law that writes 7 Nm, features Two (last), Preparing, One and Four."""
+    """Return two arms, a torque of 7 Nm, features Two (last), Preparing, One and Four."""
     maker = StateMaker(2)
     features = FeatureSet(
         [kind(maker.context, NoParams()) for kind in (Two, Preparing, One, Four)],
@@ -86,7 +86,7 @@ def rig():
     return features, maker, cycle, records
 
 
-def test_terms_stand_in_the_order_of_the_cell_file_though_they_add_in_another(rig):
+def test_terms_keep_order_of_cell_file(rig):
     _, _, cycle, records = rig
     first, second = cycle()
     assert first == [LAW, 2.0, 0.0, 1.0, 4.0, 0.0]
@@ -94,7 +94,7 @@ def test_terms_stand_in_the_order_of_the_cell_file_though_they_add_in_another(ri
     assert [int(record["torque_terms_recorded"]) for record in records] == [5, 5]
 
 
-def test_a_feature_that_comes_or_goes_keeps_its_place_and_leaves_nothing_behind(rig):
+def test_switched_feature_keeps_its_term_index(rig):
     features, maker, cycle, _ = rig
     cycle()
     features.switch([True, True, False, True], maker.states, Target(2))
@@ -120,11 +120,11 @@ class Reporting(Controllet):
         pass
 
 
-def notices_of(shares):
-    """Cycles and texts of the notices of a law that reports these shares, cycle by cycle."""
+def notices_of(scale_factors):
+    """Return cycles and texts of the notices for a sequence of reported scales."""
     law = Reporting(StateMaker(2).context, None)
     law.min_scale_arm, derating, found = 1, GainReductionNotice("reporting", law), []
-    for cycle, kept in enumerate(shares):
+    for cycle, kept in enumerate(scale_factors):
         law.report[0] = kept
         derating.check()
         found += [(cycle, text) for text in law.context.notices]
@@ -132,14 +132,14 @@ def notices_of(shares):
     return found, derating.times
 
 
-def test_a_share_that_flickers_about_the_threshold_is_told_once():
+def test_scale_near_threshold_is_reported_once():
     found, times = notices_of([0.94, 0.96] * 2000)
     assert [cycle for cycle, _ in found] == [0]
     assert times == 1
     assert "arm1: reporting keeps 94%" in found[0][1]
 
 
-def test_a_law_that_is_derated_again_and_again_is_counted_and_told_once_a_second():
+def test_repeated_reduction_is_counted_and_reported_once_per_second():
     found, times = notices_of([0.9, 1.0] * 1750)
     assert times == 1750
     cycles = [cycle for cycle, _ in found]
@@ -148,39 +148,39 @@ def test_a_law_that_is_derated_again_and_again_is_counted_and_told_once_a_second
     assert re.search(rf"\b{1 + cycles[-1] // 2}\b", found[-1][1])
 
 
-def test_what_began_within_the_second_is_told_when_it_is_over_and_so_is_what_got_worse():
+def test_short_reduction_is_reported_later_and_worsening_too():
     found, _ = notices_of([0.9] * 10 + [1.0] * 10 + [0.8] * 3000 + [0.3] * 10)
     assert [(cycle, text.partition(" of its")[0][-3:]) for cycle, text in found] == [
         (0, "90%"), (1000, "80%"), (3020, "30%"),
     ]  # fmt: skip
 
 
-def share_kept(state, stiffness):
-    """From mass and Jacobian alone: no mode of the spring may be faster than 60 rad/s."""
+def expected_scale(state, stiffness):
+    """Return the scale, from mass and Jacobian, that limits the modes of the spring to 60 rad/s."""
     inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
     return min(1.0, 60.0**2 / np.linalg.eigvals(inverse @ np.diag(stiffness)).real.max())
 
 
-def test_nobody_was_told_that_a_posture_made_a_law_softer_than_asked(make_cell):
-    """The report had it and /diagnostics showed it; the answer of a switch and the log did not."""
+def test_reduced_stiffness_was_not_reported_at_switch(make_cell):
+    """Only the report and /diagnostics had it, not the result of the switch and the log."""
     law = {"type": "cartesian_impedance", "params": {"stiffness": STIFF}}
     cell = make_cell(None, {"law": law}, [])
     result = cell.switch(["right/law"])
     cell.step(100)
-    share = share_kept(cell.loop.arms[1].state, STIFF)
-    assert share < 0.9
-    assert result.message.count(f"right: cartesian_impedance keeps {share:.0%}") == 1
+    scale = expected_scale(cell.loop.arms[1].state, STIFF)
+    assert scale < 0.9
+    assert result.message.count(f"right: cartesian_impedance keeps {scale:.0%}") == 1
     (event,) = [e for e in cell.events() if e.event is Event.NOTICE]
     assert event.controllet == "right/law"
     assert event.text in result.notices
 
 
-def test_a_law_of_two_arms_says_which_one_is_soft(make_cell):
-    """One elbow is bent so that its wrist is lighter than what the spring asks for."""
+def test_controllet_of_two_arms_reports_arm_with_reduced_stiffness(make_cell):
+    """One configuration has a smaller effective mass than the stiffness requires."""
     soft = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
-    bent = [0.0, 0.4, 0.0, -1.2, 0.0, 1.0, 0.785]
+    light_wrist = [0.0, 0.4, 0.0, -1.2, 0.0, 1.0, 0.785]
     arms = {
-        "left": {"position": [0.0, 0.5, 0.0], "q_start": bent},
+        "left": {"position": [0.0, 0.5, 0.0], "q_start": light_wrist},
         "right": {"position": [0.0, -0.5, 0.0], "q_start": soft},
     }
     law = {
@@ -190,12 +190,12 @@ def test_a_law_of_two_arms_says_which_one_is_soft(make_cell):
     }
     cell = make_cell(arms, {"law": law}, [])
     result = cell.switch(["law"])
-    shares = [share_kept(arm.state, STIFF) for arm in cell.loop.arms]
-    assert abs(shares[0] - shares[1]) > 0.02
-    assert f"{('left', 'right')[int(np.argmin(shares))]}: cartesian" in result.message
+    scale_factors = [expected_scale(arm.state, STIFF) for arm in cell.loop.arms]
+    assert abs(scale_factors[0] - scale_factors[1]) > 0.02
+    assert f"{('left', 'right')[int(np.argmin(scale_factors))]}: cartesian" in result.message
 
 
-def test_every_law_that_reports_what_it_keeps_tells(make_cell):
+def test_every_controllet_with_stiffness_scale_reports_it(make_cell):
     laws = {name: registry.find("controllets", name) for name in registry.names("controllets")}
     laws = {name: law for name, law in laws.items()
             if STIFFNESS_SCALE in law.report_names and not law.commands_actuators}  # fmt: skip
@@ -219,7 +219,7 @@ def test_every_law_that_reports_what_it_keeps_tells(make_cell):
         assert re.fullmatch(rf"{where}: {name} keeps \d+% .*", result.notices[0])
 
 
-def test_damping_beyond_what_latency_stands_is_told_by_operational_space_too(make_cell):
+def test_operational_space_reports_damping_beyond_latency_limit(make_cell):
     params = {"stiffness": [1600.0] * 6, "damping_ratio": [3.0] * 6}
     cell = make_cell(None, {"osc": {"type": "operational_space", "params": params}}, [])
     assert re.search(

@@ -411,8 +411,8 @@ class ForceImpedanceArm:
                 estimated = max(measured, 0.0)
                 self._context.notify(
                     f"{self._name}: full force applied, but the tool measures {estimated:.1f} N "
-                    f"of {self._size:.1f} N. Check collision_avoidance and joint_limits, which may "
-                    "oppose it near other links or limits."
+                    f"of {self._size:.1f} N. Check collision_avoidance and joint_limits, which "
+                    "may oppose it near other links or limits."
                 )
 
     def _energy_left(self) -> str:

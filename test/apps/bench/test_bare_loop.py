@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop that a robot's own cost is measured with."""
+"""Loop that measures the cost of a robot alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multipanda_py.exceptions import BenchError
 pytest.importorskip("pylibfranka")
 
 
-def test_a_bare_loop_that_its_robot_gave_up_said_a_number_only():
+def test_bare_loop_without_robot_reported_only_exit_code():
     child = Child("multipanda_py.apps.bench.bare_loop", "127.77.77.77", "10", "0")
     try:
         with pytest.raises(BenchError, match=r"bare_loop: .*onnection"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda bench`` from its start to its report, and interrupted."""
+"""``multipanda bench``: complete run to its report, and interruption."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bench(folder, *words):
 
 @pytest.mark.long
 @pytest.mark.timeout(400)
-def test_a_report_has_every_condition(tmp_path):
+def test_report_has_every_condition(tmp_path):
     process = bench(tmp_path, "--seconds", "0.2", "--trials", "2", "--only", "paced", "wired")
     out, err = process.communicate(timeout=90.0 * TIMEOUT_SCALE)
     assert process.returncode == 0, err
@@ -59,10 +59,10 @@ def test_a_report_has_every_condition(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.timeout(200)
-def test_interrupted_it_leaves_no_process(tmp_path):
+def test_interrupted_bench_leaves_no_process(tmp_path):
     process = bench(tmp_path, "--only", "paced")
     while "on simulated arms" not in (line := process.stderr.readline()):
-        assert line, "ended before it measured"
+        assert line, "the process ended before the measurement"
     children = descendants(process.pid)
     assert children
     process.send_signal(signal.SIGINT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conditions are those of the paper, and run."""
+"""Conditions of the paper, and cells that run them."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from multipanda_py.config.cell_file import CellConfig
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
-def test_the_papers_five_conditions():
+def test_conditions_are_the_five_of_the_paper():
     assert CONDITIONS == ("DC-NF", "DC-CA", "DC-MA", "DC-CA-MA", "C-MA")
 
 
 @pytest.mark.parametrize("condition", [*CONDITIONS, FORCE_CONDITION])
-def test_laws_of_a_condition_move_nothing_that_is_at_rest(condition):
+def test_controllets_of_condition_keep_arms_at_rest(condition):
     with condition_cell(condition) as cell:
         cell.step(20)
         block = laws_of(cell)
@@ -42,7 +42,7 @@ def test_laws_of_a_condition_move_nothing_that_is_at_rest(condition):
         assert measure({"laws": block}, 1, 10)["laws"]["median_us"] > 0.0
 
 
-def test_one_cell_has_all_conditions_to_switch_to(tmp_path):
+def test_single_cell_switches_to_every_condition(tmp_path):
     file = tmp_path / "cell.yaml"
     file.write_text(as_yaml(all_conditions(two_arms(), "all")))
     assert yaml.safe_load(file.read_text())["/**"]["ros__parameters"]["cell"]["name"] == "all"
@@ -55,7 +55,7 @@ def test_one_cell_has_all_conditions_to_switch_to(tmp_path):
             assert set(cell.active) == set(instances_of(condition))
 
 
-def test_parts_of_a_cycle_and_its_speed_are_measured():
+def test_times_of_cycle_parts_and_speed_are_measured():
     with inline_cell(row_of_arms(1, ())) as cell:
         found = measure(parts_of(cell), 1, 20)
         assert set(found) == {"models", "reading", "physics", "whole cycle"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of cycle records; parts of a measurement in which arms held are measured anew."""
+"""Statistics of cycle records, and repetition of measurements in which arms held."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from multipanda_py.testing import simple_cell
 
 
 def timing(late, control, x=None):
-    """Return cycles at 1 kHz that began late [us] and had their torques after ``control`` [us]."""
+    """Return cycles at 1 kHz with delays ``late`` [us] and control times ``control`` [us]."""
     n = len(late)
     deadline = np.arange(n) * 1_000_000
     wake = deadline + np.array(late) * 1000
@@ -38,7 +38,7 @@ def timing(late, control, x=None):
 
 
 @pytest.mark.inline
-def test_a_cycle_is_late_for_a_robot_by_wake_up_and_control_together():
+def test_lateness_is_sum_of_wake_up_and_control():
     found = counts(timing([10, 250, 10, 10], [60, 60, 291, 290]))
     assert found["over_300_us"] == 2
     assert found["missed"] == 1
@@ -46,7 +46,7 @@ def test_a_cycle_is_late_for_a_robot_by_wake_up_and_control_together():
 
 
 @pytest.mark.inline
-def test_times_are_those_of_the_rows():
+def test_times_equal_those_of_records():
     times = cycle_times(timing([10, 250], [60, 70]))
     np.testing.assert_allclose(times["lateness"], [10, 250])
     np.testing.assert_allclose(times["control"], [60, 70])
@@ -54,7 +54,7 @@ def test_times_are_those_of_the_rows():
 
 
 @pytest.mark.inline
-def test_summary_is_that_of_numpy():
+def test_summary_agrees_with_numpy():
     values = np.random.default_rng(0).exponential(50.0, 1000)
     found = summary(values)
     assert found["median"] == pytest.approx(np.median(values), abs=0.01)
@@ -63,15 +63,15 @@ def test_summary_is_that_of_numpy():
 
 
 @pytest.mark.inline
-def test_the_way_of_a_target_is_from_its_publication_to_its_first_cycle():
-    """Targets 0.3 ms before a cycle; the one that no cycle used does not count."""
+def test_target_latency_is_from_publication_to_first_cycle():
+    """Targets arrive 0.3 ms before a cycle; unused targets do not count."""
     cycles = timing([20] * 5, [60] * 5, x=[0.0, 0.1, 0.2, 0.2, 0.4])
     sent = np.array([[0.7e-3, 0.1], [1.7e-3, 0.2], [2.2e-3, 0.3], [3.7e-3, 0.4]])
     np.testing.assert_allclose(topic_to_use(cycles, sent), [320.0, 320.0, 320.0])
 
 
 @pytest.mark.inline
-def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
+def test_loop_without_cycles_ended_in_traceback():
     with simple_cell() as cell:
         rows = [RecordFollower(cell.config, cell.records_path)]
         with pytest.raises(BenchError, match="left, right"):
@@ -79,7 +79,7 @@ def test_a_loop_that_did_no_cycle_ended_everything_in_a_trace():
 
 
 @pytest.mark.clock
-def test_every_cycle_of_a_paced_loop_is_seen():
+def test_every_cycle_of_paced_loop_is_recorded():
     with simple_cell(placement="thread", name="bench_rows") as cell:
         rows = RecordFollower(cell.config, cell.records_path)
         found = collect_cycle_times(rows, 0.3)
@@ -88,11 +88,11 @@ def test_every_cycle_of_a_paced_loop_is_seen():
     assert (found.control > 0).all()
     assert (found.control < found.compute).all()
     assert found.tau.shape[1:] == (2, 7)
-    assert found.held.all()  # nobody else was activated
+    assert found.held.all()  # Only hold is active.
 
 
 class Cell:
-    """Says of itself what a node would say."""
+    """Substitute for a node with scripted faults."""
 
     def __init__(self, *faults):
         self.latched, self.switched, self.log = (
@@ -114,7 +114,7 @@ class Cell:
 
 
 def timing_with_holds(held):
-    """Return 1000 cycles, in some of which an arm held."""
+    """Return 1000 cycles, with an arm on hold in the first ``held`` of them."""
     none = np.zeros(1000, dtype=np.int64)
     return CycleTimes(
         none, none, none, none, none, np.zeros((1000, 1, 7)), np.zeros((1000, 1), dtype=np.int64),
@@ -128,14 +128,14 @@ def no_settling(monkeypatch):
 
 
 def measure(*held):
-    """Return what measures two cells once per number of cycles in which the second one held."""
+    """Return a measurement of two cells, the second on hold for each number of cycles in turn."""
     left = list(held)
     return lambda: ([timing_with_holds(0), timing_with_holds(left.pop(0))], len(left))
 
 
 @pytest.mark.parametrize(("held", "attempt"), [((0,), 1), ((10,), 1), ((11, 400, 0), 3)])
 @pytest.mark.inline
-def test_a_part_in_which_an_arm_of_any_cell_held_is_measured_anew(held, attempt):
+def test_measurement_is_repeated_if_any_arm_held(held, attempt):
     cells = {Cell(): ["a/law"], Cell(): ["b/law"]}
     timings, left = measure_without_holds(cells, measure(*held))
     assert len(timings) == 2
@@ -145,26 +145,26 @@ def test_a_part_in_which_an_arm_of_any_cell_held_is_measured_anew(held, attempt)
 
 
 @pytest.mark.inline
-def test_arms_that_fail_are_brought_back_and_measured_anew():
+def test_faulted_arms_are_recovered_and_measured_again():
     cell = Cell("left")
     measure_without_holds({cell: ["left/law"]}, measure(0, 0))
     assert cell.switched == [["left/law"]]
 
 
 @pytest.mark.inline
-def test_three_rows_of_nine_were_figures_of_arms_that_held():
+def test_measurements_of_holding_arms_were_reported():
     with pytest.raises(BenchError, match=r"50 %.* 3 "):
         measure_without_holds({Cell(): ["law"]}, measure(*[500] * MAX_ATTEMPTS))
 
 
 @pytest.mark.inline
-def test_a_fault_that_comes_again_is_named():
+def test_repeated_fault_is_reported_with_arm():
     with pytest.raises(BenchError, match=r"\bleft\b"):
         measure_without_holds({Cell(*["left"] * 4): ["law"]}, measure(*[0] * MAX_ATTEMPTS))
 
 
 @pytest.mark.inline
-def test_one_late_answer_to_a_robot_ended_all_measurements_of_a_bench(monkeypatch):
+def test_single_late_answer_ended_whole_bench(monkeypatch):
     monkeypatch.setattr(records, "SETTLE_TIME", 0.0)
     tries = []
 

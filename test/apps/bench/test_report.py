@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports: whole tables, and words for what could not be measured."""
+"""Reports: complete tables, and reasons for missing measurements."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VALUES = np.linspace(10.0, 110.0, 101)
 
 
 def figures():
-    """Return a report in which every part is there."""
+    """Return a complete report."""
     us = summary(VALUES)
     usage = [
         {"name": "realtime.process", "cores": 0.2, "resident_mib": 9.0, "proportional_mib": 5.0}
@@ -55,7 +55,7 @@ def figures():
     }  # fmt: skip
 
 
-def test_rows_of_a_table_are_as_long_as_its_head():
+def test_table_rows_have_length_of_header():
     text = markdown(json.loads(json.dumps(figures())), "report.png")
     assert "](report.png)" in text
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
@@ -63,7 +63,7 @@ def test_rows_of_a_table_are_as_long_as_its_head():
 
 
 def scaling_figures():
-    """Return rows of one and eight arms, and one of two arms that could not be had."""
+    """Return results of one and eight arms, and a failed measurement of two arms."""
     us, condition = summary(VALUES), figures()["paced"]["conditions"]["DC-NF"]
     condition |= {"targets_per_second": 1000.0}
     one = condition | {"cycle_us": us | {"median": 100.0, "p99": 200.0}}
@@ -80,7 +80,7 @@ def scaling_figures():
     }  # fmt: skip
 
 
-def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross():
+def test_scaling_tables_and_1_khz_limit_follow_measurements():
     end = scaling_figures()["end"]
     assert (end["few"], end["many"]) == (1, 8)
     assert end["cycle_median"] == pytest.approx(19.0)
@@ -89,7 +89,7 @@ def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross()
     more = dict(scaling_figures()["arms"])
     more["4"] = more["1"] | {"cycle_us": {"median": 400.0, "p99": 1300.0}}
     more["8"] = more["1"] | {"cycle_us": {"median": 1500.0, "p99": 2700.0}}
-    end = end_of_1_khz(more)  # it was at 5 arms, where 4 take 0.4 ms
+    end = end_of_1_khz(more)  # With 4 arms at 0.4 ms, the fit once gave 5 arms.
     assert end["cycle_median"] == pytest.approx(4.0 + 4.0 * 600.0 / 1100.0)
     assert end["cycle_p99"] == pytest.approx(1.0 + 3.0 * 800.0 / 1100.0)
     report = figures() | {"scaling": scaling_figures()}
@@ -101,7 +101,7 @@ def test_arms_and_cells_have_a_table_and_the_end_of_1_khz_is_where_lines_cross()
     assert all(len({line.count("|") for line in t.splitlines()}) == 1 for t in tables)
 
 
-def test_rows_of_arms_that_held_were_reported_as_figures():
+def test_rows_of_holding_arms_were_reported_as_figures():
     report = figures() | {"scaling": scaling_figures()}
     text = markdown(report)
     (row,) = [line for line in text.splitlines() if line.startswith("| 2 |")]
@@ -111,7 +111,7 @@ def test_rows_of_arms_that_held_were_reported_as_figures():
     assert "not measured: arms held" in markdown(report)
 
 
-def test_where_1_khz_ends_is_not_said_of_one_number_of_arms(tmp_path):
+def test_1_khz_limit_needs_two_numbers_of_arms(tmp_path):
     report = figures() | {"scaling": scaling_figures()}
     rows = report["scaling"]["arms"]
     rows["8"] = rows["2"]
@@ -123,12 +123,12 @@ def test_where_1_khz_ends_is_not_said_of_one_number_of_arms(tmp_path):
         draw_scaling(report, tmp_path / "none.png")
 
 
-def test_numbers_of_arms_had_no_picture(tmp_path):
+def test_scaling_had_no_plot(tmp_path):
     draw_scaling(figures() | {"scaling": scaling_figures()}, tmp_path / "scaling.png")
     assert (tmp_path / "scaling.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_a_report_of_arms_alone_says_so_and_that_its_machine_was_busy():
+def test_scaling_report_has_title_and_busy_machine_note():
     report = figures()
     only = {key: report[key] for key in ("machine", "effort", "left_out")}
     only["scaling"] = scaling_figures()
@@ -139,40 +139,40 @@ def test_a_report_of_arms_alone_says_so_and_that_its_machine_was_busy():
         assert ("those of a busy machine" in text) == is_busy
 
 
-def test_more_cycles_were_missed_than_there_had_been():
-    """827 of 179, as those that were left out were not among what they were compared with."""
+def test_missed_cycles_exceeded_total():
+    """Skipped cycles were missing from the total: 827 of 179."""
     report = figures()
     condition = report["paced"]["conditions"]["DC-NF"] | {"cycles": 179, "missed": 827}
     report["paced"]["conditions"] = {"DC-NF": condition}
     assert ", 827 of 1006 |" in markdown(report)
 
 
-def test_the_report_says_what_was_left_out_and_why():
+def test_report_lists_missing_parts_with_reasons():
     text = markdown(figures())
     assert "- cpp: no Eigen" in text
     assert "left did not follow" in text
 
 
-def test_a_report_of_nothing_names_the_machine():
+def test_empty_report_names_machine():
     report = {"machine": machine_facts(), "effort": {"seconds": 1.0}, "left_out": {"hot": "no"}}
     text = markdown(report)
     assert report["machine"]["processor"] in text
     assert "control loop" not in text
 
 
-def test_plots_without_figures_are_refused(tmp_path):
+def test_plots_without_samples_are_rejected(tmp_path):
     with pytest.raises(BenchError, match="no samples were measured"):
         draw(figures(), {}, tmp_path / "report.png")
 
 
-def test_plots_are_drawn_from_what_there_is(tmp_path):
-    times = dict.fromkeys(("control", "cycle", "lateness"), VALUES)  # no compiler, no robots
+def test_plots_show_available_samples(tmp_path):
+    times = dict.fromkeys(("control", "cycle", "lateness"), VALUES)  # Without compiler and robots.
     paced = dict.fromkeys(CONDITIONS, times) | {"switching": {"delay": VALUES * 10}}
     draw(figures(), {"paced": paced}, tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_what_is_not_installed_is_left_out_and_the_rest_is_measured(monkeypatch):
+def test_missing_packages_skip_only_their_parts(monkeypatch):
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
     reported = []
     report, samples = bench.run(Effort(parts=("hot", "paced", "wired")), reported.append)
@@ -184,7 +184,7 @@ def test_what_is_not_installed_is_left_out_and_the_rest_is_measured(monkeypatch)
 
 
 @pytest.mark.parametrize("words", [["--seconds", "0"], ["--trials", "1.5"], ["--seconds", "nan"]])
-def test_what_cannot_be_measured_is_refused_before_anything_starts(words, capsys, tmp_path):
+def test_invalid_options_are_rejected_before_start(words, capsys, tmp_path):
     with pytest.raises(SystemExit) as ended:
         main(["bench", "-o", str(tmp_path / "no"), *words])
     assert ended.value.code == 2
@@ -196,9 +196,7 @@ def no_room(*words, **options):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_folder_that_takes_no_report_was_found_out_after_ten_minutes(
-    monkeypatch, capsys, tmp_path
-):
+def test_unwritable_folder_was_reported_after_ten_minutes(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(bench, "run", lambda *_: pytest.fail("measured"))
     monkeypatch.setattr(tempfile, "TemporaryFile", no_room)
     assert main(["bench", "-o", str(tmp_path)]) == 1
@@ -207,7 +205,7 @@ def test_a_folder_that_takes_no_report_was_found_out_after_ten_minutes(
     ]
 
 
-def test_what_was_measured_was_lost_when_the_disk_filled_up(monkeypatch, capsys, tmp_path):
+def test_full_disk_lost_measurements(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(bench, "run", lambda *_: (figures(), {}))
     monkeypatch.setattr(Path, "write_text", no_room)
     assert main(["bench", "-o", str(tmp_path)]) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that are not what they are said to be: commands say so in a sentence and write nothing."""
+"""Invalid logs: commands report them in one sentence and write nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Q, DQ, TAU = ([f"{name}{k}" for k in range(1, 8)] for name in ("q", "dq", "tau")
 
 @pytest.fixture(scope="module")
 def excited():
-    """What a described arm would measure on a motion that shows its parameters."""
+    """Measurements of a described arm on a motion that excites its parameters."""
     regressor, motion = ArmRegressor(ARM), some_motion(ARM, 0)
     time = motion.times(100.0)
     q, dq, ddq = motion.sample(time)
@@ -39,7 +39,7 @@ def excited():
 
 @pytest.fixture(scope="module")
 def task_run():
-    """The log of a plant at task 1."""
+    """Log of a plant in task 1."""
     plant = CellConfig.from_dict({"arms": {"arm": {"noise": {"tau": 0.02}}}})
     log = run_task(make_task(1, seconds=1.0), plant).logs["arm"]
     return log.to_pandas()[["time", *Q, *DQ, *TAU]]
@@ -146,18 +146,18 @@ VALIDATE = {
 
 
 def refusal(line, folder, capsys):
-    """Run a command that refuses; return its sentence."""
+    """Run a command that fails; return its message."""
     before = sorted(folder.iterdir())
     assert main(line) == 1
     reported = capsys.readouterr()
-    assert sorted(folder.iterdir()) == before, "something was written"
+    assert sorted(folder.iterdir()) == before, "the command must write nothing"
     sentences = [text for text in reported.err.splitlines() if not text.startswith("note: ")]
     assert len(sentences) == 1, reported.err
     return sentences[0]
 
 
 @pytest.mark.parametrize("case", IDENTIFY)
-def test_identify_refuses(excited, case, tmp_path, capsys):
+def test_identify_rejects_invalid_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
     line = ["identify", str(path), "--robot", "fr3", "-o", str(tmp_path / "robot.yaml")]
@@ -165,7 +165,7 @@ def test_identify_refuses(excited, case, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("case", LEARN)
-def test_a_twin_does_not_learn_from(excited, case, tmp_path, capsys):
+def test_twin_rejects_invalid_training_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
     line = ["shadow", "--learn", str(path), "--twin", TWIN, "-o", str(tmp_path / "band.yaml")]
@@ -173,7 +173,7 @@ def test_a_twin_does_not_learn_from(excited, case, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("case", VALIDATE)
-def test_validate_does_not_compare_with(task_run, case, tmp_path, capsys):
+def test_validate_rejects_invalid_log(task_run, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](task_run).to_csv(path, index=False)
     line = ["validate", "--plant", str(path), "--twin", TWIN, "--task", "1", "--seconds", "1",
@@ -197,11 +197,11 @@ ODD = {
     "no numbers at all": "q of joint1 is nan at",
     **{key: MORE[key] for key in MORE if key != "one a second"},
 }
-"""What a picture may well show: it is drawn, and said."""
+"""Faults that a plot may show: it is drawn, with a note."""
 
 
 @pytest.mark.parametrize("case", FOLLOW)
-def test_a_twin_does_not_follow(excited, case, tmp_path, capsys):
+def test_twin_rejects_invalid_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
     line = ["shadow", str(path), "--twin", TWIN, "-o", str(tmp_path / "shadow.png")]
@@ -209,14 +209,14 @@ def test_a_twin_does_not_follow(excited, case, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("case", PLOT)
-def test_plot_does_not_draw(excited, case, tmp_path, capsys):
+def test_plot_rejects_invalid_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
     line = ["plot", str(path), "-o", str(tmp_path / "run.png")]
     assert PLOT[case] in refusal(line, tmp_path, capsys)
 
 
-def test_plot_says_what_is_odd_about_what_it_draws(excited, tmp_path, capsys, monkeypatch):
+def test_plot_notes_faults_of_log(excited, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("multipanda_py.apps.commands.logs.draw", lambda log, output: [])
     path = tmp_path / "bad.csv"
     for case, words in ODD.items():
@@ -227,7 +227,7 @@ def test_plot_says_what_is_odd_about_what_it_draws(excited, tmp_path, capsys, mo
 
 def motion_table():
     points = some_motion(ARM, 0, period=4.0).table(np.linspace(0.0, 6.0, 60))
-    names = ["time", *(f"{what}{k}" for what in ("q", "dq", "ddq") for k in range(1, 8))]
+    names = ["time", *(f"{quantity}{k}" for quantity in ("q", "dq", "ddq") for k in range(1, 8))]
     return pandas.DataFrame(points, columns=names)
 
 
@@ -244,8 +244,8 @@ MOTIONS = {
 
 
 @pytest.mark.parametrize("case", MOTIONS)
-def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
-    """Refused before it goes to where it would begin, by whoever lets an arm go through it."""
+def test_invalid_motion_is_rejected_before_arm_moves(case, tmp_path, capsys):
+    """Every command that runs a motion rejects it before the arm moves to its start."""
     path, cell = tmp_path / "motion.csv", "config/dual_sim.yaml"
     spoil, words = MOTIONS[case]
     spoil(motion_table()).to_csv(path, index=False)
@@ -260,8 +260,8 @@ def test_no_arm_begins_a_motion_that_is_none(case, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypatch):
-    """Its recorder was killed, or still writes: nobody said that the rest was not there."""
+def test_truncated_recording_is_used_with_note(tmp_path, capsys, monkeypatch):
+    """Truncated recordings were used without a note: the recorder was killed or still runs."""
     pytest.importorskip("mcap")
     monkeypatch.setattr("multipanda_py.apps.commands.logs.draw", lambda log, output: [])
     path = tmp_path / "run.mcap"
@@ -282,17 +282,15 @@ def test_a_recording_without_an_end_is_used_and_said(tmp_path, capsys, monkeypat
         ) in reported
 
 
-def test_a_log_of_others_joints_is_refused_by_name(excited, tmp_path, capsys):
-    """As a table has no names of joints: by the robot that somebody says it is."""
+def test_log_of_another_robot_is_rejected(excited, tmp_path, capsys):
+    """A table has no joint names, so the named robot decides."""
     path = tmp_path / "bad.csv"
     excited.to_csv(path, index=False)
     line = ["identify", str(path), "--robot", "ur5e", "-o", str(tmp_path / "robot.yaml")]
     assert "got 7 joints, allowed 6 for ur5e" in refusal(line, tmp_path, capsys)
 
 
-def test_another_arm_of_the_cell_was_identified_as_the_one_that_was_named(
-    excited, tmp_path, capsys
-):
+def test_log_of_another_arm_was_identified_as_named_arm(excited, tmp_path, capsys):
     log = tmp_path / "run.csv"
     excited.assign(arm="left").to_csv(log, index=False)
     line = ["identify", str(log), "--arm", "right", "-o", str(tmp_path / "robot.yaml")]
@@ -301,9 +299,7 @@ def test_another_arm_of_the_cell_was_identified_as_the_one_that_was_named(
     assert "of left, not of right" in refusal(line, tmp_path, capsys)
 
 
-def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(
-    excited, tmp_path, capsys
-):
+def test_unphysical_robot_file_is_rejected_by_every_command(excited, tmp_path, capsys):
     file, cell, log = (tmp_path / name for name in ("robot.yaml", "cell.yaml", "log.csv"))
     excited.to_csv(log, index=False)
     links = {"link3": {"mass": -1.0, "com": [0.0, 0.0, 0.0], "inertia": [0.1, 0.1, 0.1, 0, 0, 0]}}
@@ -328,8 +324,8 @@ def test_a_robot_file_that_is_not_physical_is_refused_by_whoever_reads_the_cell(
         assert "link3" in refusal(line, tmp_path, capsys), line
 
 
-def test_a_plant_that_faults_in_the_middle_is_in_the_report(tmp_path, capsys):
-    """Joint 5 rubs, is felt, and stops the arm."""
+def test_fault_of_plant_is_in_report(tmp_path, capsys):
+    """Friction of joint 5 exceeds a torque threshold and stops the arm."""
     rubbing = {"coulomb": [0.0] * 4 + [0.4, 0.0, 0.0], "viscous": [0.0] * 4 + [2.0, 0.0, 0.0]}
     arm = {"perturbation": rubbing,
            "franka": {"upper_torque_thresholds": [40.0] * 4 + [0.8, 40.0, 40.0]}}  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda check`` says what is wrong with residuals of arms."""
+"""``multipanda check`` reports errors in residuals of arms."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from multipanda_py.apps.cli import main
 pytestmark = pytest.mark.inline
 
 
-def test_a_residual_that_is_not_there_passed_the_check_and_the_cell_never_started(
-    tmp_path, capsys
-):
+def test_missing_residual_file_passed_check(tmp_path, capsys):
     file = tmp_path / "cell.yaml"
     file.write_text(
         "/**:\n  ros__parameters:\n    arms:\n"
@@ -27,7 +25,7 @@ def test_a_residual_that_is_not_there_passed_the_check_and_the_cell_never_starte
         assert f"{place}: {tmp_path / 'none.npz'}: cannot be read" in reported
 
 
-def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys):
+def test_controllet_with_one_missing_residual_passed_check(tmp_path, capsys):
     file = tmp_path / "cell.yaml"
     weights = Path(__file__).parents[3] / "config" / "residual" / "plant.npz"
     file.write_text(
@@ -43,10 +41,8 @@ def test_a_law_whose_other_arm_has_no_residual_passed_the_check(tmp_path, capsys
 
 
 @pytest.mark.parametrize("features", ["residual", "coriolis, friction"])
-def test_an_undamped_posture_was_driven_by_friction_that_the_arm_did_not_have(
-    tmp_path, capsys, features
-):
-    """It swung at 1.5 rad/s after 24 s of a tool's circles; 0.003 with the feature nullspace."""
+def test_friction_feature_drove_undamped_null_space(tmp_path, capsys, features):
+    """After 24 s of circles the arm swung at 1.5 rad/s; 0.003 rad/s with the feature nullspace."""
     file = tmp_path / "cell.yaml"
     weights = Path(__file__).parents[3] / "config" / "residual" / "plant.npz"
     law = f"      one: {{type: cartesian_impedance, features: [{features}]}}\n"
@@ -63,7 +59,7 @@ def test_an_undamped_posture_was_driven_by_friction_that_the_arm_did_not_have(
     assert main(["check", str(file)]) == 0
 
 
-def test_a_law_with_friction_on_arms_that_are_not_there_was_an_error_of_python(tmp_path, capsys):
+def test_friction_feature_on_missing_arm_was_python_error(tmp_path, capsys):
     file = tmp_path / "cell.yaml"
     file.write_text(
         "/**:\n  ros__parameters:\n    arms:\n      left: {}\n    controllets:\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda robot import``: what it writes is a robot, and what is none is refused."""
+"""``multipanda robot import`` writes valid robots and rejects invalid descriptions."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def bench(tmp_path_factory):
     return folder
 
 
-def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
+def test_draft_has_every_key_with_unit_or_origin(bench):
     path = bench / "bench_arm.yaml"
     data = yaml.safe_load(path.read_text())
     missing = set(PER_JOINT) - set(data)
-    assert missing == {"lower", "upper", "velocity", "torque"}  # those are the URDF's
+    assert missing == {"lower", "upper", "velocity", "torque"}  # The URDF has these.
     assert set(data) >= {"urdf", "base", "tip", "sections", "overlapping", "capsules", "figures"}
     assert (bench / data["urdf"]).samefile(BENCH_ARM)
     lines = path.read_text().splitlines()
@@ -55,9 +55,7 @@ def test_the_yaml_has_every_key_and_says_unit_or_origin(bench):
         ),
     ],
 )
-def test_joints_before_the_arm_are_not_dropped_in_silence(
-    tmp_path, capsys, old, new, base, received
-):
+def test_joints_before_arm_are_reported(tmp_path, capsys, old, new, base, received):
     path = tmp_path / "railed.urdf"
     path.write_text(BENCH_ARM.read_text().replace(old, new, 1))
     assert draft(path, tmp_path) == 0
@@ -67,33 +65,33 @@ def test_joints_before_the_arm_are_not_dropped_in_silence(
     assert warning in capsys.readouterr().err
 
 
-def test_nothing_is_told_of_joints_before_an_arm_that_has_none(tmp_path, capsys):
+def test_arm_without_preceding_joints_gives_no_warning(tmp_path, capsys):
     assert draft(BENCH_ARM, tmp_path) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_the_yaml_reads_as_an_arm_that_contains_its_links(bench):
+def test_draft_is_an_arm_with_enclosing_capsules(bench):
     robot = read_robot(bench / "bench_arm.yaml")
     assert [joint.name for joint in robot.joints] == [f"joint_{i}" for i in range(1, 7)]
     by_name = {link.name: link for link in robot.links}
     (capsule,) = by_name["upper_arm_link"].capsules
     low, high = sorted((capsule.start[2], capsule.end[2]))
-    assert 0.045 <= capsule.radius < 0.047  # a cylinder of 0.045 from -0.02 to 0.32
+    assert 0.045 <= capsule.radius < 0.047  # A cylinder of radius 0.045 from -0.02 to 0.32.
     assert low - (capsule.radius**2 - 0.045**2) ** 0.5 <= -0.02
     assert high + (capsule.radius**2 - 0.045**2) ** 0.5 >= 0.32
     assert (robot.limits.lower + 0.29 < robot.ready).all()
     assert (robot.ready < robot.limits.upper - 0.29).all()
 
 
-def test_a_yaml_that_is_there_is_not_written_over(bench, capsys):
+def test_existing_yaml_is_not_overwritten(bench, capsys):
     before = (bench / "bench_arm.yaml").read_text()
     assert draft(BENCH_ARM, bench) == 1
     assert "bench_arm.yaml: exists already" in capsys.readouterr().err
     assert draft(BENCH_ARM, bench, "--force") == 0
-    assert (bench / "bench_arm.yaml").read_text() == before  # the same file, the same draft
+    assert (bench / "bench_arm.yaml").read_text() == before  # The same input gives the same draft.
 
 
-def test_what_is_known_already_stays(tmp_path):
+def test_known_values_are_kept(tmp_path):
     known = tmp_path / "known.yaml"
     known.write_text("velocity: 1.5\narmature: {joint_2: 0.7}\nready: [0, 0.5, 1, 0, 1, 0]\n")
     assert draft(BENCH_ARM, tmp_path, "--extra", str(known), "--name", "mine") == 0
@@ -120,7 +118,7 @@ def test_what_is_known_already_stays(tmp_path):
         ('<mass value="2.6"/>', '<mass value="${m}"/>', "expand xacro first"),
     ],
 )  # fmt: skip
-def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, new, message):
+def test_invalid_arm_is_rejected_without_output(tmp_path, capsys, old, new, message):
     text = BENCH_ARM.read_text()
     assert old in text
     urdf = tmp_path / "robot.urdf"
@@ -132,17 +130,17 @@ def test_what_is_no_arm_is_refused_and_nothing_written(tmp_path, capsys, old, ne
     assert not (tmp_path / "out").exists()
 
 
-def test_a_name_that_no_cell_file_takes_is_refused(tmp_path, capsys):
+def test_invalid_name_is_rejected(tmp_path, capsys):
     assert draft(BENCH_ARM, tmp_path, "--name", "my arm") == 1
     assert "--name: got 'my arm', allowed a letter" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path, capsys):
+def test_missing_file_is_rejected(tmp_path, capsys):
     assert draft(tmp_path / "no.urdf", tmp_path) == 1
     assert "no.urdf: file does not exist" in capsys.readouterr().err
 
 
-def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
+def test_centre_of_mass_outside_geometry_gives_warning(tmp_path, capsys):
     urdf = tmp_path / "robot.urdf"
     urdf.write_text(
         BENCH_ARM.read_text().replace('<origin xyz="0 0 0.15"/>', '<origin xyz="0 0.2 0"/>', 1)
@@ -154,7 +152,7 @@ def test_an_inertia_outside_of_its_geometry_is_doubted(tmp_path, capsys):
 
 
 def tree_of_links(count, arm):
-    """A URDF of some arms of this many joints, and a sensor on every link."""
+    """Return a URDF of several arms of this many joints, with a sensor on every link."""
     body = (
         '<inertial><mass value="1"/><inertia ixx="0.01" iyy="0.01" izz="0.01" '
         'ixy="0" ixz="0" iyz="0"/></inertial>'
@@ -179,7 +177,7 @@ def tree_of_links(count, arm):
     return f'<robot name="tree">{text}{"".join(joints)}</robot>'
 
 
-def test_of_a_tree_of_100_links_only_those_of_the_arm_are_fitted(tmp_path, monkeypatch, capsys):
+def test_only_links_of_chosen_arm_are_fitted(tmp_path, monkeypatch, capsys):
     urdf = tmp_path / "tree.urdf"
     urdf.write_text(tree_of_links(100, 7))
     assert draft(urdf, tmp_path) == 1
@@ -190,12 +188,12 @@ def test_of_a_tree_of_100_links_only_those_of_the_arm_are_fitted(tmp_path, monke
         fit, "capsules_around", lambda *given: fitted.append(given) or around(*given)
     )
     assert draft(urdf, tmp_path, "--base", "base", "--tip", "l28") == 0
-    assert len(fitted) == 15  # the base, seven links that turn, seven that are fixed to them
+    assert len(fitted) == 15  # The base, seven moving links, and seven links fixed to them.
     assert read_robot(tmp_path / "tree.yaml").n_joints == 7
 
 
 @pytest.mark.sim
-def test_the_picture_has_the_capsules_on_its_right_half(tmp_path, capsys):
+def test_image_shows_capsules_on_right_half(tmp_path, capsys):
     imageio = pytest.importorskip("imageio.v3")
     assert main(["robot", "import", str(BENCH_ARM), "-o", str(tmp_path)]) == 0
     reported = capsys.readouterr()
@@ -219,8 +217,8 @@ TOOL = """<link name="tool"/><joint name="end" type="fixed"><parent link="lever"
 
 
 @pytest.mark.parametrize("tool", ["", TOOL])
-def test_an_arm_of_one_joint_ended_in_a_trace(tmp_path, tool):
-    """pinocchio returns its Jacobian as a vector; without a tool it has no length, either."""
+def test_arm_with_one_joint_ended_in_traceback(tmp_path, tool):
+    """pinocchio returns its Jacobian as a vector; without a tool it has zero length as well."""
     urdf = tmp_path / "one.urdf"
     urdf.write_text(ONE_JOINT.format(tool=tool))
     assert draft(urdf, tmp_path) == 0

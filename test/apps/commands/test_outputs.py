@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where commands write: never over what they read, and known before any arm moves."""
+"""Outputs of commands: never over an input, and checked before any arm moves."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def files(tmp_path, monkeypatch):
         ("record dual_real.yaml -o run.txt", "got suffix '.txt', allowed .mcap"),
     ],
 )  # fmt: skip
-def test_nothing_is_begun_that_cannot_be_written(files, line, words, capsys):
-    """Over the cell or the log that was read, or found out when it was done: after minutes."""
+def test_invalid_output_is_rejected_before_start(files, line, words, capsys):
+    """Invalid outputs were overwritten inputs, or errors after minutes of work."""
     before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
     assert main(line.split()) == 1
     reported = capsys.readouterr().err.splitlines()
@@ -62,7 +62,7 @@ def test_nothing_is_begun_that_cannot_be_written(files, line, words, capsys):
 
 @pytest.fixture
 def full_disk():
-    """No file of this process becomes longer than 500 bytes."""
+    """Function that limits files of this process to 500 bytes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -76,7 +76,7 @@ def full_disk():
         "excite fr3 --evaluations 3 -o motion.csv",
     ],
 )
-def test_a_disk_that_is_full_is_said_and_leaves_nothing_half(files, line, full_disk, capsys):
+def test_full_disk_is_reported_and_leaves_no_partial_file(files, line, full_disk, capsys):
     before = sorted(files.iterdir())
     full_disk()
     assert main(line.split()) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda panel`` runs a cell with a page, and says what is missing in a line."""
+"""``multipanda panel`` runs a cell with a page, and reports missing parts in one line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def cell_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_is_served_while_the_cell_runs(cell_file):
+def test_page_is_served_while_cell_runs(cell_file):
     pytest.importorskip("viser", reason="viser is not installed: extra panel")
     command = [sys.executable, "-m", "multipanda_py.apps.cli", "panel", cell_file, "--port", "0"]
     with subprocess.Popen(
@@ -43,7 +43,7 @@ def test_the_page_is_served_while_the_cell_runs(cell_file):
     assert "the panel is at" in reported
 
 
-def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):
+def test_cell_in_lockstep_has_no_panel(cell_file, capsys):
     if find_spec("viser") is None:
         assert main(["panel", str(cell_file)]) == 1
         assert "pip install 'multipanda_py[panel]'" in capsys.readouterr().err
@@ -55,20 +55,20 @@ def test_a_cell_that_is_stepped_by_hand_has_no_panel(cell_file, capsys):
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_a_port_that_there_is_not_was_waited_for_beside_a_traceback(cell_file, capsys, port):
+def test_invalid_port_ended_in_wait_and_traceback(cell_file, capsys, port):
     with pytest.raises(SystemExit):
         main(["panel", str(cell_file), f"--port={port}"])
     assert f"argument --port: got '{port}', allowed 0 to 65535" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("domain", ["abc", "-3", "233"])
-def test_a_domain_that_ros_cannot_have_ended_in_a_traceback(domain, monkeypatch):
+def test_invalid_ros_domain_ended_in_traceback(domain, monkeypatch):
     monkeypatch.setenv("ROS_DOMAIN_ID", domain)
     with pytest.raises(ConfigurationError, match=rf"^ROS_DOMAIN_ID: .*{domain}\b.*\b232$"):
         check_domain()
 
 
-def test_an_address_of_another_machine_was_waited_for_in_silence(cell_file, capsys):
+def test_address_of_another_machine_waited_without_message(cell_file, capsys):
     pytest.importorskip("viser", reason="viser is not installed: extra panel")
     assert main(["panel", str(cell_file), "--host", "203.0.113.7"]) == 1
     assert "--host: got 203.0.113.7, allowed an address of this machine" in capsys.readouterr().err

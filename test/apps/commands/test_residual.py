@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda residual``: what it writes, and one line for what is wrong."""
+"""``multipanda residual``: its outputs, and one line for each error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def files(tmp_path):
     return [str(tmp_path / name) for name in ("residual.npz", "pairs.parquet")]
 
 
-def test_evaluate_says_errors_by_joint_and_draws(files, tmp_path, capsys):
+def test_evaluate_reports_errors_by_joint_and_plots(files, tmp_path, capsys):
     numbers, picture = tmp_path / "gain.json", tmp_path / "torques.png"
     options = ["--json", str(numbers), "--plot", str(picture)]
     assert main(["residual", "evaluate", *files, *options]) == 0
@@ -42,7 +42,7 @@ def test_evaluate_says_errors_by_joint_and_draws(files, tmp_path, capsys):
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
-def test_training_without_torch_says_which_extra_brings_it(files, tmp_path, capsys):
+def test_training_without_torch_names_missing_extra(files, tmp_path, capsys):
     assert main(["residual", "train", files[1], "-o", str(tmp_path / "out.npz")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "torch is not installed. Run: pip install 'multipanda_py[learn]'" in line
@@ -50,7 +50,7 @@ def test_training_without_torch_says_which_extra_brings_it(files, tmp_path, caps
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="training needs torch: the extra learn")
-def test_train_writes_what_evaluate_takes(files, tmp_path, capsys):
+def test_train_writes_file_that_evaluate_reads(files, tmp_path, capsys):
     out, curves = tmp_path / "out.npz", tmp_path / "loss.png"
     options = ["--epochs", "12", "--curves", str(curves), "-o", str(out)]
     assert main(["residual", "train", files[1], *options]) == 0
@@ -61,7 +61,7 @@ def test_train_writes_what_evaluate_takes(files, tmp_path, capsys):
 
 
 @pytest.mark.skipif(find_spec("onnx") is not None, reason="onnx is installed")
-def test_exporting_without_onnx_says_which_extra_brings_it(files, tmp_path, capsys):
+def test_export_without_onnx_names_missing_extra(files, tmp_path, capsys):
     assert main(["residual", "export", files[0], "-o", str(tmp_path / "out.onnx")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "onnx is not installed. Run: pip install 'multipanda_py[onnx]'" in line
@@ -92,15 +92,15 @@ def test_export_writes_a_model(files, tmp_path, capsys):
         (["train", "PAIRS", "-o", "x.npz", "--threads", "0"], "--threads: got 0"),
     ],
 )
-def test_what_is_wrong_is_one_line(files, capsys, words, reported):
+def test_invalid_input_is_reported_in_one_line(files, capsys, words, reported):
     words = [{"FILE": files[0], "PAIRS": files[1]}.get(word, word) for word in words]
     assert main(["residual", *words]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert reported in line
 
 
-def test_the_weights_that_ship_do_what_their_page_says(tmp_path, capsys):
-    """On the few motions of the test that ship; the page's table has all of them."""
+def test_shipped_weights_reach_documented_accuracy(tmp_path, capsys):
+    """A part of the test motions ships with the package; the table of the page uses all."""
     files = [str(ROOT / "config" / "residual" / n) for n in ("plant.npz", "some_pairs.parquet")]
     ratios = {}
     for options in ([], ["--no-bodies"]):
@@ -114,7 +114,7 @@ def test_the_weights_that_ship_do_what_their_page_says(tmp_path, capsys):
     assert ratios["linear", True] < ratios["linear", False]
 
 
-def test_the_weights_of_the_plant_with_hysteresis_do_what_their_page_says(tmp_path):
+def test_shipped_weights_with_hysteresis_reach_documented_accuracy(tmp_path):
     names = ("geared_plant.npz", "some_geared_pairs.parquet")
     files, out = [str(ROOT / "config" / "residual" / name) for name in names], tmp_path / "g.json"
     assert main(["residual", "evaluate", *files, "--json", str(out)]) == 0

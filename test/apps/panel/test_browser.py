@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A user with a real browser: opens the page, drags, switches, stops."""
+"""Page in a real browser: drag, switch and stop."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def rig():
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
-def test_a_user_drags_switches_and_stops(rig, tmp_path):
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_user_drags_switches_and_stops(rig, tmp_path):
     drags_switches_and_stops(rig, tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clutch's mathematics, against pinocchio's own motions."""
+"""Equations of the clutch against rigid motions of pinocchio."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.inline
 EYE = np.eye(3)
 
 
-def some(rng, step=0.1, turn=0.5):
-    return Pose(rng.uniform(-step, step, 3), pin.exp3(rng.uniform(-turn, turn, 3) / 2.0))
+def some(rng, step=0.1, angular=0.5):
+    return Pose(rng.uniform(-step, step, 3), pin.exp3(rng.uniform(-angular, angular, 3) / 2.0))
 
 
 def walk(clutch, device, end, axes, steps=10):
-    """Take a device to a pose in small steps; return where the target ends."""
-    for share in np.linspace(0.0, 1.0, steps):
-        target = clutch.follow(device.interpolate(end, share), 0.02, axes)
+    """Move a device to a pose in small steps; return the final target."""
+    for fraction in np.linspace(0.0, 1.0, steps):
+        target = clutch.follow(device.interpolate(end, fraction), 0.02, axes)
     return target
 
 
-def test_a_device_moves_the_target_by_its_own_motion_scaled():
+def test_target_follows_scaled_device_motion():
     rng = np.random.default_rng(1)
     for _ in range(20):
         tool, device, end = (some(rng) for _ in range(3))
@@ -35,16 +35,16 @@ def test_a_device_moves_the_target_by_its_own_motion_scaled():
         clutch = Clutch(0.5, 0.3)
         clutch.close(tool)
         target = walk(clutch, device, end, axes)
-        turn = pin.log3(end.rotation @ device.rotation.T)
+        angular = pin.log3(end.rotation @ device.rotation.T)
         np.testing.assert_allclose(
             target.position, tool.position + 0.5 * axes @ (end.position - device.position)
         )
-        expected = pin.exp3(0.3 * axes @ turn) @ tool.rotation
+        expected = pin.exp3(0.3 * axes @ angular) @ tool.rotation
         np.testing.assert_allclose(target.rotation, expected, atol=1e-12)
 
 
-def test_at_scale_one_the_target_keeps_its_pose_to_the_device():
-    """Both turn alike: what was between them when the clutch was closed is there at the end."""
+def test_scale_one_keeps_rotation_between_target_and_device():
+    """Both rotate equally, so the rotation between them when the clutch closes is preserved."""
     rng = np.random.default_rng(2)
     tool, device, end = (some(rng) for _ in range(3))
     clutch = Clutch()
@@ -54,20 +54,20 @@ def test_at_scale_one_the_target_keeps_its_pose_to_the_device():
     np.testing.assert_allclose(target.rotation, moved.rotation @ tool.rotation, atol=1e-12)
 
 
-def test_an_open_clutch_lets_the_hand_go_back_without_moving_the_target():
+def test_open_clutch_lets_device_return_without_target_motion():
     rng = np.random.default_rng(3)
     tool, device, end = (some(rng) for _ in range(3))
     clutch = Clutch(0.7, 0.7)
     clutch.close(tool)
     first = walk(clutch, device, end, EYE)
     clutch.open()
-    clutch.close(first)  # the hand went back meanwhile, far beyond what counts as a jump
+    clutch.close(first)  # The hand returns meanwhile, much further than the limit of a jump.
     far = Pose([2.0, 0.0, 0.0], device.rotation)
     assert clutch.follow(far, 0.02, EYE).distance(first) == pytest.approx((0.0, 0.0), abs=1e-12)
 
 
-def test_twists_of_the_tool_end_where_exp6_does():
-    """Many short steps along the tool's own axes make the screw motion of pinocchio."""
+def test_twist_in_tool_frame_converges_to_exp6():
+    """Many short steps along the axes of the tool converge to the screw motion of pinocchio."""
     twist = np.array([0.1, -0.05, 0.2, 0.4, -0.3, 0.6])
     start = Pose([0.3, 0.1, 0.5], pin.exp3(np.array([0.1, 0.9, -0.4])))
     ends = []
@@ -80,7 +80,7 @@ def test_twists_of_the_tool_end_where_exp6_does():
         end = pin.SE3(clutch.target.rotation, clutch.target.position)
         ends.append(np.linalg.norm(pin.log6(screw.actInv(end)).vector))
     assert ends[1] < 1e-4
-    assert ends[1] == pytest.approx(ends[0] / 2.0, rel=0.05)  # of first order, to nothing
+    assert ends[1] == pytest.approx(ends[0] / 2.0, rel=0.05)  # First order.
 
 
 def test_twists_along_fixed_axes_add_up_exactly():
@@ -93,7 +93,7 @@ def test_twists_along_fixed_axes_add_up_exactly():
     np.testing.assert_allclose(target.rotation, pin.exp3(2.0 * axes @ [0.0, 0.3, 0.0]), atol=1e-9)
 
 
-def test_jumps_and_turns_that_cannot_be_scaled_are_refused_and_move_nothing():
+def test_jumps_and_unscalable_rotations_are_rejected_without_motion():
     clutch = Clutch(1.0, 0.5)
     clutch.close(Pose.identity())
     clutch.follow(Pose.identity(), 0.02, EYE)
@@ -109,9 +109,9 @@ def test_jumps_and_turns_that_cannot_be_scaled_are_refused_and_move_nothing():
 
 
 @pytest.mark.parametrize("seconds", [0.01, 0.02, 0.05])
-def test_what_a_device_may_move_from_reading_to_reading_is_a_speed(seconds):
-    """Two trackers 10 cm apart that took turns moved an arm to and fro: that is 5 m/s."""
-    for speed, turn, is_moved in (
+def test_device_motion_between_readings_is_limited_as_speed(seconds):
+    """Two alternating trackers 10 cm apart once moved an arm back and forth: that is 5 m/s."""
+    for speed, angular, is_moved in (
         (1.9, 0.0, True),
         (2.1, 0.0, False),
         (0, 5.9, True),
@@ -120,7 +120,7 @@ def test_what_a_device_may_move_from_reading_to_reading_is_a_speed(seconds):
         clutch = Clutch()
         clutch.close(Pose.identity())
         clutch.follow(Pose.identity(), seconds, EYE)
-        end = Pose([speed * seconds, 0.0, 0.0], pin.exp3(np.array([0.0, 0.0, turn * seconds])))
+        end = Pose([speed * seconds, 0.0, 0.0], pin.exp3(np.array([0.0, 0.0, angular * seconds])))
         if is_moved:
             assert clutch.follow(end, seconds, EYE).distance(end) == pytest.approx(
                 (0, 0), abs=1e-9
@@ -130,12 +130,12 @@ def test_what_a_device_may_move_from_reading_to_reading_is_a_speed(seconds):
             clutch.follow(end, seconds, EYE)
 
 
-def test_a_slow_tracker_has_the_time_since_its_last_reading_and_a_pause_no_more_than_one():
+def test_slow_tracker_gets_time_since_last_reading_pause_does_not():
     clutch = Clutch()
     clutch.close(Pose.identity())
-    turned = pin.exp3(np.array([0.3, -0.7, 1.1]))
-    for _ in range(3):  # 17 Hz, asked at 50 Hz
-        clutch.follow(Pose(np.zeros(3), turned.copy()), 0.02, EYE)
-    clutch.follow(Pose([0.09, 0.0, 0.0], turned), 0.02, EYE)
+    orientation = pin.exp3(np.array([0.3, -0.7, 1.1]))
+    for _ in range(3):  # A tracker of 17 Hz, read at 50 Hz.
+        clutch.follow(Pose(np.zeros(3), orientation.copy()), 0.02, EYE)
+    clutch.follow(Pose([0.09, 0.0, 0.0], orientation), 0.02, EYE)
     with pytest.raises(TargetRejected, match=r"\b0\.11 m .*\b0\.10 m"):
-        clutch.follow(Pose([0.2, 0.0, 0.0], turned), 3.0, EYE)
+        clutch.follow(Pose([0.2, 0.0, 0.0], orientation), 3.0, EYE)

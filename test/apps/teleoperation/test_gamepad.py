@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A joystick that SDL itself pretends to have, plugged in, moved and unplugged."""
+"""Virtual joystick of SDL, connected, moved and disconnected."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ print("played")
 """
 
 
-def test_sticks_and_buttons_are_read_and_a_pad_may_go_and_come_back():
+def test_gamepad_is_read_and_may_disconnect_and_return():
     done = subprocess.run(
         [sys.executable, "-c", PLAY], capture_output=True, text=True, timeout=30.0 * TIMEOUT_SCALE,
         env={**os.environ, "SDL_VIDEODRIVER": "dummy"},
     )  # fmt: skip
     if done.returncode == 77:
-        pytest.skip("this pygame has no SDL of its own that joysticks could be pretended with")
+        pytest.skip("this pygame brings no SDL library, so there are no virtual joysticks")
     assert done.stdout.endswith("played\n"), done.stdout + done.stderr
 
 
@@ -118,11 +118,11 @@ print("played")
 )
 
 
-def test_a_shoulder_held_from_the_start_and_a_second_pad_moved_the_arm_at_once():
+def test_held_shoulder_button_or_second_pad_moved_arm_at_once():
     done = subprocess.run(
         [sys.executable, "-c", TWO], capture_output=True, text=True, timeout=30.0 * TIMEOUT_SCALE,
         env={**os.environ, "SDL_VIDEODRIVER": "dummy"},
     )  # fmt: skip
     if done.returncode == 77:
-        pytest.skip("pygame has no SDL of its own here")
+        pytest.skip("this pygame brings no SDL library")
     assert done.stdout.endswith("played\n"), done.stderr

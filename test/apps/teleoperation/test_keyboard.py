@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a real terminal, by hand and through the command."""
+"""Keys of a real terminal, read by the source and by the command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SINGLE = Path(__file__).resolve().parents[3] / "config" / "single_sim.yaml"
 
 @pytest.fixture
 def terminal():
-    """Who types, and a keyboard of two arms with a clock of its own."""
+    """Typing function, keyboard source of two arms, and its clock."""
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     now = [0.0]
@@ -40,12 +40,12 @@ def terminal():
     os.close(ours)
 
 
-def test_keys_are_twists_while_they_are_held_and_space_is_the_clutch(terminal):
+def test_held_keys_command_twists_and_space_toggles_clutch(terminal):
     type_keys, keyboard, now = terminal
     reported = type_keys("w")["left"]
     assert not reported.is_engaged
     np.testing.assert_array_equal(reported.twist, [KEYBOARD_SPEED[0], 0, 0, 0, 0, 0])
-    reported = type_keys(" fl\x1b[A?")["left"]  # others mean nothing
+    reported = type_keys(" fl\x1b[A?")["left"]  # Other keys have no effect.
     assert reported.is_engaged
     linear, angular = KEYBOARD_SPEED
     np.testing.assert_array_equal(reported.twist, [linear, 0, -linear, 0, 0, -angular])
@@ -57,7 +57,7 @@ def test_keys_are_twists_while_they_are_held_and_space_is_the_clutch(terminal):
     assert not keyboard.read()["right"].is_engaged
 
 
-def test_a_terminal_that_is_closed_is_lost_and_closing_the_source_is_no_error():
+def test_closed_terminal_is_reported_and_close_raises_no_error():
     ours, theirs = pty.openpty()
     keyboard = Keyboard(("left",), fd=theirs)
     os.close(ours)
@@ -67,13 +67,13 @@ def test_a_terminal_that_is_closed_is_lost_and_closing_the_source_is_no_error():
     os.close(theirs)
 
 
-def test_no_terminal_is_refused():
+def test_input_without_terminal_is_rejected():
     with open(os.devnull) as nothing, pytest.raises(ConfigurationError, match="is not a terminal"):
         Keyboard(("left",), fd=nothing.fileno())
 
 
 @pytest.mark.slow
-def test_the_command_takes_keys_of_a_terminal_and_ends_in_time(tmp_path):
+def test_teleop_command_reads_terminal_and_ends_after_duration(tmp_path):
     file = tmp_path / "cell.yaml"
     text = SINGLE.read_text().replace("name: single_sim", f"name: teleop_{os.getpid()}")
     file.write_text(text.replace("rate: 1000.0", "rate: 1000.0\n      placement: inline"))
@@ -100,7 +100,7 @@ def test_the_command_takes_keys_of_a_terminal_and_ends_in_time(tmp_path):
     os.close(theirs)
 
 
-def test_the_command_names_what_it_does_not_know(capsys):
+def test_teleop_command_reports_unknown_arm_and_frame(capsys):
     assert main(["teleop", str(SINGLE), "--arm", "middle"]) == 1
     assert "--arm: arm 'middle' " in capsys.readouterr().err
     assert main(["teleop", str(SINGLE), "--frame", "moon"]) == 1

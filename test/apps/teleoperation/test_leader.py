@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm follows a leader over loopback and is felt; it holds when leader or link stands still.
+"""Follower of a leader over loopback: motion, feedback, and hold when leader or link stops.
 
-The leader is whoever publishes what one does. With a node that runs one: ``test/ros``.
+The leader here is a publisher of its messages. ``test/ros`` tests it with a node.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = pytest.mark.node
 EVERY = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""What a law would get between two looks of the test."""
+"""Profile that keeps all messages between two polls of the test."""
 
 
 class Led:
-    """A leader's topics, and a cell stepped by hand whose arm follows them."""
+    """Topics of a leader, and a cell in lockstep whose arm follows them."""
 
     def __init__(self):
-        place = f"/led_{os.getpid()}/arm"
+        topic_root = f"/led_{os.getpid()}/arm"
         self.cell = simple_cell(active=["left/cartesian_impedance_controller"])
         self.cell.start()
         self.cell.step(5)
         self.hand = self.cell.simulation.model.body("left_fr3_hand").id
         self.reported, self.sent, self.height = [], [], None
-        self.leader = Leader({"left": place}, feedback=0.5, report=self.reported.append)
+        self.leader = Leader({"left": topic_root}, feedback=0.5, report=self.reported.append)
         self.teleoperator = Teleoperator(
             self.cell, [self.leader], 30.0, report=self.reported.append
         )
-        self.context = Context()  # others of this process have the default one
+        self.context = Context()  # Other tests of this process use the default context.
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
@@ -62,11 +62,11 @@ class Led:
 
         self.node.create_subscription(WrenchStamped, self.topic, keep, EVERY)
 
-    def until(self, condition, what):
+    def until(self, condition, label):
         end = time.monotonic() + 20.0 * TIMEOUT_SCALE
         due = 0.0
         while not condition():
-            assert time.monotonic() < end, (what, self.reported, self.sent[-5:])
+            assert time.monotonic() < end, (label, self.reported, self.sent[-5:])
             self.executor.spin_once(timeout_sec=0.01)
             if time.monotonic() > due:
                 due = time.monotonic() + 0.03
@@ -83,7 +83,7 @@ class Led:
         self.until(lambda: received.is_engaged == is_closed, "the clutch")
 
     def engage(self, height=0.0):
-        """Close the clutch anew while the stream goes on; nothing moves by that."""
+        """Close the clutch again while the stream continues, which moves nothing."""
         self.clutch(False)
         self.height, begin = height, time.monotonic()
         received = self.leader.inputs["left"]
@@ -117,11 +117,11 @@ def led():
     led.close()
 
 
-def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
+def test_arm_follows_leader_with_feedback_and_holds_on_timeout(led):
     silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {TIMEOUT:g} s"
     begin = led.z()
     led.engage()
-    led.until(lambda: led.reported, "words that nobody feels anything")
+    led.until(lambda: led.reported, "the report of a missing subscriber")
     assert "no subscriber of" in led.reported[0]
     led.listen()
     led.height = -0.02
@@ -129,30 +129,30 @@ def test_it_follows_is_felt_and_holds_when_leader_or_link_stands_still(led):
     led.press(10.0)
     led.until(lambda: led.sent and led.sent[-1] > 3.0, "a wrench")
 
-    # The link is stopped, and goes on when what waits in it is of the past.
+    # The link stops, and continues when its queued messages are stale.
     process = led.leader.listener.pid
     os.kill(process, signal.SIGSTOP)
-    led.until(lambda: silent in str(led.reported), "words of an arm that holds")
+    led.until(lambda: silent in str(led.reported), "the report of the hold")
     end = time.monotonic() + 2 * TIMEOUT
-    led.until(lambda: time.monotonic() > end, "what waits to be old")
+    led.until(lambda: time.monotonic() > end, "stale queued messages")
     led.press(0.0)
     led.sent.clear()
     os.kill(process, signal.SIGCONT)
-    led.until(lambda: len(led.sent) > 3, "a link that goes on")
+    led.until(lambda: len(led.sent) > 3, "the link to continue")
     assert not any(led.sent)
     held = led.target()
     led.height = -0.06
     led.until(lambda: led.leader.inputs["left"].value[2] == led.height, "poses again")
     assert led.target() == pytest.approx(held, abs=1e-9)
 
-    # Nonsense, and a leader that falls silent.
+    # An invalid pose, and a leader that stops publishing.
     led.engage()
     led.height = math.nan
-    led.until(lambda: led.reported, "words about nonsense")
+    led.until(lambda: led.reported, "the report of the invalid pose")
     assert "position: got" in led.reported[0]
     led.engage(0.1)
     led.height = None
-    led.until(lambda: led.reported, "words of an arm whose leader is silent")
+    led.until(lambda: led.reported, "the report of the timeout")
     assert silent in led.reported[0]
     assert led.target() == pytest.approx(held, abs=1e-9)
-    led.until(lambda: abs(led.z() - held) < 2e-3, "an arm at rest where it held")
+    led.until(lambda: abs(led.z() - held) < 2e-3, "an arm at rest at its hold")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of real publishers over loopback move an arm, and hold it when they fail."""
+"""Streams of real publishers over loopback: they move an arm, which holds when they fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from multipanda_py.testing import simple_cell
 pytestmark = pytest.mark.node
 
 
-class Hand:
-    """Publishes what a tracker does; a cell stepped by hand follows it."""
+class Tracker:
+    """Publisher of tracker messages, and a cell in lockstep that follows them."""
 
     def __init__(self):
         self.cell = simple_cell(active=[f"left/{CARTESIAN}"])
@@ -36,7 +36,7 @@ class Hand:
         self.root = f"/hand_{os.getpid()}"
         self.source, self.reported = RosStreams(("left",), self.root), []
         self.teleoperator = Teleoperator(self.cell, [self.source], report=self.reported.append)
-        self.context = Context()  # others of this process have the default one
+        self.context = Context()  # Other tests of this process use the default context.
         rclpy.init(context=self.context)
         self.node = rclpy.create_node(f"tracker_{os.getpid()}", context=self.context)
         self.publishers = {
@@ -49,13 +49,13 @@ class Hand:
         self.until(lambda: all(p.get_subscription_count() for p in self.publishers.values()))
 
     def until(self, condition, act=lambda: None):
-        def turn():
+        def tick_once():
             act()
             self.teleoperator.tick()
             self.cell.step(20)
             poll()
 
-        wait_until(condition, 20.0, lambda: self.reported, turn)
+        wait_until(condition, 20.0, lambda: self.reported, tick_once)
 
     def clutch(self, is_closed):
         self.publishers["clutch"].publish(Bool(data=is_closed))
@@ -78,71 +78,71 @@ class Hand:
 
 
 @pytest.fixture
-def hand():
-    hand = Hand()
-    yield hand
-    hand.close()
+def tracker():
+    tracker = Tracker()
+    yield tracker
+    tracker.close()
 
 
-def engage(hand, stream=None):
-    """Close the clutch while the stream goes on."""
-    stream = stream or (lambda: hand.pose(0.0))
+def engage(tracker, stream=None):
+    """Close the clutch while the stream continues."""
+    stream = stream or (lambda: tracker.pose(0.0))
     begin = time.monotonic()
-    hand.until(lambda: hand.source.inputs["left"].time > begin, stream)
-    hand.publishers["clutch"].publish(Bool(data=True))
-    hand.until(lambda: hand.teleoperator.arms["left"].clutch.is_closed, stream)
+    tracker.until(lambda: tracker.source.inputs["left"].time > begin, stream)
+    tracker.publishers["clutch"].publish(Bool(data=True))
+    tracker.until(lambda: tracker.teleoperator.arms["left"].clutch.is_closed, stream)
 
 
 @pytest.mark.slow
-def test_poses_move_the_arm_and_silence_and_nonsense_hold_it(hand):
-    before = hand.z()
-    engage(hand)
+def test_poses_move_arm_timeouts_and_invalid_poses_hold_it(tracker):
+    before = tracker.z()
+    engage(tracker)
     heights = iter([0.002 * k for k in range(31)] + [0.06] * 10_000)
-    hand.until(lambda: hand.z() > before + 0.055, lambda: hand.pose(next(heights)))
-    assert hand.reported == []
-    hand.until(lambda: hand.reported)  # the stream pauses
-    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in hand.reported[0]
-    held = hand.z()
-    hand.clutch(False)
-    engage(hand)  # 6 cm lower than where the hand was: nothing moves by that
-    assert hand.z() == pytest.approx(held, abs=4e-3)
-    hand.until(lambda: len(hand.reported) == 2, lambda: hand.pose(math.nan))
-    assert "position: got" in hand.reported[1]
-    hand.clutch(False)
-    engage(hand)
-    hand.until(lambda: len(hand.reported) == 3, lambda: hand.pose(0.0, w=0.5))
-    assert "quaternion: got norm 0.5" in hand.reported[2]
-    assert hand.z() == pytest.approx(held, abs=4e-3)
+    tracker.until(lambda: tracker.z() > before + 0.055, lambda: tracker.pose(next(heights)))
+    assert tracker.reported == []
+    tracker.until(lambda: tracker.reported)  # the stream pauses
+    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in tracker.reported[0]
+    held = tracker.z()
+    tracker.clutch(False)
+    engage(tracker)  # The device is 6 cm lower than before, which moves nothing.
+    assert tracker.z() == pytest.approx(held, abs=4e-3)
+    tracker.until(lambda: len(tracker.reported) == 2, lambda: tracker.pose(math.nan))
+    assert "position: got" in tracker.reported[1]
+    tracker.clutch(False)
+    engage(tracker)
+    tracker.until(lambda: len(tracker.reported) == 3, lambda: tracker.pose(0.0, w=0.5))
+    assert "quaternion: got norm 0.5" in tracker.reported[2]
+    assert tracker.z() == pytest.approx(held, abs=4e-3)
 
 
-def test_two_trackers_on_one_stream_moved_the_arm_to_and_fro(hand):
-    before = hand.z()
-    engage(hand)
-    other = hand.node.create_publisher(PoseStamped, f"{hand.root}/left/pose", 10)
-    hand.until(lambda: hand.reported, lambda: hand.pose(0.0))
-    assert f"{hand.root}/left/pose has 2 publishers" in hand.reported[0]
-    hand.node.destroy_publisher(other)
-    hand.until(lambda: not hand.source.inputs["left"].conflict, lambda: hand.pose(0.0))
-    hand.clutch(False)
-    engage(hand)
-    assert len(hand.reported) == 1
-    assert hand.z() == pytest.approx(before, abs=4e-3)
+def test_two_trackers_on_one_stream_moved_arm_back_and_forth(tracker):
+    before = tracker.z()
+    engage(tracker)
+    other = tracker.node.create_publisher(PoseStamped, f"{hand.root}/left/pose", 10)
+    tracker.until(lambda: tracker.reported, lambda: tracker.pose(0.0))
+    assert f"{hand.root}/left/pose has 2 publishers" in tracker.reported[0]
+    tracker.node.destroy_publisher(other)
+    tracker.until(lambda: not tracker.source.inputs["left"].conflict, lambda: tracker.pose(0.0))
+    tracker.clutch(False)
+    engage(tracker)
+    assert len(tracker.reported) == 1
+    assert tracker.z() == pytest.approx(before, abs=4e-3)
 
 
-def test_twists_of_both_kinds_move_it_the_hand_closes_and_a_dead_listener_is_said(hand):
-    before = hand.z()
+def test_twists_and_gripper_commands_work_dead_listener_is_reported(tracker):
+    before = tracker.z()
     stamped, plain = TwistStamped(), Twist()
     stamped.twist.linear.z, plain.linear.z = 0.1, -0.1
-    twist, cmd_vel = hand.publishers["twist"], hand.publishers["cmd_vel"]
-    engage(hand, lambda: twist.publish(stamped))
-    hand.until(lambda: hand.z() > before + 0.03, lambda: twist.publish(stamped))
-    hand.until(lambda: hand.z() < before + 0.01, lambda: cmd_vel.publish(plain))
-    assert hand.reported == []
-    hand.publishers["gripper"].publish(Bool(data=True))
-    gripper = hand.cell.gripper("left")
-    hand.until(lambda: gripper.state().width < 0.01, lambda: cmd_vel.publish(Twist()))
-    os.kill(hand.source.listener.pid, signal.SIGKILL)
-    hand.until(lambda: hand.reported)
-    assert "ros: " in hand.reported[0]
+    twist, cmd_vel = tracker.publishers["twist"], tracker.publishers["cmd_vel"]
+    engage(tracker, lambda: twist.publish(stamped))
+    tracker.until(lambda: tracker.z() > before + 0.03, lambda: twist.publish(stamped))
+    tracker.until(lambda: tracker.z() < before + 0.01, lambda: cmd_vel.publish(plain))
+    assert tracker.reported == []
+    tracker.publishers["gripper"].publish(Bool(data=True))
+    gripper = tracker.cell.gripper("left")
+    tracker.until(lambda: gripper.state().width < 0.01, lambda: cmd_vel.publish(Twist()))
+    os.kill(tracker.source.listener.pid, signal.SIGKILL)
+    tracker.until(lambda: tracker.reported)
+    assert "ros: " in tracker.reported[0]
     with pytest.raises(SourceLost):
-        hand.source.read()
+        tracker.source.read()

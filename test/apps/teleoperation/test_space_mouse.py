@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports as a SpaceMouse sends them, read by the real library."""
+"""Reports of a SpaceMouse, read by the real library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.apps.teleoperation.devices import REOPEN_PERIOD, SPACE_MOUSE_
 
 
 class Wire:
-    """What the library reads from: reports in the order in which they were sent."""
+    """Input of the library: reports in the order of sending."""
 
     product_string = manufacturer_string = serial_number = ""
     release_number = 1
@@ -58,10 +58,10 @@ def mouse():
     return wire, now, SpaceMouse(("left",), open_device=open_device, clock=lambda: now[0])
 
 
-def test_the_cap_is_a_twist_and_all_reports_of_a_period_count(mouse):
+def test_cap_commands_twist_and_all_reports_of_period_count(mouse):
     wire, _, source = mouse
     for push in range(0, 351, 35):
-        wire.cap(y=-push)  # away from the user
+        wire.cap(y=-push)  # Away from the user.
     reported = source.read()["left"]
     np.testing.assert_allclose(reported.twist, [SPACE_MOUSE_SPEED[0], 0, 0, 0, 0, 0], atol=1e-9)
     assert not reported.is_engaged
@@ -75,7 +75,7 @@ def test_the_cap_is_a_twist_and_all_reports_of_a_period_count(mouse):
     assert not source.read()["left"].is_engaged
 
 
-def test_a_mouse_that_is_unplugged_is_lost_and_taken_again_with_an_open_clutch(mouse):
+def test_unplugged_mouse_is_lost_and_reopens_with_open_clutch(mouse):
     wire, now, source = mouse
     wire.buttons(1)
     assert source.read()["left"].is_engaged

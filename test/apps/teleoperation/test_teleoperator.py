@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices move arms by the gates of everybody; whatever they do wrong, their arms hold."""
+"""Devices move arms through the usual gates; arms hold on every device fault."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UP = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0]
 
 
 class Script:
-    """A device that says what a test has it say."""
+    """Device with messages set by the test."""
 
     name = "script"
 
@@ -39,7 +39,7 @@ class Script:
 
 
 class Rig:
-    """A cell stepped by hand, a device for its left arm, and what was said."""
+    """Cell in lockstep, a device for its left arm, and the reports."""
 
     def __init__(self, **options):
         self.cell = simple_cell(active=[f"{arm}/{CARTESIAN}" for arm in ("left", "right")])
@@ -76,12 +76,12 @@ def rig():
         one.cell.close()
 
 
-def test_a_twist_moves_its_arm_alone_while_the_clutch_is_closed(rig):
+def test_twist_moves_only_its_arm_while_clutch_is_closed(rig):
     rig = rig(scale=0.5)
     before, other = rig.z(), rig.z("right")
     rig.left(20, twist=UP)
     assert rig.z() == pytest.approx(before, abs=2e-4)
-    rig.left(50, twist=UP, is_engaged=True)  # 1 s at 0.1 m/s, halved
+    rig.left(50, twist=UP, is_engaged=True)  # 1 s at 0.1 m/s, scaled by 0.5.
     rig.left(30)
     assert rig.z() == pytest.approx(before + 0.05, abs=0.004)
     assert rig.z("right") == pytest.approx(other, abs=1e-3)
@@ -89,7 +89,7 @@ def test_a_twist_moves_its_arm_alone_while_the_clutch_is_closed(rig):
 
 
 @pytest.mark.parametrize("rate", [20.0, 100.0])
-def test_slowest_and_fastest_rate_move_it_as_far(rig, rate):
+def test_minimum_and_maximum_rate_give_equal_motion(rig, rate):
     rig = rig(rate=rate)
     before, cycles = rig.z(), round(1000 / rate)
     for _ in range(round(rate)):  # 1 s
@@ -101,7 +101,7 @@ def test_slowest_and_fastest_rate_move_it_as_far(rig, rate):
     assert rig.reported == []
 
 
-def test_a_pose_repositions_without_moving_the_arm(rig):
+def test_device_repositions_with_open_clutch_without_arm_motion(rig):
     rig = rig()
     before = rig.z()
     lift = [Pose([5.0, 0.0, z], np.eye(3)) for z in np.linspace(0.0, 0.04, 20)]
@@ -140,14 +140,12 @@ def test_a_pose_repositions_without_moving_the_arm(rig):
         ],
     ),
 )
-def test_what_goes_wrong_is_said_once_and_the_arm_holds_until_the_clutch_is_closed_anew(
-    rig, wrong, why
-):
+def test_device_fault_is_reported_once_and_holds_until_clutch_reopens(rig, wrong, why):
     rig = rig()
     rig.left(10, twist=UP, is_engaged=True)
     rig.play(wrong, 20)
     held = rig.z()
-    rig.left(10, twist=UP, is_engaged=True)  # as if nothing had happened
+    rig.left(10, twist=UP, is_engaged=True)  # The device continues without opening the clutch.
     assert rig.z() == pytest.approx(held, abs=2e-3)
     (reported,) = rig.reported
     assert reported.startswith("left holds: ")
@@ -159,7 +157,7 @@ def test_what_goes_wrong_is_said_once_and_the_arm_holds_until_the_clutch_is_clos
     assert len(rig.reported) == 1
 
 
-def test_a_jump_of_the_device_is_not_followed(rig):
+def test_device_jump_is_not_followed(rig):
     rig = rig()
     before = rig.z()
     rig.left(5, pose=Pose.identity(), is_engaged=True)
@@ -168,7 +166,7 @@ def test_a_jump_of_the_device_is_not_followed(rig):
     assert "0.50 m" in rig.reported[0]
 
 
-def test_a_source_that_takes_long_counts_as_lost(rig):
+def test_slow_source_is_treated_as_lost(rig):
     times = iter(np.arange(0.0, 100.0, 0.3))
     rig = rig(clock=lambda: float(next(times)))
     rig.left(2, twist=UP, is_engaged=True)
@@ -178,8 +176,8 @@ def test_a_source_that_takes_long_counts_as_lost(rig):
 
 
 @pytest.mark.long
-def test_a_target_does_not_run_away_from_an_arm_that_is_held_back(rig):
-    """Pulled down with 60 N, the arm lags; the target waits for it and is never refused."""
+def test_target_does_not_run_away_from_blocked_arm(rig):
+    """Pulled down with 60 N, the arm lags; the target waits for it and is never rejected."""
     rig = rig()
     body = rig.cell.simulation.model.body("left_fr3_hand").id
     rig.cell.simulation.data.xfrc_applied[body, 2] = -60.0
@@ -189,7 +187,7 @@ def test_a_target_does_not_run_away_from_an_arm_that_is_held_back(rig):
     assert target.position[2] - rig.z() < 0.11
 
 
-def test_a_law_that_takes_no_poses_is_said(rig):
+def test_controllet_without_pose_target_is_reported(rig):
     rig = rig()
     rig.cell.switch(["left/joint_impedance_controller"], [f"left/{CARTESIAN}"])
     rig.left(3, twist=UP, is_engaged=True)
@@ -197,7 +195,7 @@ def test_a_law_that_takes_no_poses_is_said(rig):
     assert "pose" in rig.reported[0]
 
 
-def test_the_hand_opens_and_closes(rig):
+def test_gripper_opens_and_closes(rig):
     rig = rig()
     rig.left(gripper="close")
     rig.left(50)
@@ -208,7 +206,7 @@ def test_the_hand_opens_and_closes(rig):
     assert rig.cell.gripper("left").state().width > 0.07
 
 
-def test_wrong_settings_are_refused(rig):
+def test_invalid_settings_are_rejected(rig):
     cell = rig().cell
     with pytest.raises(ConfigurationError, match=r"^rate: .*\b500\b.*\[20, 100\] Hz"):
         Teleoperator(cell, [], 500.0)
@@ -222,21 +220,21 @@ def test_wrong_settings_are_refused(rig):
         Teleoperator(cell, [Script("left"), Script("left", "right")])
 
 
-def test_arms_that_hold_since_the_program_stood_still_could_never_be_moved_again(rig):
+def test_arms_on_hold_after_pause_could_not_move_again(rig):
     laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
     one = rig(controllets=laws)
     one.left(5, is_engaged=True, twist=UP)
-    one.cell.hold()  # as the loop does when nobody beats
+    one.cell.hold()  # The loop does this when heartbeats stop.
     before = one.z()
     one.left(10, is_engaged=True, twist=UP)
-    assert set(one.cell.active).isdisjoint(laws), "not while the clutch is closed"
+    assert set(one.cell.active).isdisjoint(laws), "no switch while the clutch is closed"
     assert abs(one.z() - before) < 5e-3
     one.left(3)
     assert set(laws) <= set(one.cell.active)
     assert one.reported[-1].startswith(f"{', '.join(laws)} ")
     one.cell.hold()
     one.left(1)
-    assert one.reported[-2:] == [one.reported[-1]] * 2, "the second time was not said"
+    assert one.reported[-2:] == [one.reported[-1]] * 2, "the second switch is reported as well"
     rest = one.z()
     one.left(10)
     assert abs(one.z() - rest) < 2e-3
@@ -244,7 +242,7 @@ def test_arms_that_hold_since_the_program_stood_still_could_never_be_moved_again
     assert one.z() > rest + 0.02
 
 
-def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
+def test_cell_stopped_by_another_client_stays_stopped(rig):
     one = rig()
     one.left(5, is_engaged=True, twist=UP)
     one.cell.hold()
@@ -254,7 +252,7 @@ def test_a_cell_that_somebody_else_may_have_stopped_stays_so(rig):
     assert "accepts no targets" in one.reported[-1]
 
 
-def test_laws_are_not_taken_again_by_an_arm_with_a_fault(rig):
+def test_controllets_are_not_reactivated_on_faulted_arm(rig):
     laws = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
     one = rig(controllets=laws)
     one.left(5, is_engaged=True, twist=UP)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes back to a leader: scaled, bounded, faded; and what happens when the line drops out."""
+"""Feedback wrench of a leader: scaling, limits, fading, and loss of the connection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def last_of(feedback, wrench, seconds, is_following=True, scale=1.0):
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
-def test_it_is_scaled_with_the_motion_and_less_its_deadband(scale):
+def test_feedback_scales_with_motion_and_subtracts_deadband(scale):
     found = last_of(WrenchFeedback(0.4), PUSH, 2.0, scale=scale)
     assert np.allclose(found[:3], 0.4 * min(1.0, scale) * 0.8 * PUSH[:3], rtol=1e-6)
     assert np.allclose(found[3:], 0.4 * 0.8 * PUSH[3:], rtol=1e-6)
@@ -41,21 +41,21 @@ def test_it_is_scaled_with_the_motion_and_less_its_deadband(scale):
 
 
 @pytest.mark.parametrize("rate", [20, 30, 100])
-def test_rates_change_neither_filter_nor_fading(rate):
+def test_rate_changes_neither_filter_nor_fading(rate):
     feedback, touch = WrenchFeedback(0.4), ExternalWrench(PUSH, True, 1.0, 1 / rate)
     found = [feedback.compute(touch)[2] for _ in range(2 * rate)]
     assert found[round(0.3 * rate) - 1] == pytest.approx(0.6 * found[-1], rel=0.05)
     assert found[round(0.5 * rate) - 1] == pytest.approx(found[-1], rel=1e-3)
 
 
-def test_it_is_bounded_whatever_the_gain():
+def test_feedback_is_limited_for_every_gain():
     for gain in (0.2, 1.0):
         found = last_of(WrenchFeedback(gain), 100.0 * PUSH, 2.0)
         assert np.linalg.norm(found[:3]) == pytest.approx(MAX_FORCE_AND_TORQUE[0], rel=1e-6)
         assert np.linalg.norm(found[3:]) == pytest.approx(MAX_FORCE_AND_TORQUE[1], rel=1e-6)
 
 
-def test_it_fades_with_the_clutch_and_nonsense_is_nothing():
+def test_feedback_fades_with_clutch_and_invalid_wrench_gives_zero():
     feedback = WrenchFeedback(0.5)
     full = last_of(WrenchFeedback(0.5), PUSH, 2.0)
     assert not last_of(feedback, PUSH, 1.0, is_following=False).any()
@@ -71,8 +71,8 @@ def test_it_fades_with_the_clutch_and_nonsense_is_nothing():
         WrenchFeedback(1.5)
 
 
-def test_it_goes_back_along_the_axes_that_the_motion_came_along():
-    """Power is the same on both sides: F . v of the follower, and of the device."""
+def test_feedback_uses_axes_of_commanded_motion():
+    """The power F . v is equal on the follower and on the device."""
     arms = {"left": {"position": [0.0, 0.3, 0.0], "rpy": [0.0, 0.3, 0.7]}}
     cell = simple_cell(arms, active=["left/cartesian_impedance_controller"])
     cell.start()
@@ -96,7 +96,7 @@ def test_it_goes_back_along_the_axes_that_the_motion_came_along():
 
 
 @pytest.mark.sim
-def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_more():
+def test_short_dropout_is_bridged_long_dropout_holds_without_feedback():
     rig = Rig(feedback=0.5)
     try:
         rig.play(0.9, 0.06)
@@ -116,7 +116,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
             "leader: no feedback wrench for 0.25 s, so the displayed one fades out"
         ]
         assert rig.feedback.fade == 0.0
-        # The line is back, the clutch is closed anew, and the follower has a fault.
+        # The connection returns, the clutch closes again, and the follower gets a fault.
         rig.cut, rig.is_engaged = False, False
         rig.play(0.1, 0.06)
         rig.is_engaged = True
@@ -142,7 +142,7 @@ def test_a_short_silence_is_bridged_a_long_one_holds_and_nobody_feels_it_any_mor
         (["--source", "leader", "--leader", "/a/b", "--feedback", "2"], "feedback: got 2"),
     ],
 )
-def test_command_says_what_does_not_fit(options, words, capsys):
+def test_teleop_command_reports_inconsistent_options(options, words, capsys):
     if "/a/b" in options:
         pytest.importorskip("rclpy")
     assert main(["teleop", "config/dual_sim.yaml", "--arm", "left", *options]) != 0

@@ -13,7 +13,7 @@ from long_form import LONG
 
 from multipanda_py.apps.teleoperation import ExternalWrench
 from multipanda_py.apps.teleoperation.ros_sources import WrenchFeedback
-from multipanda_py.controllets.features.external_wrench import FeedbackWrench, FeedbackWrenchParams
+from multipanda_py.controllets.features.feedback_wrench import FeedbackWrench, FeedbackWrenchParams
 from multipanda_py.controllets.gravity_compensation import GravityCompensation
 from multipanda_py.testing import PERIOD, StateMaker
 
@@ -116,7 +116,7 @@ def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, secon
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     arm, feed = FeedbackArm(**arm), WrenchFeedback(feedback)
     if not keeps_account:
-        arm.feature.arms[0].account.update = lambda *_: 1.0
+        arm.feature.arms[0].observer.update = lambda *_: 1.0
         arm.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = requested = 0.0
     rows = []

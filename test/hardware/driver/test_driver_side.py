@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a driver waits for an answer: awake where it has a core of its own, else asleep."""
+"""Waiting of a driver for an answer: polling on its own core, otherwise sleeping."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 
 @pytest.fixture
 def driver():
-    """A function that lets a driver of the given core wait for an answer, this being the loop."""
+    """Return a function that starts a driver on a core; the test takes the part of the loop."""
     running = []
     os.sched_setaffinity(0, {CPUS[-1]})
 
@@ -73,17 +73,17 @@ def driver():
 
 
 @needs_two_cores
-def test_a_driver_with_a_core_of_its_own_had_to_be_woken_for_an_answer_that_was_there(driver):
+def test_driver_with_own_core_needed_wake_up(driver):
     _, took = driver(CPUS[0], 60.0)
     assert took < 30.0
 
 
-def test_a_driver_on_the_loops_core_leaves_it_alone(driver):
+def test_driver_on_core_of_loop_sleeps(driver):
     _, took = driver(CPUS[-1], 0.1)
     assert took >= 0.1
 
 
-def test_what_is_said_meanwhile_is_heard_and_so_is_the_end(driver):
+def test_driver_detects_lines_and_end_of_input(driver):
     process, _ = driver(CPUS[0], 60.0 if len(CPUS) > 1 else 0.1)
     assert process.stdout.readline() == "False\n"
     process.stdin.write("settings\n")
@@ -93,7 +93,7 @@ def test_what_is_said_meanwhile_is_heard_and_so_is_the_end(driver):
     assert process.wait(60.0) == 0
 
 
-def test_a_late_command_was_executed_at_any_age_or_at_none():
-    """Without one for the newest state, commands for the two states before it are executed."""
+def test_late_command_was_executed_at_any_age_or_never():
+    """Without a command for the newest state, those for the two previous states are executed."""
     result = subprocess.run([sys.executable, "-c", LATE], capture_output=True, check=True)
     assert result.stdout.split() == [b"True", b"True", b"True", b"False", b"False"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver may go through, without one."""
+"""State transitions of a driver, without a process."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ def after(state: DriverState, *events: DriverEvent) -> DriverState:
     return state
 
 
-def test_a_driver_that_connects_works_and_one_that_cannot_is_faulted():
+def test_connected_driver_works_and_failed_driver_is_faulted():
     assert after(State.ABSENT, Event.START) is State.CONNECTING
     assert after(State.CONNECTING, Event.CONNECT) is State.WORKING
     assert after(State.CONNECTING, Event.FAIL) is State.FAULTED
 
 
-def test_a_driver_that_beats_again_works_without_a_recovery():
+def test_heartbeat_after_silence_needs_no_recovery():
     assert after(State.WORKING, Event.FALL_SILENT, Event.BEAT) is State.WORKING
 
 
-def test_a_fault_outlasts_a_silence_and_ends_with_a_recovery():
+def test_fault_persists_over_silence_until_recovery():
     pause = (Event.FALL_SILENT, Event.BEAT)
     assert after(State.WORKING, Event.FAIL, *pause) is State.FAULTED
     assert after(State.WORKING, Event.FALL_SILENT, Event.FAIL, Event.BEAT) is State.FAULTED
     assert after(State.WORKING, Event.FAIL, *pause, Event.RECOVER) is State.WORKING
 
 
-def test_a_recovery_does_not_take_a_silent_or_starting_driver_for_a_working_one():
+def test_recovery_does_not_mark_silent_or_starting_driver_working():
     for state in (State.ABSENT, State.CONNECTING, State.SILENT):
         assert after(state, Event.RECOVER) is state
 
 
 @pytest.mark.parametrize("state", State)
-def test_a_new_driver_may_be_started_and_anything_may_fail(state):
+def test_every_state_allows_start_and_failure(state):
     assert after(state, Event.START) is State.CONNECTING
     assert after(state, Event.FAIL) is State.FAULTED

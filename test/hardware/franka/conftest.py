@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated robots, and a small loop that drives real backends against them."""
+"""Simulated robots and a minimal loop that runs real backends with them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from multipanda_py.state import ArmState
 
 NAMES = ("left", "right")
 PATIENT = {"answer_budget": 0.5}
-"""For lockstep, where the robot waits, so that a busy machine changes nothing."""
+"""Settings for lockstep: the robot waits, so that the load of the machine has no effect."""
 STIFFNESS = np.array([40.0] * 4 + [10.0, 10.0, 5.0])
 DAMPING = np.array([8.0] * 4 + [1.5, 1.5, 1.0])
 
 
 class Harness:
-    """The part of a control loop that a backend sees; torques pull towards ``goals``."""
+    """Interface of a control loop for a backend; torques move the arms to ``goals``."""
 
     def __init__(self, addresses, **arm):
         options = arm.pop("franka", PATIENT)
@@ -76,13 +76,13 @@ class Harness:
         return fresh
 
     def run(self, until, timeout=5.0, write=True):
-        """Run until a condition holds; fail if it takes too long."""
+        """Run until a condition holds; fail after the timeout."""
         wait_until(
             until, timeout, lambda: f"faults: {self.faults}", lambda: self.step(write=write)
         )
 
     def run_cycles(self, cycles, timeout=10.0):
-        """Run until every arm has executed so many more cycles."""
+        """Run until every arm has executed a number of further cycles."""
         goals = [done + cycles for done in self.cycles]
         self.run(lambda: all(a >= b for a, b in zip(self.cycles, goals)), timeout)
 
@@ -97,7 +97,7 @@ class Harness:
         assert self.faults == []
 
     def fault(self, arm, timeout=5.0):
-        """Run until an arm reports a fault; return its kind and sentence."""
+        """Run until an arm reports a fault; return its kind and text."""
         self.run(lambda: any(index == arm for index, _ in self.faults), timeout)
         text = next(text for index, text in self.faults if index == arm)
         return text.split(":", 1)[0], text
@@ -116,7 +116,7 @@ def new_address():
 
 
 def _take_priority(priority):
-    """Take a real-time priority, 0 for none; return whether the machine allows any."""
+    """Set a real-time priority, 0 for none; return whether the machine permits it."""
     allowed = True
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(max(priority, 1)))
@@ -136,11 +136,11 @@ def _power_cycle(sim, addresses):
 
 
 _ROBOTS = {}
-"""Robots that the tests of this folder share, by what they are."""
+"""Robots that the tests of this folder share, by kind."""
 
 
 def _shared_robots(kind, **settings):
-    """Return two robots and their addresses, started when first asked for."""
+    """Return two robots and their addresses, started at the first request."""
     if kind not in _ROBOTS:
         addresses = [unused_address(), unused_address()]
         sim = FciSim(addresses, **settings)
@@ -151,7 +151,7 @@ def _shared_robots(kind, **settings):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
-    """End them with the last test of this folder: robots without clients take half a core."""
+    """Close the robots after the last test of this folder, as they use half a core."""
     try:
         return (yield)
     finally:
@@ -162,15 +162,15 @@ def pytest_runtest_teardown(item, nextitem):
 
 @pytest.fixture
 def lockstep():
-    """Two robots in lockstep that have just been switched on, and their addresses."""
+    """Return two freshly started robots in lockstep and their addresses."""
     return _power_cycle(*_shared_robots("lockstep", lockstep=True))
 
 
 @pytest.fixture
 def clocked():
-    """Two robots on the clock that have just been switched on, and their addresses.
+    """Return two freshly started robots in real time and their addresses.
 
-    The test has a real-time priority, if the machine allows it, as a loop has.
+    The test has a real-time priority, if permitted, as a loop has.
     """
     priority = 40 if _take_priority(0) else 0
     robots = _shared_robots("clocked", phases=[0.0, 0.5], priority=priority)
@@ -181,7 +181,7 @@ def clocked():
 
 @pytest.fixture
 def make(needs_pylibfranka):
-    """Connect harnesses that are closed at the end of the test."""
+    """Return a function that connects harnesses; the end of the test closes them."""
     made = []
 
     def connect(addresses, **arm):

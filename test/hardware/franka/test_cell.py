@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole cell on two simulated robots: what a fault on one arm means for the other.
+"""Complete cell on two simulated robots: effects of faults of one arm on the other.
 
-Each fault strikes ``left`` while ``right`` moves. The robots run in lockstep where the fault
-allows it, so that a busy machine changes nothing.
+Each fault affects ``left`` while ``right`` moves. The robots run in lockstep if the fault
+permits it, so that the load of the machine has no effect.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ LAWS = {
 
 
 class Rig:
-    """Two simulated robots, a cell on them, and what happened."""
+    """Two simulated robots, their cell, and checks of both."""
 
     def __init__(self, addresses, options=PATIENT, *, stopped=(), **sim):
-        """Describe the rig; at ``stopped`` arms somebody presses the user stop before."""
+        """Describe the rig; the user stop of ``stopped`` arms is pressed at the start."""
         self.left, self.right = addresses
         self.options, self.stopped = options, stopped
         self.sim = FciSim(addresses, **sim)
@@ -101,7 +101,7 @@ class Rig:
         return self.cell.state(arm).fault
 
     def recovers(self, arm):
-        # A driver that was stopped may report its robot's fault only after a first recovery.
+        # A stopped driver may report the fault of its robot only after a first recovery.
         self.until(lambda: recovers(self.cell, [arm]) and self.moves(arm), "recovery")
         assert self.cell.state(arm).owner == f"{arm}/hold"
 
@@ -113,8 +113,8 @@ def rig(new_address):
 
 
 @pytest.mark.slow
-def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
-    """The other one is recovered later; nothing has to be started again."""
+def test_cell_starts_with_ready_arms(new_address):
+    """The other arm is recovered later without a restart."""
     with Rig([new_address(), new_address()], stopped=["left"], together=True) as rig:
         assert rig.fault_of("left") == "arm_stopped"
         assert any("user stop is pressed" in str(event) for event in rig.cell.events())
@@ -129,7 +129,7 @@ def test_a_cell_starts_with_the_arms_that_are_ready(new_address):
 
 
 @pytest.mark.clock
-def test_coupled_and_single_laws_move_real_arms(rig):
+def test_coupled_and_single_controllets_move_real_arms(rig):
     goal = rig.lift("left")
     rig.reaches("left", goal)
     rig.cell.switch(["pair"], strictness="force_auto")
@@ -147,7 +147,7 @@ def test_coupled_and_single_laws_move_real_arms(rig):
 
 
 @pytest.mark.clock
-def test_switch_under_load_keeps_the_torque_rate(rig):
+def test_switch_under_load_keeps_torque_rate(rig):
     rig.sim.admin(rig.left, "push", wrench=[0.0, 0.0, -10.0, 0.0, 0.0, 0.0])
     rig.until(lambda: abs(rig.cell.state("left").wrench_ext_in_base[2] + 10.0) < 1.0, "load")
     rig.cell.switch(["left/joint_impedance_controller"], [f"left/{CARTESIAN}"])
@@ -175,7 +175,7 @@ FAULTS = {
 
 
 def stop_the_driver(rig):
-    """Stop it in mid-motion until the robot, by its own clock, has given up on it."""
+    """Stop the driver in motion until the robot reports a reflex."""
     rig.until(lambda: rig.stats("left")["active_cycles"] > 0, "first commands")
     os.kill(rig.drivers[0], signal.SIGSTOP)
     try:
@@ -191,10 +191,10 @@ def misbehave(rig, how):
 
 @pytest.mark.clock
 @pytest.mark.parametrize("name", long_form(FAULTS, keep=("reflex", "driver_killed", "nan")))
-def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
-    strike, word = FAULTS[name]
+def test_fault_of_one_arm_does_not_affect_other(rig, name):
+    cause, word = FAULTS[name]
     goal = rig.lift("right")
-    strike(rig)
+    cause(rig)
     rig.until(lambda: rig.fault_of("left") != "", "fault")
     report = next(e for e in rig.cell.events() if e.arm == "left" and e.event.is_fault)
     assert word.replace("_", " ") in report.text.replace("_", " ")
@@ -206,7 +206,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
     right = rig.stats("right")
     assert right["mode"] == "move"
     within_bounds(right)
-    within_bounds(rig.stats("left"), longest_run=20)  # with which a robot gives up
+    within_bounds(rig.stats("left"), longest_run=20)  # the length at which a robot stops
     if name == "user_stop":
         with pytest.raises(RecoveryFailed, match="left: arm_stopped: user_stop"):
             rig.cell.recover(["left"])
@@ -220,7 +220,7 @@ def test_fault_on_one_arm_leaves_the_other_alone(rig, name):
 
 
 @pytest.mark.clock
-def test_partner_of_a_coupled_law_holds_when_an_arm_stops(rig):
+def test_partner_of_coupled_controllet_holds_after_robot_stop(rig):
     rig.cell.switch(["pair"], strictness="force_auto")
     rig.sim.admin(rig.left, "fault", errors=["cartesian_reflex"])
     rig.until(lambda: rig.fault_of("left") != "", "fault")
@@ -230,7 +230,7 @@ def test_partner_of_a_coupled_law_holds_when_an_arm_stops(rig):
 
 
 @pytest.mark.clock
-def test_killed_loop_leaves_no_driver_and_no_torque(rig):
+def test_killed_loop_leaves_no_driver_and_no_torque_(rig):
     os.kill(rig.loop, signal.SIGKILL)
     rig.until(lambda: not any(map(is_running, rig.drivers)), "end of the drivers")
     for arm in ("left", "right"):
@@ -239,8 +239,8 @@ def test_killed_loop_leaves_no_driver_and_no_torque(rig):
         rig.cell.check()
 
 
-def test_stopped_loop_is_ramped_out_and_both_arms_recover(new_address):
-    """The loop is stopped (SIGSTOP): drivers bring torque to zero and end the motions."""
+def test_stopped_loop_ends_motions_and_both_arms_recover(new_address):
+    """After SIGSTOP to the loop, the drivers ramp the torque to zero and end the motions."""
     quick = {"answer_budget": 0.01, "priority": 0}
     with Rig([new_address(), new_address()], options=quick, together=True) as rig:
         os.kill(rig.loop, signal.SIGSTOP)
@@ -275,7 +275,7 @@ sys.stdin.read()
 
 
 @pytest.mark.slow
-def test_killed_owner_ends_everything_and_the_arms_rest(new_address):
+def test_killed_owner_ends_all_processes_and_arms_rest(new_address):
     addresses = [new_address(), new_address()]
     with FciSim(addresses, together=True) as sim:
         owner = subprocess.Popen(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connecting: settings arrive, models agree, and whoever cannot connect is told why."""
+"""Connection to robots: settings, model check, and reasons for failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOAD = {"load_mass": 0.7, "load_com": [0.02, -0.01, 0.12],
 
 
 @pytest.mark.clock
-def test_states_arrive_and_nothing_is_commanded(lockstep, make):
+def test_states_arrive_without_commands(lockstep, make):
     _, addresses = lockstep
     cell = make(addresses)
     for state in cell.states:
@@ -51,8 +51,8 @@ def test_states_arrive_and_nothing_is_commanded(lockstep, make):
     [(None, {}), (TOOL, {}), (None, LOAD), (TOOL, LOAD)],
     ids=["hand", "hand-and-tool", "hand-and-load", "all"],
 )
-def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
-    """O_T_EE, mass, Coriolis, gravity and Jacobian, with what the robot is told of."""
+def test_pose_and_model_of_robot_agree_with_package(lockstep, make, tool, load):
+    """Compare O_T_EE, mass, Coriolis, gravity and Jacobian for declared tools and loads."""
     _, addresses = lockstep
     found = {}
     cell = make(addresses[:1], tool=tool, franka={"answer_budget": 0.4, **load})
@@ -76,9 +76,9 @@ def test_the_robots_pose_and_model_are_ours(lockstep, make, tool, load):
 
 
 @pytest.mark.clock
-def test_a_wrong_load_is_named(lockstep, make):
+def test_wrong_load_is_reported(lockstep, make):
     _, addresses = lockstep
-    tool = {**TOOL, "mass": 0.8}  # which the robot is not told: it is not in this Desk
+    tool = {**TOOL, "mass": 0.8}  # the robot does not know it because Desk lacks the tool
     wrong = {"tool_in_desk": True, "answer_budget": 0.4}
     with pytest.raises(BackendError) as refused:
         make(addresses[:1], tool=tool, franka={**wrong, "model_check": "refuse"})
@@ -94,7 +94,7 @@ def test_a_wrong_load_is_named(lockstep, make):
 
 
 @pytest.mark.clock
-def test_a_wrong_load_is_also_named_when_the_robot_comes_later(lockstep, make):
+def test_wrong_load_is_reported_for_robot_that_connects_later(lockstep, make):
     sim, addresses = lockstep
     sim.admin(addresses[0], "user_stop", pressed=True)
     tool = {**TOOL, "mass": 0.8}
@@ -107,8 +107,8 @@ def test_a_wrong_load_is_also_named_when_the_robot_comes_later(lockstep, make):
 
 
 @pytest.mark.clock
-def test_settings_arrive(lockstep, make):
-    """They are compared with what the robot sends back, and with what it does."""
+def test_settings_reach_robot(lockstep, make):
+    """Compare settings with the robot state and with the behaviour of the robot."""
     sim, addresses = lockstep
     found = {}
     options = {"load_mass": 0.3, "load_com": [0.01, 0.02, 0.03],
@@ -128,29 +128,29 @@ def test_settings_arrive(lockstep, make):
 
 
 @pytest.mark.clock
-def test_a_setting_out_of_range_is_named(lockstep, make):
+def test_setting_out_of_range_is_reported(lockstep, make):
     _, addresses = lockstep
     with pytest.raises(BackendError, match=r"left: .*cartesian_impedance: got .*5\.0"):
         make(addresses[:1], franka={"cartesian_impedance": [5.0] * 6})
 
 
 @pytest.mark.clock
-def test_every_arm_that_is_not_ready_is_named_and_comes_back(lockstep, make, new_address):
-    """A version that does not fit, and nobody at home: said, and mended without a restart."""
+def test_every_unready_arm_is_reported_and_connects_later(lockstep, make, new_address):
+    """A wrong version and an absent robot are reported and resolved without a restart."""
     sim, addresses = lockstep
     sim.admin(addresses[0], "version", robot=5)
-    nobody = new_address()
-    cell = make([addresses[0], nobody])
+    absent_address = new_address()
+    cell = make([addresses[0], absent_address])
     kind, text = cell.fault(0)
     assert kind == "not_connected"
     assert "server version: 5, library version: 10" in text
     kind, text = cell.fault(1)
     assert kind == "not_connected"
-    assert f"robot {nobody} " in text
+    assert f"robot {absent_address} " in text
     assert "Desk" in text
     sim.admin(addresses[0], "version", robot=10)
     cell.recover(0)
-    with FciSim([nobody], lockstep=True):
+    with FciSim([absent_address], lockstep=True):
         cell.recover(1)
         assert cell.ready()
         cell.backend.close()
@@ -161,7 +161,7 @@ def test_every_arm_that_is_not_ready_is_named_and_comes_back(lockstep, make, new
     ("command", "words"),
     [("user_stop", "user stop is pressed; release it"), ("guiding", "guided by hand")],
 )
-def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, command, words):
+def test_robot_not_ready_at_start_connects_later(lockstep, make, command, words):
     sim, addresses = lockstep
     sim.admin(addresses[1], command, pressed=True)
     cell = make(addresses)
@@ -170,7 +170,7 @@ def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, comm
     assert addresses[1] in text
     assert words in text
     cell.run(lambda: cell.backend.is_ready(0))
-    np.testing.assert_array_equal(cell.states[1].q, READY_CONFIGURATION)  # as the cell file says
+    np.testing.assert_array_equal(cell.states[1].q, READY_CONFIGURATION)  # the configuration of the cell file
     cell.backend.recover(1)
     cell.faults.clear()
     assert words in cell.fault(1)[1], "still pressed"
@@ -179,7 +179,7 @@ def test_a_robot_that_is_not_ready_at_the_start_comes_later(lockstep, make, comm
 
 
 @pytest.mark.clock
-def test_a_robot_in_use_is_said(lockstep, make):
+def test_robot_in_use_is_reported(lockstep, make):
     _, addresses = lockstep
     first = make(addresses[:1])
     second = make(addresses[:1])
@@ -190,8 +190,8 @@ def test_a_robot_in_use_is_said(lockstep, make):
 
 
 @pytest.mark.clock
-def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
-    """libfranka waits for ever for an answer; the loop does not."""
+def test_connection_to_non_robot_times_out(new_address, make, monkeypatch):
+    """libfranka waits for an answer without a timeout; the loop has one."""
     monkeypatch.setattr("multipanda_py.hardware.driver.driver_process.START_TIMEOUT", 0.7)
     address = new_address()
     with contextlib.closing(socket.create_server((address, 1337))):
@@ -200,7 +200,7 @@ def test_what_is_no_robot_is_given_up(new_address, make, monkeypatch):
 
 
 @pytest.mark.clock
-def test_only_what_a_killed_driver_left_behind_is_recovered(lockstep, make):
+def test_only_communication_fault_is_recovered_at_start(lockstep, make):
     sim, addresses = lockstep
     sim.admin(addresses[0], "fault", errors=["communication_constraints_violation"])
     sim.admin(addresses[1], "fault", errors=["joint_reflex"])
@@ -214,7 +214,7 @@ def test_only_what_a_killed_driver_left_behind_is_recovered(lockstep, make):
     cell.recover(1)
 
 
-def test_the_cell_file_is_checked():
+def test_cell_file_is_checked():
     arm = {"backend": "franka"}
     with pytest.raises(ConfigurationError, match=r"arms\.left\.robot_ip: missing"):
         CellConfig.from_dict({"arms": {"left": arm}})
@@ -229,7 +229,7 @@ def test_the_cell_file_is_checked():
         CellConfig.from_dict({"arms": {"left": {**arm, "franka": {"nonsense": 1}}}})
 
 
-def test_the_driver_imports_neither_numpy_nor_mujoco(needs_pylibfranka):
+def test_driver_imports_neither_numpy_nor_mujoco(needs_pylibfranka):
     code = (
         "import sys, multipanda_py.hardware.franka.driver as d, pylibfranka; "
         "print([m for m in ('numpy', 'mujoco', 'rclpy', 'pinocchio', 'pydantic') "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torques reach the arms in the cycle of their state, and never unbounded."""
+"""Torque commands: received in the cycle of their state, always bounded."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.clock
 
 
 @pytest.mark.long
-def test_lockstep_loses_nothing(make, new_address):
-    """Five seconds of robot time with two arms, every state answered."""
+def test_lockstep_loses_no_packets(make, new_address):
+    """Answer every state of two arms for 5 s of robot time."""
     addresses = [new_address(), new_address()]
     with FciSim(addresses, together=True) as sim:
         cell = make(addresses)
@@ -45,8 +45,8 @@ def test_lockstep_loses_nothing(make, new_address):
         assert [sim.admin(a, "stats")["mode"] for a in addresses] == ["idle", "idle"]
 
 
-def test_the_torque_is_the_one_for_its_state(lockstep, make):
-    """The robot's log has, for every state, exactly what the loop computed from it."""
+def test_torque_belongs_to_its_state(lockstep, make):
+    """The log of the robot has the computed torque for every state."""
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -63,8 +63,8 @@ def test_the_torque_is_the_one_for_its_state(lockstep, make):
         assert entry["tau"] == sent[entry["message_id"]]
 
 
-def test_answers_on_the_clock(clocked, make):
-    """What this machine needs is counted; a broken wake-up would show as milliseconds."""
+def test_answer_latency_in_real_time(clocked, make):
+    """A broken wake-up would cause latencies of milliseconds."""
     sim, addresses = clocked
     cell = make(addresses, franka={})
     cell.run(cell.ready)
@@ -75,8 +75,7 @@ def test_answers_on_the_clock(clocked, make):
         assert counted["torque_rate_max"] <= 1000.0
 
 
-def test_the_world_pushes_with_a_plus(lockstep, make):
-    """What the environment does to joint 4 has the sign of the push."""
+def test_external_torque_has_sign_of_push(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -86,8 +85,8 @@ def test_the_world_pushes_with_a_plus(lockstep, make):
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_the_driver_refuses_what_is_not_finite(lockstep, make, wrong):
-    """The other arm goes on; this one ends at zero torque, without a reflex."""
+def test_driver_refuses_non_finite_torque(lockstep, make, wrong):
+    """The other arm continues; this one ends at zero torque without a reflex."""
     sim, addresses = lockstep
     cell = make(addresses)
     cell.bias[3] = 3.0
@@ -113,8 +112,8 @@ def test_the_driver_refuses_what_is_not_finite(lockstep, make, wrong):
     cell.recover(0)
 
 
-def test_the_driver_bounds_a_step(lockstep, make):
-    """A loop without a guard of its own cannot provoke a discontinuity or a range error."""
+def test_driver_bounds_torque_step(lockstep, make):
+    """A loop without torque limiter cannot cause a discontinuity or a range error."""
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -127,21 +126,21 @@ def test_the_driver_bounds_a_step(lockstep, make):
     assert counted["errors"] == []
 
 
-def answer(cell, options):
-    """Have the arm told, and return what comes of it."""
+def settings_response(cell, options):
+    """Send settings to the arm and return the responses."""
     found = []
     cell.backend.configure(0, options)
     cell.run(lambda: found.extend(cell.backend.settings_responses()) or found)
     return found
 
 
-def test_settings_end_the_motion_and_start_the_next(lockstep, make):
+def test_settings_end_motion_and_start_next(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.bias[3] = 3.0
     cell.run(cell.ready)
     cell.run_cycles(50)
-    # The backend gives an arm two seconds to rest: on a busy machine few of the robot's cycles.
+    # The arm has 2 s to come to rest, which are few robot cycles on a busy machine.
     cell.run(lambda: np.abs(cell.states[0].dq).max() < 0.5 * REST_SPEED)
     observed = []
     cell.backend.configure(0, FrankaSettings(upper_torque_thresholds=[3.0] * 7))
@@ -156,7 +155,7 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     counted = sim.admin(addresses[0], "stats")
     assert counted["errors"] == []
     assert 0.0 < counted["torque_rate_max"] <= TORQUE_RATE
-    reason = answer(cell, FrankaSettings(cartesian_impedance=[1.0] * 6))[0][1]
+    reason = settings_response(cell, FrankaSettings(cartesian_impedance=[1.0] * 6))[0][1]
     assert reason.startswith(f"left: robot {addresses[0]}: cartesian_impedance: ")
     assert cell.ready()
     assert cell.faults == []
@@ -164,8 +163,8 @@ def test_settings_end_the_motion_and_start_the_next(lockstep, make):
     assert "joint_reflex" in cell.fault(0)[1]
 
 
-def test_a_recovery_waits_for_settings(lockstep, make):
-    """A robot in reflex takes settings; recovered meanwhile, it is recovered afterwards."""
+def test_recovery_waits_for_settings(lockstep, make):
+    """A robot in reflex accepts settings; a recovery requested meanwhile follows them."""
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -182,7 +181,7 @@ def test_a_recovery_waits_for_settings(lockstep, make):
     assert cell.faults == []
 
 
-def test_an_arm_that_moves_takes_settings_when_it_rests(lockstep, make):
+def test_moving_arm_receives_settings_at_rest(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -201,7 +200,7 @@ def test_an_arm_that_moves_takes_settings_when_it_rests(lockstep, make):
 
 
 @pytest.mark.parametrize("what", ["user_stop", "driver_killed"])
-def test_settings_are_answered_whatever_happens_meanwhile(lockstep, make, what):
+def test_settings_are_answered_despite_interruption(lockstep, make, what):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)

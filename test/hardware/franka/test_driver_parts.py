@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a driver that need no robot: guard, memory, frames, errors, model check."""
+"""Parts of a driver without a robot: torque limiter, memory, frames, errors, model check."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.inline
 LIMITS = FR3_LIMITS.torque.tolist()
 
 
-def test_the_ramp_is_a_straight_line_to_zero():
+def test_ramp_is_linear_to_zero():
     guard = TorqueLimiter(LIMITS)
     tau = [10.0, -10.0, 5.0, 0.0, 1.0, -1.0, 0.5]
     assert guard.answer(tau, tau) == tau
@@ -37,7 +37,7 @@ def test_the_ramp_is_a_straight_line_to_zero():
     assert not any(executed)
 
 
-def test_the_rate_goes_before_the_ramp():
+def test_rate_limit_precedes_ramp():
     guard = TorqueLimiter(LIMITS)
     executed = [80.0] * 4 + [0.0] * 3
     guard.answer(executed, executed)
@@ -51,7 +51,7 @@ def test_the_rate_goes_before_the_ramp():
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_is_refused_and_forgotten(wrong):
+def test_non_finite_torque_is_refused_and_discarded(wrong):
     guard = TorqueLimiter(LIMITS)
     good = [0.5] * 7
     guard.answer(good, good)
@@ -59,14 +59,14 @@ def test_what_is_not_finite_is_refused_and_forgotten(wrong):
     np.testing.assert_allclose(guard.silent(0.0, good), good)
 
 
-def test_torques_are_bounded_around_what_the_robot_executes():
+def test_torques_are_bounded_around_executed_torque():
     guard = TorqueLimiter(LIMITS)
     bounded = guard.answer([100.0, -100.0, 0.3, 0.0, 100.0, 13.0, -13.0],
                            [0.0, 0.0, 0.0, 0.0, 11.9, 11.9, -11.9])  # fmt: skip
     assert bounded == pytest.approx([0.999, -0.999, 0.3, 0.0, 12.0, 12.0, -12.0])
 
 
-def test_a_rehearsal_changes_nothing():
+def test_rehearsal_changes_no_state():
     rehearsed, other = TorqueLimiter(LIMITS), TorqueLimiter(LIMITS)
     executed = [1.0, -2.0, 3.0, -4.0, 5.0, -6.0, 7.0]
     for guard in (rehearsed, other):
@@ -76,19 +76,19 @@ def test_a_rehearsal_changes_nothing():
     assert rehearsed.answer([9.0] * 7, executed) == other.answer([9.0] * 7, executed)
 
 
-def test_a_record_being_written_is_not_read():
+def test_record_being_written_is_not_read():
     memory = memoryview(bytearray(64))
     form = struct.Struct("2d")
     record = Record(memory, 0, form)
     record.write(1.0, 2.0)
     assert record.read() == (1.0, 2.0)
-    memory[:8].cast("q")[0] += 1  # a writer has begun
+    memory[:8].cast("q")[0] += 1  # a writer has started
     assert record.read() is None
     record.repair()
     assert record.read() == (1.0, 2.0)
 
 
-def test_both_sides_see_the_same_memory():
+def test_both_sides_share_memory():
     ours = DriverMemory(7)
     theirs = DriverMemory(7, ours.fd)
     theirs.state.write(*range(32))
@@ -99,14 +99,14 @@ def test_both_sides_see_the_same_memory():
     assert theirs.words[3] == 42
 
 
-def test_a_pose_seen_from_another_frame():
+def test_pose_relative_to_another_frame():
     one, other = pin.SE3.Random(), pin.SE3.Random()
     flat = [pose.homogeneous.ravel(order="F").tolist() for pose in (one, other)]
     expected = np.linalg.inv(one.homogeneous) @ other.homogeneous
     np.testing.assert_allclose(np.reshape(from_frame(*flat), (4, 4), order="F"), expected)
 
 
-def test_errors_are_named_by_attribute():
+def test_errors_are_named_by_attribute_():
     errors = SimpleNamespace(joint_reflex=True, cartesian_reflex=False, power_limit_violation=True)
     assert names_of(errors) == ("joint_reflex", "power_limit_violation")
     assert "(an external joint torque" in words_of(names_of(errors))
@@ -119,7 +119,7 @@ def test_errors_are_named_by_attribute():
 
 
 def _robot_reports(arm):
-    """Compute what a robot without rotors would say."""
+    """Compute the model values of a robot without rotor inertia."""
     model = build_pinocchio(arm)
     model.armature = np.zeros(7)
     data, q, dq = model.createData(), READY_CONFIGURATION.copy(), np.full(7, PROBE_SPEED)
@@ -135,11 +135,11 @@ def _robot_reports(arm):
     }  # fmt: skip
 
 
-def test_the_model_check_takes_the_rotors_out_and_names_the_joint():
+def test_model_check_removes_rotor_inertia_and_names_joint():
     arm = ArmDescription("left")
     found = _robot_reports(arm)
     assert difference_message(ModelCheck(arm).compare(FrankaSettings(), found)) == ""
-    assert ARMATURE.min() > FrankaSettings().tolerance_mass  # with rotors it would complain
+    assert ARMATURE.min() > FrankaSettings().tolerance_mass  # with rotor inertia the check would fail
     found["gravity"][3] += 0.7
     text = difference_message(ModelCheck(arm).compare(FrankaSettings(), found))
     assert "gravity at joint 4" in text
@@ -155,8 +155,8 @@ def test_the_model_check_takes_the_rotors_out_and_names_the_joint():
     )
 
 
-def test_a_base_that_hangs_is_noticed():
-    """Gravity is compared in the base's frame, as it stands in the cell file."""
+def test_hanging_base_is_detected():
+    """The model check compares gravity in the base frame of the cell file."""
     hanging = ArmDescription("left", rotation_base_in_world=np.diag([1.0, -1.0, -1.0]))
     found = _robot_reports(ArmDescription("left"))
     assert "gravity at joint" in difference_message(

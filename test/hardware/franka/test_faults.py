@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each fault on one arm: what is said, what the other arm does, and the way back."""
+"""Faults of one arm: report, effect on the other arm, and recovery."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("kind", "provoke", "undo", "words"), FAULTS,
                          ids=[f"{f[0]}-{i}" for i, f in enumerate(FAULTS)])  # fmt: skip
-def test_a_fault_of_the_robot(lockstep, make, kind, provoke, undo, words):
+def test_fault_of_robot_is_reported_and_recovered(lockstep, make, kind, provoke, undo, words):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.bias[5] = 0.5
@@ -50,9 +50,9 @@ def test_a_fault_of_the_robot(lockstep, make, kind, provoke, undo, words):
     assert addresses[0] in text
     cell.run(lambda: not cell.backend.is_ready(0))
     assert not cell.states[0].tau.any()
-    _go_on_with(cell, 1, 100)
+    _continue_with(cell, 1, 100)
     assert len(cell.faults) == 1, cell.faults
-    assert not cell.backend.is_ready(0), "it must not start again by itself"
+    assert not cell.backend.is_ready(0), "it must not start again without recovery"
     if undo is not None:
         if kind in ("user_stop", "guiding"):
             cell.faults.clear()
@@ -65,7 +65,7 @@ def test_a_fault_of_the_robot(lockstep, make, kind, provoke, undo, words):
 
 
 @pytest.mark.parametrize("command", ["kill_tcp", "kill_udp", "reboot"])
-def test_a_dead_link(lockstep, make, command):
+def test_lost_connection_is_reported_and_recovered(lockstep, make, command):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
@@ -77,7 +77,7 @@ def test_a_dead_link(lockstep, make, command):
     assert "FCI" in cell.faults[-1][1]
     cell.run(lambda: not cell.backend.is_ready(0))
     assert not cell.states[0].tau.any()
-    _go_on_with(cell, 1, 100)
+    _continue_with(cell, 1, 100)
     assert len(cell.faults) <= 2, cell.faults
     if command == "kill_udp":
         sim.admin(addresses[0], "heal")
@@ -88,7 +88,7 @@ def test_a_dead_link(lockstep, make, command):
     _undisturbed(sim, addresses[1])
 
 
-def test_a_killed_driver(lockstep, make):
+def test_killed_driver_is_reported_and_replaced(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
@@ -100,15 +100,15 @@ def test_a_killed_driver(lockstep, make):
     assert kind == "driver_died"
     assert "was killed by SIGKILL" in text
     cell.run(lambda: not cell.backend.is_ready(0))
-    _go_on_with(cell, 1, 100)
+    _continue_with(cell, 1, 100)
     assert len(cell.faults) == 1
     cell.recover(0)
     cell.run_cycles(30)
     _undisturbed(sim, addresses[1])
 
 
-def test_a_stopped_driver(clocked, make):
-    """Stopped for longer than the robot waits: it is missed, and the robot's reflex is told."""
+def test_stopped_driver_is_reported_and_reused(clocked, make):
+    """The silence of the driver and the reflex of the robot are reported."""
     sim, addresses = clocked
     cell = make(addresses, franka={})
     cell.run(cell.ready)
@@ -119,7 +119,7 @@ def test_a_stopped_driver(clocked, make):
         kind, text = cell.fault(0)
         assert kind == "driver_silent", text
         assert not cell.backend.is_ready(0)
-        _go_on_with(cell, 1, 30)
+        _continue_with(cell, 1, 30)
     finally:
         os.kill(pid, signal.SIGCONT)
     cell.run(lambda: any("communication_constraints" in text for _, text in cell.faults))
@@ -131,7 +131,7 @@ def test_a_stopped_driver(clocked, make):
     _undisturbed(sim, addresses[1])
 
 
-def test_a_driver_that_stays_stuck_is_replaced(lockstep, make):
+def test_persistently_stopped_driver_is_replaced(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
@@ -143,8 +143,8 @@ def test_a_driver_that_stays_stuck_is_replaced(lockstep, make):
     _undisturbed(sim, addresses[1])
 
 
-def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
-    """What it says right behind its first answer is heard."""
+def test_new_driver_reports_fault_of_robot_at_once(lockstep, make):
+    """Messages directly after the first answer are received."""
     sim, addresses = lockstep
     cell = make(addresses)
     cell.run(cell.ready)
@@ -154,7 +154,7 @@ def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
     sim.admin(addresses[0], "reflex", error="cartesian_reflex")
     cell.faults.clear()
     cell.backend.recover(0)
-    both = link.watch.messages + 2  # lines, which are to be there at once
+    both = link.watch.messages + 2  # both lines must arrive together
     wait_until(lambda: link.words[DriverWord.MESSAGES] >= both)
     kind, text = cell.fault(0)
     assert (kind, "cartesian_reflex" in text) == ("reflex", True)
@@ -162,8 +162,8 @@ def test_a_new_driver_tells_at_once_what_the_robot_has(lockstep, make):
     _undisturbed(sim, addresses[1])
 
 
-def test_a_silent_loop(clocked, make):
-    """The torque goes to zero within 20 ms, the motion ends in order, and nothing repeats."""
+def test_silent_loop_ramps_torque_to_zero(clocked, make):
+    """The torque reaches zero within 20 ms, the motion ends regularly, no command repeats."""
     sim, addresses = clocked
     cell = make(addresses, franka={})
     cell.run(cell.ready)
@@ -177,7 +177,7 @@ def test_a_silent_loop(clocked, make):
         assert stats["mode"] == "idle"
         assert stats["errors"] == []
         assert stats["torque_rate_max"] <= 1000.0
-        assert stats["longest_repeat_ms"] < 40.0  # the driver has gone on by itself
+        assert stats["longest_repeat_ms"] < 40.0  # the driver continues without the loop
     size = np.array([np.abs(entry["tau"]).max() for entry in log])
     last = int(np.argmax(size[::-1] > 0.999 * size[-25:].max()))
     assert last <= 24, size[-30:]
@@ -194,8 +194,8 @@ def test_a_silent_loop(clocked, make):
     cell.run(cell.ready)
 
 
-def test_a_short_silence_is_bridged(clocked, make):
-    """Five cycles without the loop shrink the torque and do not end the motion."""
+def test_short_silence_of_loop_is_bridged(clocked, make):
+    """Five cycles without the loop reduce the torque but do not end the motion."""
     sim, addresses = clocked
     cell = make(addresses, franka={})
     cell.run(cell.ready)
@@ -207,25 +207,25 @@ def test_a_short_silence_is_bridged(clocked, make):
     counted = sim.admin(addresses[0], "stats")
     assert counted["longest_run"] < 20
     assert counted["torque_rate_max"] <= 1000.0
-    assert cell.backend.real_arms[0].link.words[13] >= 3  # answered by the driver alone
+    assert cell.backend.real_arms[0].link.words[13] >= 3  # commands of the driver without the loop
 
 
-def _go_on_with(cell, arm, cycles):
+def _continue_with(cell, arm, cycles):
     goal = cell.cycles[arm] + cycles
     cell.run(lambda: cell.cycles[arm] >= goal)
     assert cell.backend.is_ready(arm)
 
 
 def _undisturbed(sim, address):
-    """The other arm has kept its motion, its posture and its commands."""
+    """Check that the other arm continues its motion without errors."""
     counted = sim.admin(address, "stats")
     assert counted["mode"] == "move"
     assert counted["errors"] == []
     within_bounds(counted)
 
 
-def test_an_idle_arm_that_was_silent_executes_nothing_until_recovered(clocked, make):
-    """The robot itself sees no fault in states that are lost while no motion runs."""
+def test_idle_silent_arm_executes_nothing_until_recovery(clocked, make):
+    """The robot reports no fault if states are lost without a motion."""
     sim, addresses = clocked
     cell = make(addresses[:1])
     cell.step(write=False)

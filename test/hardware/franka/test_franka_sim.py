@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws and position interfaces on franka-sim, whose makers read the robot's documents themselves.
+"""Controllets with torque and position commands on franka-sim, an independent simulator.
 
-It checks commanded motions against the limits of the FCI in its own way.
+It has its own checks of commanded motions against the limits of the FCI.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ POSITION_LAWS = {
 
 @pytest.fixture
 def rig(new_address, tmp_path):
-    """Return a robot of franka-sim and a cell on it that a law has."""
+    """Return a function that starts a robot of franka-sim and a cell for it."""
     made = []
 
     def make(laws, active=()):
@@ -67,18 +67,18 @@ def is_sound(sim, cell):
 
 
 def at(cell):
-    """Return what an arm does, for a message."""
+    """Return the state of the arm for a message."""
     state = cell.state("left")
     return state.owner, state.fault, np.round(state.dq, 3), cell.events()[-2:]
 
 
 def run(cell, seconds):
-    """Wait until the loop has run for a time of the robot [s]."""
+    """Run the loop for a period of robot time [s]."""
     begin = cell.time
     wait_until(lambda: cell.time >= begin + seconds)
 
 
-def give(cell, law):
+def activate(cell, law):
     cell.hold()
     wait_until(lambda: np.abs(cell.state("left").dq).max() < 0.1, 5.0, lambda: at(cell))
     cell.switch([f"left/{law}"], strictness="force_auto", timeout=3.0)
@@ -86,7 +86,7 @@ def give(cell, law):
 
 
 @pytest.mark.slow
-def test_every_torque_law_stands_where_it_began(rig):
+def test_every_torque_controllet_rests_at_start(rig):
     sim, cell = rig(TORQUE_LAWS, ["left/cartesian"])
     assert is_sound(sim, cell).owner == "left/cartesian"
     before = cell.pose("left")
@@ -96,21 +96,21 @@ def test_every_torque_law_stands_where_it_began(rig):
         lambda: np.linalg.norm(cell.pose("left").position - goal) < 1.5e-2, 5.0, cell.events
     )
     for law in TORQUE_LAWS:
-        give(cell, law)
+        activate(cell, law)
         q = cell.state("left").q.copy()
         run(cell, 0.4)
         np.testing.assert_allclose(is_sound(sim, cell).q, q, atol=8e-3, err_msg=law)
 
 
 @pytest.mark.slow
-def test_commanded_motions_were_above_the_limits_of_another_check(rig):
+def test_commanded_motions_exceeded_limits_of_independent_check(rig):
     """Jerk of 9 932 rad/s^3 and acceleration of 11.3 rad/s^2; the check only reports here.
 
-    The first command of a motion counts as a standstill, whatever it commands. franka-sim
-    bridges a late command and then takes it all the same.
+    franka-sim takes the first command of a motion for a standstill. It bridges a late command
+    and then applies it.
     """
     sim, cell = rig(POSITION_LAWS)
-    give(cell, "rate")
+    activate(cell, "rate")
     speed = np.full(7, 0.3)
     for sign in (1.0, -1.0, 0.0):
         for _ in range(50):
@@ -118,12 +118,12 @@ def test_commanded_motions_were_above_the_limits_of_another_check(rig):
             cell.set_target("left", dq=sign * speed)
             run(cell, 0.01)
     is_sound(sim, cell)
-    give(cell, "position")
+    activate(cell, "position")
     q = cell.state("left").q + 0.15
     cell.set_target("left", q=q)
     wait_until(lambda: np.abs(cell.state("left").q - q).max() < 0.01, 8.0, cell.events)
     is_sound(sim, cell)
-    give(cell, "pose")
+    activate(cell, "pose")
     pose = cell.pose("left")
     cell.set_target("left", Pose(pose.position + [0.0, 0.04, -0.03], pose.rotation))
     wait_until(lambda: np.abs(cell.state("left").dq).max() < 0.1, 5.0, lambda: at(cell))
@@ -132,7 +132,7 @@ def test_commanded_motions_were_above_the_limits_of_another_check(rig):
 
 
 @pytest.mark.slow
-def test_a_robot_is_stopped_killed_and_started_again(rig):
+def test_robot_recovers_after_kill_and_restart(rig):
     sim, cell = rig({"cartesian": {"type": "cartesian_impedance"}}, ["left/cartesian"])
     before = cell.pose("left")
     cell.set_target("left", Pose(before.position + [0.0, 0.05, 0.0], before.rotation))

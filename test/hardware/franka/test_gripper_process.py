@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hand of a real arm: pylibfranka in a process of its own, against a simulated robot."""
+"""Gripper of a real arm: process with pylibfranka, connected to a simulated robot."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def robot():
 
 
 class Observed(list):
-    """Widths that were published, with their times."""
+    """Published widths with their times."""
 
     def __call__(self, width, is_grasped):
         self.append((time.monotonic(), width, is_grasped))
@@ -52,7 +52,7 @@ class Observed(list):
 
 @pytest.fixture
 def hand(robot):
-    """A gripper on the robot's open hand without an object, and what it publishes."""
+    """Return an open gripper without object and its published widths."""
     sim, address = robot
     sim.admin(address, "object", width=0.0)
     observed = Observed()
@@ -68,14 +68,14 @@ def hand(robot):
 
 @pytest.fixture
 def admin(robot):
-    """Ask the back door of the robot."""
+    """Return a function for the test commands of the robot."""
     sim, address = robot
     return lambda command, **arguments: sim.admin(address, command, **arguments)
 
 
 @pytest.mark.clock
 @needs_pylibfranka
-def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
+def test_homing_motion_and_state_rate_of_gripper(hand):
     gripper, observed = hand
     assert gripper.homing().wait().succeeded
     assert gripper.state().max_width == pytest.approx(0.08)
@@ -84,7 +84,7 @@ def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
     assert result.width == pytest.approx(0.03)
     observed.clear()
     half_a_second = pytest.approx(0.5, rel=0.2)
-    wait_until(  # other processes may delay some of them
+    wait_until(  # other processes may delay some states
         lambda: any(
             later[0] - one[0] == half_a_second for one, later in zip(observed, observed[10:])
         )
@@ -94,7 +94,7 @@ def test_homing_moving_and_states_at_the_rate_of_the_hand(hand):
 
 
 @needs_pylibfranka
-def test_grasps_obey_width_and_epsilon(hand, admin):
+def test_grasp_success_depends_on_width_and_tolerance(hand, admin):
     gripper, observed = hand
     missed = gripper.grasp(0.05, 0.2).wait()
     assert missed.outcome is Outcome.UNSUCCESSFUL
@@ -109,7 +109,7 @@ def test_grasps_obey_width_and_epsilon(hand, admin):
 
 
 @needs_pylibfranka
-def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
+def test_stop_interrupts_blocking_motion(hand, admin):
     gripper, _ = hand
     motion = gripper.move(0.0, 0.01)
     wait_until(lambda: admin("stats")["width"] < 0.079)
@@ -127,7 +127,7 @@ def test_stop_works_while_a_motion_blocks_the_library(hand, admin):
 
 
 @needs_pylibfranka
-def test_a_newer_command_ends_the_older_one(hand):
+def test_newer_command_aborts_older_one(hand):
     gripper, _ = hand
     older = gripper.move(0.0, 0.01)
     newer = gripper.move(0.06, 0.2)
@@ -137,7 +137,7 @@ def test_a_newer_command_ends_the_older_one(hand):
 
 
 @needs_pylibfranka
-def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
+def test_killed_process_is_reported_and_restarted_by_next_command(hand):
     gripper, _ = hand
     first = gripper.pid
     wait_until(lambda: len(children(first)) == 1)
@@ -155,7 +155,7 @@ def test_a_killed_process_is_reported_and_the_next_command_starts_another(hand):
 
 
 @needs_pylibfranka
-def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, admin):
+def test_stopped_process_never_answered_and_moved_fingers_later(robot, admin):
     gripper = FrankaGripper("left", robot[1], heartbeat_timeout=1.0)
     try:
         wait_until(lambda: not gripper.state().problem)
@@ -165,7 +165,7 @@ def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, adm
         assert result.outcome is Outcome.FAILED
         assert " 1 s " in result.text
         assert gripper.state().problem
-        assert not is_alive(pid)  # nobody is left to execute it
+        assert not is_alive(pid)  # no process can execute the command later
         assert admin("stats")["width"] == width
         assert gripper.move(0.07, 0.2).wait().succeeded
         assert gripper.state().problem == ""
@@ -174,13 +174,13 @@ def test_a_stopped_process_never_answered_and_moved_the_fingers_later(robot, adm
 
 
 @needs_pylibfranka
-def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, admin):
+def test_rebooted_robot_is_reported_and_reconnected_by_next_command(hand, admin):
     gripper, _ = hand
     admin("reboot", seconds=0.3)
     wait_until(lambda: gripper.state().problem)
     assert "gripper of left" in gripper.state().problem
     wait_until(lambda: admin("stats")["running"])
-    # A connection made while the robot was still starting is given up after a second.
+    # A connection during the start of the robot times out after a second.
     results = [gripper.move(0.07, 0.2).wait()]
     if not results[0].succeeded:
         results.append(gripper.move(0.07, 0.2).wait())
@@ -189,7 +189,7 @@ def test_a_rebooted_robot_is_reported_and_the_next_command_connects_again(hand, 
 
 
 @needs_pylibfranka
-def test_closing_ends_the_process_even_while_the_fingers_move(hand):
+def test_closing_during_motion_ends_processes(hand):
     gripper, _ = hand
     wait_until(lambda: len(children(gripper.pid)) == 1)
     processes = [gripper.pid, *children(gripper.pid)]
@@ -202,8 +202,8 @@ def test_closing_ends_the_process_even_while_the_fingers_move(hand):
 
 
 @needs_pylibfranka
-def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
-    """What the real hand measures is in the state of its arm, as for a simulated one."""
+def test_real_and_simulated_grippers_in_one_cell(robot, make_cell):
+    """The state of each arm has the measured width, for real and simulated grippers."""
     sim, address = robot
     sim.admin(address, "object", width=0.0)
     cell = make_cell(
@@ -223,7 +223,7 @@ def test_real_and_simulated_hands_of_one_cell(robot, make_cell):
 
 @pytest.mark.slow
 @needs_pylibfranka
-def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell):
+def test_gripper_of_real_arm_moved_while_loop_was_stopped(robot, make_cell):
     sim, address = robot
     sim.admin(address, "object", width=0.0)
     cell = make_cell(
@@ -254,7 +254,7 @@ def test_a_hand_of_a_real_arm_obeyed_while_the_loop_stood_still(robot, make_cell
 
 
 @needs_pylibfranka
-def test_nobody_at_the_address_is_said_in_a_sentence():
+def test_absent_robot_is_reported():
     gripper = FrankaGripper("left", f"127.0.77.{next(_numbers)}")
     try:
         result = gripper.move(0.05).wait()
@@ -268,7 +268,7 @@ def test_nobody_at_the_address_is_said_in_a_sentence():
 @pytest.mark.skipif(
     importlib.util.find_spec("pylibfranka") is not None, reason="pylibfranka is installed"
 )
-def test_without_the_library_the_state_says_what_to_install():
+def test_missing_library_is_reported_with_install_command():
     gripper = FrankaGripper("left", "127.0.0.1")
     try:
         result = gripper.move(0.05).wait()
@@ -279,8 +279,8 @@ def test_without_the_library_the_state_says_what_to_install():
 
 
 @needs_pylibfranka
-def test_a_hand_whose_owner_was_killed_ended_with_a_traceback(robot):
-    """Signals that the owner has blocked stay so in its children: a write fails instead."""
+def test_gripper_process_with_killed_owner_ended_with_traceback(robot):
+    """Child processes inherit the blocked SIGPIPE of the owner, so that a write raises."""
     _, address = robot
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences of commanded positions across commands that are lost, late, or taken too late."""
+"""Differences of commanded positions with lost, late, or too late commands."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PERIOD, CYCLES = 1e-3, 800
 ON_TIME, LOST, TAKEN_LATE, OLD = range(4)
 
 
-class RunOver(Exception):
+class RunFinished(Exception):
     pass
 
 
 class Robot:
-    """Bridge missing commands with constant acceleration, and judge differences of commands.
+    """Bridge missing commands with constant acceleration and check command differences.
 
-    A command of a cycle TAKEN_LATE or OLD comes after the robot has bridged it and published the
-    result. The robot then takes the bridge back and counts the command. A client can tell an OLD
-    state by its age.
+    A command of a cycle TAKEN_LATE or OLD arrives after the robot has bridged it and published
+    the result. The robot then reverts the bridged command and applies the late one. A client
+    detects an OLD state by its age.
     """
 
     def __init__(self, fates):
@@ -75,7 +75,7 @@ class Robot:
         self.pending = None
         self.cycle += 1
         if self.cycle == CYCLES:
-            raise RunOver
+            raise RunFinished
         return state, None
 
     def writeOnce(self, q):  # noqa: N802
@@ -93,7 +93,7 @@ class Robot:
 
 
 class Loop:
-    """Command velocities that reverse, as fast as the robot allows."""
+    """Command alternating velocities with the maximum acceleration of the robot."""
 
     def __init__(self):
         self.words = defaultdict(int, {DriverWord.ENABLED: POSITIONS})
@@ -122,20 +122,20 @@ class Loop:
 
 
 def run(fates):
-    """Return the robot after a motion."""
+    """Run a motion and return the robot."""
     robot, loop = Robot(fates), Loop()
     description = ArmDescription("arm", "fr3", hand=False)
     settings = driver_settings("192.0.2.1", FrankaSettings(), description, [0])
     mode = JointMode("position", lambda *_: None, lambda _, q: q.copy())
-    with pytest.raises(RunOver):
+    with pytest.raises(RunFinished):
         PositionControl(loop, settings, POSITIONS, mode, robot.age).run(robot)
     return robot
 
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("fate", [LOST, TAKEN_LATE, OLD])
-def test_a_command_taken_after_its_bridge_doubled_acceleration_and_jerk(fate, episodes):
-    """They were 14 of 10 rad/s^2 and 9 874 of 5 000 rad/s^3."""
+def test_command_applied_after_bridging_doubled_acceleration_and_jerk(fate, episodes):
+    """The values were 14 rad/s^2 (limit 10) and 9 874 rad/s^3 (limit 5 000)."""
     for seed in range(episodes(3, 100)):
         chance = np.random.default_rng(seed)
         fates = np.where(chance.random(CYCLES + 1) < 0.04, fate, ON_TIME)
@@ -145,14 +145,14 @@ def test_a_command_taken_after_its_bridge_doubled_acceleration_and_jerk(fate, ep
         assert 0 < robot.lost <= 2 * (fates == fate).sum()
 
 
-def test_commands_on_time_are_all_sent():
+def test_timely_commands_are_all_sent():
     robot = run(np.full(CYCLES + 1, ON_TIME))
     assert robot.lost == 0
     assert 8.0 < robot.acceleration < 10.0
     assert 3000.0 < robot.jerk < 4500.0
 
 
-def test_the_age_of_a_state_counts_from_its_arrival():
+def test_age_of_state_counts_from_its_arrival():
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as robot,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client,
@@ -167,7 +167,7 @@ def test_the_age_of_a_state_counts_from_its_arrival():
             assert wait * 1e9 <= age() <= time.time_ns() - sent
 
 
-def test_an_unknown_age_is_zero():
+def test_unknown_age_is_zero():
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
         assert StateAge(other.fileno())() == 0
     assert StateAge(None)() == 0

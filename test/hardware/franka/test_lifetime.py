@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing outlives the loop: neither processes nor descriptors, and the arms are at rest."""
+"""End of the loop: no remaining processes or descriptors, arms at rest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ while True:
 """
 
 
-def test_closing_leaves_nothing(lockstep, make):
+def test_closing_leaves_no_processes_or_descriptors(lockstep, make):
     sim, addresses = lockstep
     before = sorted(os.listdir("/proc/self/fd"))
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_closing_leaves_nothing(lockstep, make):
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_failed_connection_leaves_nothing(lockstep, make):
+def test_failed_connection_leaves_no_descriptors(lockstep, make):
     _, addresses = lockstep
     before = sorted(os.listdir("/proc/self/fd"))
     with pytest.raises(BackendError):
@@ -81,8 +81,8 @@ def test_a_failed_connection_leaves_nothing(lockstep, make):
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_a_loop_that_is_killed_takes_its_driver_along(clocked, needs_pylibfranka, how):
-    """The driver ends the motion in order: at zero torque, without a reflex."""
+def test_killed_loop_ends_its_driver(clocked, needs_pylibfranka, how):
+    """The driver ends the motion at zero torque, without a reflex."""
     sim, addresses = clocked
     process = subprocess.Popen(
         [sys.executable, "-c", LOOP, addresses[0]], stdout=subprocess.PIPE, text=True
@@ -102,7 +102,7 @@ def test_a_loop_that_is_killed_takes_its_driver_along(clocked, needs_pylibfranka
     assert stats["torque_rate_max"] <= 1000.0
 
 
-def test_a_driver_that_is_asked_to_end_does_so_in_order(lockstep, make):
+def test_terminated_driver_ends_motion_without_error(lockstep, make):
     sim, addresses = lockstep
     cell = make(addresses[:1])
     cell.run(cell.ready)
@@ -116,8 +116,8 @@ def test_a_driver_that_is_asked_to_end_does_so_in_order(lockstep, make):
     cell.recover(0)
 
 
-def test_priorities_are_deliberate(lockstep, make):
-    """Neither libfranka's 99 nor the loop's own is left on a driver."""
+def test_driver_has_configured_priority(lockstep, make):
+    """The driver has neither the priority 99 of libfranka nor that of the loop."""
     _, addresses = lockstep
     expected = 12 if os.geteuid() == 0 else 0
     cell = make(addresses[:1], franka={"priority": expected, "answer_budget": 0.4})

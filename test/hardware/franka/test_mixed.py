@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real and a simulated arm in one cell, and in one coupled law."""
+"""A real and a simulated arm in one cell and one coupled controllet."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_real_and_simulated_arm_move_as_a_pair(new_address):
             before = {arm: cell.pose(arm).position for arm in cell.arms}
             cell.set_object_target("pair", Pose(start + [0.0, 0.0, 0.05], np.eye(3)))
 
-            def there():
+            def raised():
                 return all(
                     abs(cell.pose(arm).position[2] - before[arm][2] - 0.05) < 5e-3
                     for arm in cell.arms
                 )
 
-            cell.wait(there, 20.0, "both arms 5 cm up")
+            cell.wait(raised, 20.0, "both arms 5 cm up")
             sim.admin(ip, "fault", errors=["joint_reflex"])
             cell.wait(lambda: cell.state("real").fault != "", 10.0, "fault")
             assert cell.active == ("real/hold", "simulated/hold")
@@ -52,7 +52,7 @@ def test_real_and_simulated_arm_move_as_a_pair(new_address):
             cycles = cell.state("simulated").time
             cell.wait(lambda: cell.records()[1]["time"][-1] >= cycles, 10.0, "the world goes on")
 
-            # In lockstep the robot is silent first, and says what it was only later.
+            # In lockstep the robot is silent first and reports the reason later.
             cell.wait(lambda: recovers(cell, ["real"]), 15.0, "recovery")
             cell.switch(["pair"], strictness="force_auto")
             assert cell.active == ("pair",)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell on a simulated robot's own joint control: motions, switches, faults, lost commands."""
+"""Joint control of a simulated robot by a cell: motions, switches, faults, lost commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cell_on(address, franka):
 
 
 class Rig:
-    """A robot in lockstep, and a cell on it."""
+    """A robot in lockstep and its cell."""
 
     def __init__(self, **franka):
         self._franka = {"answer_budget": 0.4, "priority": 0, **franka}
@@ -66,8 +66,8 @@ class Rig:
     def until(self, condition, what, timeout=15.0):
         wait_until(condition, timeout, lambda: f"{what}; {self.cell.events()}")
 
-    def stop_commands_of_the_loop(self):
-        """Stop the loop until the robot is at rest: its driver has braked it, and says why."""
+    def stop_loop(self):
+        """Stop the loop until the driver has braked the robot and reports the reason."""
         os.kill(self.cell.loop_pid, signal.SIGSTOP)
         try:
             self.until(lambda: self.stats()["mode"] == "idle", "end of the motion")
@@ -89,10 +89,10 @@ class Rig:
         state = self.cell.state("left")
         return np.abs(state.q - goal).max() < 5e-3 and np.abs(state.dq).max() < 5e-3
 
-    def rates_sum_up(self):
-        """Return how far the robot's own sum of what it was told is from the loop's positions.
-
-        At rest: the robot says with seven digits where it is.
+    def integration_error(self):
+        """Return the difference of the integrated velocities of the robot and the positions of the loop.
+        
+        It is exact only at rest because the robot reports its position with seven digits.
         """
         row = self.cell.latest_record()["arms"][0]
         assert not row["joint_command"][1].any()
@@ -113,8 +113,8 @@ def rig():
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
-    """The robot judges velocity, acceleration and jerk of every command, and says so."""
+def test_switches_between_torques_and_positions_lose_no_command(rig):
+    """The robot checks velocity, acceleration and jerk of every command."""
     start = rig.cell.state("left").q
     for goal in (start + STEP, start):
         rig.switch("position")
@@ -129,7 +129,7 @@ def test_from_torques_to_positions_and_back_and_no_command_is_refused(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
+def test_velocity_steps_and_failing_controllet_end_in_braked_arm(rig):
     for law in ("odd", "rates"):
         rig.switch(law)
         for rate in (0.4, -0.4, 0.4):
@@ -140,7 +140,7 @@ def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
         rig.until(lambda: rig.fault() == "non_finite_command", "fault")
         rig.until(lambda: np.abs(rig.cell.state("left").dq).max() < 1e-3, "rest")
         assert rig.stats()["errors"] == []
-        assert rig.stats()["mode"] == "move"  # it still executes: where it has come to rest
+        assert rig.stats()["mode"] == "move"  # the robot still executes commands, at rest
         rig.cell.set_parameters(f"left/{law}", {"fault": "none", "rate": 0.0})
         rig.recover()
     rig.switch("impedance")
@@ -149,7 +149,7 @@ def test_steps_of_speed_and_a_law_that_breaks_end_in_a_braked_arm(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_poses_become_positions_that_the_robot_takes(rig):
+def test_pose_target_is_reached_by_position_commands(rig):
     rig.switch("pose")
     here = rig.cell.pose("left")
     goal = Pose(here.position + [0.05, 0.08, -0.06], here.rotation)
@@ -162,7 +162,7 @@ def test_poses_become_positions_that_the_robot_takes(rig):
 
 
 @pytest.mark.clock
-def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
+def test_motion_after_reflex_starts_at_current_position(rig):
     rig.switch("position")
     goal = rig.cell.state("left").q + STEP
     rig.reach(goal)
@@ -177,18 +177,18 @@ def test_a_reflex_is_recovered_and_the_motion_begins_where_the_arm_is(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_silent_loop_leaves_an_arm_that_has_braked(rig):
-    """The driver brakes by itself within the limits and ends the motion; no reflex."""
+def test_silent_loop_leaves_braked_arm(rig):
+    """The driver brakes within the limits and ends the motion without a reflex."""
     rig.switch("odd")
     rig.until(lambda: rig.stats()["mode"] == "move", "positions")
     rig.cell.set_parameters("left/odd", {"rate": 0.3})
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.2, "motion")
-    rig.stop_commands_of_the_loop()
+    rig.stop_loop()
 
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_killed_driver_is_started_anew_in_the_same_interface(rig):
+def test_killed_driver_restarts_with_same_interface(rig):
     rig.switch("position")
     rig.until(lambda: rig.stats()["mode"] == "move", "positions")
     os.kill(rig.drivers[0], signal.SIGKILL)
@@ -211,8 +211,8 @@ import ruckig
 
 
 @pytest.mark.long
-def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
-    """The driver brings numpy and ruckig only then, which may take seconds from a cold disk."""
+def test_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
+    """The driver imports numpy and ruckig at this switch, which may take seconds."""
     (tmp_path / "ruckig.py").write_text(SLOW.format(path=str(tmp_path)))
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
@@ -225,8 +225,8 @@ def test_a_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkey
 
 
 @pytest.mark.clock
-def test_lost_commands_in_motion_are_made_up_for(rig):
-    """The robot goes on with constant acceleration; the next command starts from that."""
+def test_lost_commands_in_motion_are_compensated(rig):
+    """The robot continues with constant acceleration; the next command starts from there."""
     rig.switch("position")
     start = rig.cell.state("left").q
     rig.cell.set_target("left", q=start + STEP)
@@ -241,8 +241,8 @@ def test_lost_commands_in_motion_are_made_up_for(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
-    """Over switches and lost commands: to what the robot says it executes, they are added anew."""
+def test_integrated_velocities_agree_with_positions_of_loop(rig):
+    """After switches and lost commands, integration restarts at the executed position."""
     for _ in range(2):
         rig.switch("rate")
         rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
@@ -253,7 +253,7 @@ def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
         rig.until(lambda: rig.cell.state("left").dq[0] < -0.39, "motion")
         rig.cell.set_target("left", dq=np.zeros(7))
         rig.until(lambda: np.abs(rig.cell.state("left").dq).max() < 1e-4, "rest")
-        assert rig.rates_sum_up() < 2e-6
+        assert rig.integration_error() < 2e-6
         rig.switch("position")
         rig.until(lambda: rig.stats()["generator"] == "joint_position", "its mode")
         rig.reach(rig.cell.state("left").q + 0.05)
@@ -264,15 +264,15 @@ def test_velocities_are_the_robot_s_own_and_add_up_to_the_loop_s_positions(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig):
-    """A correction of a millimetre-radian a cycle was taken for a target at 1 rad/s."""
+def test_correction_after_lost_commands_exceeded_commanded_velocity(rig):
+    """A correction of 1 mrad per cycle was taken for a target at 1 rad/s."""
     rig.switch("rate")
     rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
     rig.sim.admin(rig.ip, "drop", probability=0.3)
     speeds = []
 
-    def watch(condition):
-        """Watch the velocities that the robot executes until a condition holds."""
+    def record_until(condition):
+        """Record the executed velocities until a condition holds."""
 
         def is_there():
             speeds.append(np.abs(rig.sim.admin(rig.ip, "state")["dq_d"]).max())
@@ -282,16 +282,16 @@ def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig
 
     rig.cell.set_target("left", dq=0.3 * np.sign(STEP))
     at = rig.cell.state("left").time
-    watch(lambda: rig.cell.state("left").time > at + 1.0)
-    assert 0.25 < max(speeds) < 0.45, "lost commands go on with the last acceleration"
+    record_until(lambda: rig.cell.state("left").time > at + 1.0)
+    assert 0.25 < max(speeds) < 0.45, "lost commands continue with the last acceleration"
     rig.cell.set_target("left", dq=np.zeros(7))
     at = rig.cell.state("left").time
-    watch(lambda: rig.cell.state("left").time > at + 0.5)
+    record_until(lambda: rig.cell.state("left").time > at + 0.5)
     speeds.clear()
-    watch(lambda: rig.cell.state("left").time > at + 1.5)
-    assert max(speeds) < 0.2, "it was 0.65, for ever"
+    record_until(lambda: rig.cell.state("left").time > at + 1.5)
+    assert max(speeds) < 0.2, "it stayed at 0.65"
     rig.sim.admin(rig.ip, "heal")
-    rig.until(lambda: rig.rates_sum_up() < 2e-6, "the same sums")
+    rig.until(lambda: rig.integration_error() < 2e-6, "the same sums")
     assert rig.stats()["lost"] > 100
     assert rig.stats()["errors"] == []
     assert rig.fault() == ""
@@ -299,8 +299,8 @@ def test_a_correction_after_lost_commands_was_faster_than_what_was_commanded(rig
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
-    """Corrections of the difference made joint 7 of franky-sim move at up to 1.7 rad/s."""
+def test_robot_reporting_measured_positions_as_q_d_ran_backwards(rig):
+    """Corrections of the difference moved joint 7 of franky-sim at up to 1.7 rad/s."""
     rig.switch("rate")
     rig.until(lambda: rig.stats()["generator"] == "joint_velocity", "its mode")
     rig.sim.admin(rig.ip, "report_measured")
@@ -321,16 +321,16 @@ def test_a_robot_that_reports_measured_positions_as_q_d_ran_backwards(rig):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_silent_loop_leaves_an_arm_that_has_braked_from_its_velocities(rig):
+def test_silent_loop_in_velocity_mode_leaves_braked_arm(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
-    rig.stop_commands_of_the_loop()
+    rig.stop_loop()
 
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
+def test_velocity_motion_after_reflex_starts_at_rest(rig):
     rig.switch("rate")
     rig.cell.set_target("left", dq=0.3 * np.ones(7))
     rig.until(lambda: np.abs(rig.cell.state("left").dq).max() > 0.25, "motion")
@@ -348,7 +348,7 @@ def test_a_reflex_in_velocities_is_recovered_and_they_begin_at_rest(rig):
 
 
 @pytest.mark.long
-def test_the_robot_s_cartesian_impedance_follows_joint_motions_if_asked():
+def test_requested_cartesian_impedance_tracks_joint_motions():
     with Rig(motion_controller="cartesian_impedance") as rig:
         for law, generator in (("position", "joint_position"), ("rate", "joint_velocity")):
             rig.switch(law)

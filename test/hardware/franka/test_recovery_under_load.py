@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real arm that stopped by itself goes on carrying what it carried before."""
+"""Recovery of a real arm with an undeclared payload after a reflex."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def run(cell, cycles):
 
 
 @pytest.mark.slow
-def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
-    """22 mm at 0.23 rad/s: hold began anew with no torque; with the weight's it is 1.2 mm."""
+def test_recovered_robot_dropped_undeclared_payload():
+    """Hold restarted without torque: 22 mm at 0.23 rad/s; with the previous torque 1.2 mm."""
     ip = unused_address()
     franka = {
         "answer_budget": 0.4, "priority": 0, "model_check": "off",
@@ -51,7 +51,7 @@ def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
         assert np.abs(carried["dq"]).max() < 1e-2
         sim.admin(ip, "reflex")
         wait_until(lambda: cell.state("left").fault == "arm_stopped", 10.0, cell.events)
-        run(cell, 500)  # the robot's own stiffness gives way a little, too
+        run(cell, 500)  # the stiffness of the robot itself is finite, too
         before = cell.pose("left").position
         first = cell.records()[0]
         cell.recover()
@@ -59,6 +59,6 @@ def test_a_recovered_robot_dropped_three_kilograms_that_nobody_told_of():
         arm = cell.records(first)[1]["arms"][:, 0]
         away = np.linalg.norm(arm["position_ee_in_base"] - before, axis=1)
         assert away.max() < 2e-3
-        assert np.abs(arm["dq"]).max() < 0.1  # until the torque is back
+        assert np.abs(arm["dq"]).max() < 0.1  # until the torque is restored
         np.testing.assert_allclose(arm["wrench_ext_in_base"][-1, 2], WEIGHT[2], atol=1.0)
         within_bounds(sim.admin(ip, "stats"))

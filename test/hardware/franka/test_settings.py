@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of one robot are changed while the other one works on, through the whole cell."""
+"""Changes of the settings of one robot while the other moves, in a complete cell."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOAD = {"load_mass": 0.8, "load_com": [0.0, 0.03, 0.1],
 
 
 class Rig:
-    """Two simulated robots and a cell on them: left holds, right is under a law."""
+    """Two simulated robots and their cell: left holds, right has a controllet."""
 
     def __init__(self, addresses):
         self.ip = dict(zip(("left", "right"), addresses))
@@ -71,7 +71,7 @@ def shared(needs_pylibfranka):
 
 @pytest.fixture
 def rig(shared):
-    """Left holds, right is under a law, and nothing has been counted yet."""
+    """Return the rig with left in hold, right with a controllet, and counters at zero."""
     cell = shared.cell
     shared.until(lambda: recovers(cell), "recovery from the test before")
     cell.hold()
@@ -88,11 +88,11 @@ def kinds(cell):
     return [(event.event.name, event.arm) for event in cell.events()]
 
 
-def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
+def test_arm_in_hold_receives_load_while_other_moves(rig):
     cell = rig.cell
-    here, there = cell.pose("left").position, cell.pose("right")
-    goal = there.position + [0.0, 0.0, 0.06]
-    cell.set_target("right", Pose(goal, there.rotation))
+    here, pose_right = cell.pose("left").position, cell.pose("right")
+    goal = pose_right.position + [0.0, 0.0, 0.06]
+    cell.set_target("right", Pose(goal, pose_right.rotation))
     first = cell.records()[0]
     cell.set_robot_settings("left", **LOAD)
     rows = cell.records(first)[1]["arms"]
@@ -101,7 +101,7 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     assert kinds(cell) == [("SETTINGS_APPLIED", "left")]
     assert cell.robot_settings("left").load_mass == 0.8
     assert cell.robot_settings("right").load_mass == 0.0
-    # The robot has tool and load as one body; pinocchio adds them up for us.
+    # The robot has tool and load as one body; pinocchio computes their sum.
     xx, yy, zz, xy, xz, yz = LOAD["load_inertia"]
     load = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     body = pin.Inertia(0.8, np.array(LOAD["load_com"]), load) + pin.Inertia(
@@ -112,7 +112,7 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     np.testing.assert_allclose(reported["load_com"], body.lever, atol=1e-12)
     np.testing.assert_allclose(reported["load_inertia"], body.inertia, atol=1e-12)
     assert rig.reported("right")["load_mass"] == pytest.approx(0.4)
-    # Left has not jumped, and its torque began from zero; right has not noticed.
+    # Left stays, its torque starts at zero, and right is not affected.
     assert np.linalg.norm(cell.pose("left").position - here) < 1e-3
     assert np.abs(np.diff(rows["tau"][:, 0], axis=0)).max() <= 1.0 + 1e-9
     rig.until(lambda: np.linalg.norm(cell.pose("right").position - goal) < 0.005, "right moves")
@@ -124,8 +124,8 @@ def test_a_held_arm_takes_a_load_and_holds_again_while_the_other_moves(rig):
     assert cell.state("left").fault == ""
 
 
-def test_a_pushed_arm_holds_where_it_is_then(rig):
-    """The target is seeded anew: the arm gives way to the push from there once more."""
+def test_pushed_arm_holds_current_position_after_settings(rig):
+    """The target is seeded anew: the arm gives way to the push from pose_right once more."""
     cell = rig.cell
     free = cell.pose("left").position[2]
     rig.sim.admin(rig.ip["left"], "push", wrench=[0.0, 0.0, -12.0, 0.0, 0.0, 0.0])
@@ -138,14 +138,14 @@ def test_a_pushed_arm_holds_where_it_is_then(rig):
     assert rig.moves("left")
     assert cell.state("left").fault == ""
     assert rig.reported("left")["upper_torque_thresholds"] == [60.0] * 7
-    within_bounds(rig.stats("left"), longest_run=10**6)  # a steady push is a steady torque
+    within_bounds(rig.stats("left"), longest_run=10**6)  # a constant push results in a constant torque
 
 
 @pytest.mark.parametrize("owner", [f"left/{CARTESIAN}", "pair"])
-def test_an_arm_under_a_law_is_left_alone(rig, owner):
+def test_arm_with_controllet_refuses_settings(rig, owner):
     cell = rig.cell
     cell.switch([owner], strictness="force_auto")
-    cell.events()  # the switch may say what the arm was pressing with
+    cell.events()  # the switch may report a contact force
     before = rig.reported("left")
     with pytest.raises(SettingsRejected, match=f"left .*{owner}"):
         cell.set_robot_settings("left", load_mass=0.3)
@@ -154,7 +154,7 @@ def test_an_arm_under_a_law_is_left_alone(rig, owner):
     assert kinds(cell) == [("SETTINGS_REFUSED", "left")]
 
 
-def test_what_the_robot_refuses_changes_nothing(rig):
+def test_settings_refused_by_robot_change_nothing(rig):
     cell = rig.cell
     before, reported = cell.robot_settings("left"), rig.reported("left")
     with pytest.raises(SettingsRejected, match=r"^left:.*\bcartesian_impedance: got \[1\.0"):
@@ -176,7 +176,7 @@ def test_what_the_robot_refuses_changes_nothing(rig):
         ({"nonsense": 1.0}, "'nonsense'.*load_mass"),
     ],
 )
-def test_what_is_not_allowed_does_not_get_to_the_loop(rig, values, words):
+def test_invalid_settings_do_not_reach_loop(rig, values, words):
     before = rig.cell.robot_settings("left")
     with pytest.raises(SettingsRejected, match=words):
         rig.cell.set_robot_settings("left", **values)
@@ -186,7 +186,7 @@ def test_what_is_not_allowed_does_not_get_to_the_loop(rig, values, words):
 
 
 @pytest.mark.long
-def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
+def test_robot_in_reflex_accepts_settings_and_stays_stopped(rig):
     cell = rig.cell
     rig.sim.admin(rig.ip["left"], "fault", errors=["joint_reflex"])
     rig.until(lambda: cell.state("left").fault, "fault")
@@ -199,8 +199,8 @@ def test_a_robot_in_reflex_takes_settings_and_stays_stopped(rig):
 
 
 @pytest.mark.long
-def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
-    """For longer than the loop would wait for a silent owner."""
+def test_heartbeat_continues_while_settings_of_silent_robot_are_pending(rig):
+    """The wait exceeds the heartbeat timeout of the loop."""
     cell = rig.cell
     rig.sim.admin(rig.ip["left"], "kill_udp")
     began = time.monotonic()
@@ -215,8 +215,8 @@ def test_a_robot_that_says_nothing_is_waited_for_with_a_beating_heart(rig):
 
 
 @pytest.mark.long
-def test_a_driver_that_had_gone_was_said_to_have_a_motion_that_does_not_end(rig):
-    """Refused after a second, with a reason that speaks of three."""
+def test_ended_driver_was_reported_as_endless_motion(rig):
+    """The refusal came after 1 s, but its reason named 3 s."""
     cell = rig.cell
     rig.sim.admin(rig.ip["left"], "kill_udp")
     with pytest.raises(SettingsRejected, match=r"left: robot .*\bdriver\b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation, recording and identification of a robot behind the real driver, by the commands."""
+"""Commands for validation, recording and identification of a robot with the real driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_cell(path, placement, arm, **more):
 
 @pytest.fixture
 def cells(lockstep, tmp_path):
-    """Return the files of a cell with a simulated robot behind the driver, and of its twin."""
+    """Return the files of a cell with a simulated robot and driver, and of its twin."""
     _, addresses = lockstep
     patient = {"answer_budget": 0.4, "priority": 0}
     plant = write_cell(
@@ -41,8 +41,8 @@ def cells(lockstep, tmp_path):
 
 
 @pytest.mark.long
-def test_a_task_on_a_robot_is_compared_at_the_same_times(cells, tmp_path):
-    """The log of a robot began when it was switched on: positions were 0.35 rad apart."""
+def test_validation_compares_plant_and_twin_at_equal_times(cells, tmp_path):
+    """The robot log started at power-on, which caused differences of 0.35 rad."""
     pytest.importorskip("matplotlib")
     plant, twin = cells
     page = tmp_path / "report.html"
@@ -56,7 +56,7 @@ def test_a_task_on_a_robot_is_compared_at_the_same_times(cells, tmp_path):
 
 
 @pytest.mark.long
-def test_a_robot_is_recorded_and_identified(cells, tmp_path, capsys):
+def test_robot_motion_is_recorded_and_identified(cells, tmp_path, capsys):
     plant, twin = cells
     rng = np.random.default_rng(0)
     motion = FourierMotion(*(0.25 * rng.normal(size=(2, 7, 5))), READY, 6.0, 1.0)

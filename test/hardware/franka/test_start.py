@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of two real arms with laws: faults of a busy machine, and faults that stand."""
+"""Start of two real arms with controllets: transient and persistent faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOST = "communication_constraints_violation"
 
 @pytest.fixture
 def start():
-    """Start a cell on two robots; faults of ``left`` are pairs of a cycle and an error."""
+    """Return a function that starts a cell; faults of ``left`` are pairs of cycle and error."""
     made = []
 
     def start(placement="process", priority=0, **faults):
@@ -52,8 +52,8 @@ def start():
         made.pop().close()
 
 
-def test_a_command_lost_in_the_start_kept_an_arm_from_its_law(start):
-    """The robot ended its first motion; hold had the arm until somebody recovered it."""
+def test_lost_command_during_start_prevented_controllet(start):
+    """The robot aborted its first motion; the arm stayed in hold until a recovery."""
     _, _, cell = start(left=[(5, LOST), (40, LOST)])
     assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]
     assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
@@ -63,7 +63,7 @@ def test_a_command_lost_in_the_start_kept_an_arm_from_its_law(start):
 
 
 @pytest.mark.slow
-def test_a_command_lost_in_the_first_second_of_a_start_was_a_fault(start):
+def test_lost_command_in_first_second_was_fault(start):
     _, _, cell = start(left=[(600, LOST)])
     assert [cell.state(arm).fault for arm in cell.arms] == ["", ""]
     assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
@@ -71,21 +71,21 @@ def test_a_command_lost_in_the_first_second_of_a_start_was_a_fault(start):
 
 
 @pytest.mark.slow
-def test_a_loop_in_a_thread_was_started_before_its_arms(start):
+def test_loop_in_thread_started_before_its_arms(start):
     _, _, cell = start(placement="thread", left=[(40, LOST)])
     assert any("left: start, attempt 1 of" in event.text for event in cell.events())
     assert [cell.state(arm).owner for arm in cell.arms] == ["left/law", "right/law"]
 
 
 @pytest.mark.slow
-def test_restarted_drivers_inherited_the_niceness_of_a_fast_start(start):
+def test_restarted_drivers_inherited_niceness_of_fast_start(start):
     _, _, cell = start(priority=1)
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, cell.loop_pid) == niceness
 
 
 @pytest.mark.slow
-def test_a_start_that_fails_again_and_again_is_given_up(start):
+def test_repeatedly_failing_start_is_aborted(start):
     _, _, cell = start(left=[(cycle, LOST) for cycle in range(5, 300, 5)])
     assert cell.state("left").fault == "arm_stopped"
     assert cell.state("right").fault == ""
@@ -95,7 +95,7 @@ def test_a_start_that_fails_again_and_again_is_given_up(start):
     assert f"{MAX_START_ATTEMPTS} attempts" in text
 
 
-def test_a_collision_in_the_start_is_not_tried_again(start):
+def test_collision_during_start_is_not_retried(start):
     _, _, cell = start(left=[(20, "joint_reflex")])
     assert cell.state("left").fault == "arm_stopped"
     assert not any("trying again" in event.text for event in cell.events())

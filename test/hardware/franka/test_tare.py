@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real arm is tared like a simulated one, and its robot goes on watching what it measures."""
+"""Tare of a real arm over a switch and a recovery."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def estimated(cell, cycles=100):
     return cell.records(first)[1]["arms"]["tau_ext"][:, 0].mean(axis=0)
 
 
-def test_tared_over_a_switch_and_a_recovery():
+def test_tare_persists_over_switch_and_recovery():
     ip = unused_address()
     arm = {"backend": "franka", "robot_ip": ip, "gripper": False,
            "franka": {"answer_budget": 0.4, "priority": 0, "model_check": "off"}}  # fmt: skip

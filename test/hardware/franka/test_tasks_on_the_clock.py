@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sim to real against robots at 1 kHz behind the real driver: tables and boxes are there.
+"""Tasks of sim to real with simulated robots at 1 kHz, real driver and objects.
 
-By hand, ten minutes: ``MULTIPANDA_LONG=1 pytest -s
-test/hardware/franka/test_tasks_on_the_clock.py``; it writes what it measures, with the commands
-that were lost.
+Run by hand, ten minutes: ``MULTIPANDA_LONG=1 pytest -s
+test/hardware/franka/test_tasks_on_the_clock.py``; it prints the measurements and the number of
+lost commands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
 LAWS = {"joint_trajectory_controller": {"type": "joint_trajectory"}}
 FIRM = {"upper_force_thresholds": [45.0] * 3 + [25.0] * 3,
         "upper_torque_thresholds": [20.0, 30.0, 18.0, 30.0, 16.0, 14.0, 12.0]}  # fmt: skip
-"""Robots of examples stop at 20 N."""
+"""Thresholds above those of the examples, which stop at 20 N."""
 TABLE = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.6, 0.0, 0.2], "friction": 0.2}
 
 
@@ -42,7 +42,7 @@ def write(path, body):
 
 
 class Bench:
-    """Robots on the clock, the cell that drives them, and its twin."""
+    """Robots in real time, their cell, and its twin."""
 
     def __init__(self, folder, spec=None):
         self.folder, self.addresses = folder, [unused_address(), unused_address()]
@@ -65,7 +65,7 @@ class Bench:
         )
 
     def robots(self, task=None):
-        """Return robots in the world of a task."""
+        """Return the robots in the scene of a task."""
         config = CellConfig.from_yaml(self.world)
         if task is not None:
             config = in_task(config, task)
@@ -74,7 +74,7 @@ class Bench:
         return FciSim(self.addresses, cell=path, tidy=True, priority=40)
 
     def lost(self, sim, what):
-        """Write what the robots have counted; return the longest silence [cycles]."""
+        """Print the counters of the robots; return the longest run of lost commands [cycles]."""
         counted = [sim.admin(address, "stats") for address in self.addresses]
         for name, stats in zip(BASES, counted):
             if stats["active_cycles"]:
@@ -95,14 +95,14 @@ PERFECT = {"arms": {"all": {"perturbation": {"link_mass": 1.0}}}}
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
-def test_a_task_is_done_twice_by_robots_that_are_as_described(number, tmp_path):
-    """Twice: what was pressed on, or lifted, has to be left as it was found."""
+def test_unperturbed_robots_complete_task_twice(number, tmp_path):
+    """Two runs, as the task has to leave its objects in their initial state."""
     bench, page = Bench(tmp_path, PERFECT), tmp_path / "report.html"
     line = ["validate", "--plant", bench.plant, "--twin", bench.twin, "--task", str(number),
             "--repeats", "2", "-o", str(page)]  # fmt: skip
     with bench.robots(number if number > 2 else None) as sim:
         assert main(line) == 0
-        command_timeout = bench.lost(sim, f"task {number}")
+        longest_run_lost = bench.lost(sim, f"task {number}")
     for task in json.loads(page.with_suffix(".json").read_text())["tasks"]:
         force = {side: rmse["mean"] for side, rmse in task["force_rmse"].items()}
         sys.stderr.write(f"task {number} {task['law']}: {task['worst']} force {force}\n")
@@ -113,11 +113,11 @@ def test_a_task_is_done_twice_by_robots_that_are_as_described(number, tmp_path):
         if number > 2:
             assert max(force["plant"]) < 2.5, force
             assert task["force_as_measured_by_the_arm"] == ["plant"]
-    assert command_timeout < 20
+    assert longest_run_lost < 20
 
 
-def test_a_robot_is_recorded_identified_and_validated(tmp_path):
-    """The error of torques falls to less than half, and so does what is felt in free space."""
+def test_identification_improves_validation_of_robot(tmp_path):
+    """The errors of torques and of wrenches in free space fall below half."""
     bench, paths = Bench(tmp_path), {}
     for name in ("motion.csv", "run.mcap", "robot.yaml", "before.html", "after.html"):
         paths[name] = str(tmp_path / name)
@@ -147,7 +147,7 @@ def test_a_robot_is_recorded_identified_and_validated(tmp_path):
         assert after["wrench"] < 0.5 * before["wrench"]
 
 
-def test_refine_brings_a_twin_nearer_to_robots(tmp_path):
+def test_refine_command_improves_twin(tmp_path):
     bench = Bench(tmp_path)
     line = ["refine", "--plant", bench.plant, "--twin", bench.twin, "--task", "1", "--task", "4",
             "--rounds", "1", "-o", str(tmp_path / "refined")]  # fmt: skip
@@ -165,14 +165,14 @@ def test_refine_brings_a_twin_nearer_to_robots(tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["--recover"]])
-def test_a_robot_that_stops_in_a_task_is_reported_and_goes_on_if_that_was_asked_for(
+def test_robot_stop_is_reported_and_task_continues_if_requested(
     more, tmp_path
 ):
     bench, page = Bench(tmp_path, PERFECT), tmp_path / "report.html"
     line = ["validate", "--plant", bench.plant, "--twin", bench.twin, "--task", "1", "--seconds",
             "3", "--repeats", "2", "-o", str(page), *more]  # fmt: skip
     with bench.robots() as sim:
-        sim.admin(bench.addresses[0], "reflex", at=6000)  # the way to the start is shorter
+        sim.admin(bench.addresses[0], "reflex", at=6000)  # the path to the start is shorter
         main(line)
     (task,) = json.loads(page.with_suffix(".json").read_text())["tasks"]
     first, *others = task["faults"]

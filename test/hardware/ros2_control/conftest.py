@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm behind real topics in a process of its own, and a cell that drives it."""
+"""Arm with ROS topics in a separate process, and its cell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAWS = {
 
 
 class Rig:
-    """The arm ``ur`` behind topics, and beside it a simulated arm ``sim``."""
+    """The arm ``ur`` with topics and a simulated arm ``sim``."""
 
     def __init__(self, settings=None, laws=None, **options):
         name = f"t{os.getpid()}_{next(_numbers)}"
@@ -47,7 +47,7 @@ class Rig:
 
     def start(self):
         self.cell.start()
-        if self.fault():  # the other side was late: it has no priority
+        if self.fault():  # the other process has no priority and may be late
             self.recover()
         return self
 
@@ -60,12 +60,12 @@ class Rig:
         return self.cell.state("ur").fault
 
     def until(self, condition):
-        """Wait until a condition holds, or the arm has a fault: it would wait in vain then."""
+        """Wait until a condition holds; a fault of the arm ends the wait."""
         wait_until(lambda: condition() or self.fault(), what=lambda: str(self.texts()))
         assert condition(), self.texts()
 
     def recover(self):
-        """Recover the arm, and again if what was wrong had not quite gone."""
+        """Recover the arm, repeatedly if the cause persists for a moment."""
         wait_until(
             lambda: recovers(self.cell, ["ur"]), what=lambda: f"{self.texts()} {self.arm.send()}"
         )
@@ -100,7 +100,7 @@ def shared_rig():
 
 @pytest.fixture
 def rig(shared_rig):
-    """The rig that tests share, without a fault and at rest."""
+    """Return the shared rig without fault and in hold."""
     shared_rig.arm.send(spoil="", push=[0.0] * 6)
     if shared_rig.fault():
         shared_rig.recover()
@@ -111,5 +111,5 @@ def rig(shared_rig):
 
 @pytest.fixture(scope="session")
 def rig_of():
-    """The class, for rigs that a module shares."""
+    """Return the class for rigs that a module shares."""
     return Rig

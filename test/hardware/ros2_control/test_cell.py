@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A UR5e that a second process serves over topics, in a cell beside a simulated one."""
+"""Cell of a UR5e with topics of another process and a simulated UR5e."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 def move(rig, by, tolerance=5e-3):
-    """Move the arm with a law of the loop, and see on the other side that it did."""
+    """Move the arm with a controllet and check the motion in the other process."""
     rig.cell.switch(activate=["ur/joint"])
     goal = np.array(rig.arm.send()["q"]) + by
     rig.cell.set_target("ur", q=goal)
@@ -36,7 +36,7 @@ def move(rig, by, tolerance=5e-3):
 
 
 def fault_of(rig):
-    """Wait for a fault of the arm; return what is said of it."""
+    """Wait for a fault of the arm; return its reported texts."""
     reported = []
 
     def is_reported():
@@ -47,7 +47,7 @@ def fault_of(rig):
     return "\n".join(reported)
 
 
-def test_it_moves_to_a_target_and_nothing_sags(rig):
+def test_arm_reaches_target_and_does_not_sag(rig):
     start = np.array(rig.arm.send()["q"])
     before = rig.arm.send()["commands"]
     wait_until(lambda: rig.arm.send()["commands"] > before + 200, what=lambda: str(rig.arm.send()))
@@ -58,8 +58,8 @@ def test_it_moves_to_a_target_and_nothing_sags(rig):
     assert rig.arm.send()["refused"] == 0
 
 
-def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
-    """Stopped rather than killed: its topics are there, and nobody publishes."""
+def test_stopped_controller_manager_is_reported_and_others_continue(rig):
+    """The stopped process keeps its topics but does not publish."""
     rig.cell.switch(activate=["sim/joint"])
     os.kill(rig.arm.process.pid, signal.SIGSTOP)
     try:
@@ -68,7 +68,7 @@ def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
         rig.cell.set_target("sim", q=goal)
         wait_until(lambda: np.abs(rig.cell.state("sim").q - goal).max() < 5e-3)
         with pytest.raises(RecoveryFailed, match="robot_silent"):
-            rig.cell.recover(["ur"])  # nothing has changed yet
+            rig.cell.recover(["ur"])  # the process is still stopped
     finally:
         os.kill(rig.arm.process.pid, signal.SIGCONT)
     rig.arm.send()
@@ -77,8 +77,8 @@ def test_a_stopped_controller_manager_is_named_and_others_go_on(rig):
     assert not rig.cell.state("sim").fault
 
 
-def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
-    """Only states of the backend `franka` were checked for their age."""
+def test_stale_states_of_stopped_controller_manager_were_published_as_new(rig):
+    """Only the backend `franka` had a check of the age of states."""
     states, arms = FreshStates(rig.cell, NodeClock(Clock())), list(rig.cell.arms)
 
     def newest():
@@ -109,7 +109,7 @@ def test_old_states_of_a_stopped_controller_manager_were_published_as_new(rig):
         ("nothing", "robot_silent: .*no state on"),
     ],
 )
-def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoil, words):
+def test_invalid_states_are_reported_and_arm_stays(rig, spoil, words):
     start = np.array(rig.arm.send()["q"])
     rig.arm.send(spoil=spoil)
     text = fault_of(rig)
@@ -121,8 +121,8 @@ def test_states_that_cannot_be_are_named_and_the_arm_stays_where_it_is(rig, spoi
     move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
 
 
-def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(rig):
-    """A joint impedance law moved it by as much, and hold ran from the limit of a joint."""
+def test_joint_that_loses_zero_is_reported_and_arm_stays(rig):
+    """Joint impedance moved the arm by the offset, and hold moved away from a joint limit."""
     rig.cell.switch(activate=["ur/joint"], strictness="force_auto")
     start = np.array(rig.arm.send()["q"])
     rig.arm.send(zero=0.5)
@@ -131,7 +131,7 @@ def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(ri
     assert "joint shoulder_pan_joint moved from " in text
     observed = rig.arm.send()
     assert np.abs(np.array(observed["q"]) - start).max() < 0.02
-    rig.recover()  # by hand: whoever does so has seen where it is
+    rig.recover()  # the user confirms the new position by the recovery
     assert abs(rig.cell.state("ur").q[0] - start[0] - 0.5) < 0.02
     rig.arm.send(zero=0.0)
     assert "state_invalid" in fault_of(rig)
@@ -139,8 +139,8 @@ def test_a_joint_that_loses_its_zero_is_named_and_no_law_moves_the_arm_for_it(ri
     move(rig, [0.0, 0.0, 0.0, 0.05, 0.0, 0.0])
 
 
-def test_an_arm_whose_clock_began_again_is_recovered(rig):
-    """As that of a simulator that was started again: it was refused until it had caught up."""
+def test_arm_with_restarted_clock_is_recovered(rig):
+    """States of a restarted simulator were refused until its clock had caught up."""
     rig.arm.send(clock=10)
     try:
         assert "recover" in fault_of(rig)
@@ -152,7 +152,7 @@ def test_an_arm_whose_clock_began_again_is_recovered(rig):
         rig.recover()
 
 
-def test_a_push_on_an_arm_with_a_fault_is_braked_and_the_arm_carried(rig):
+def test_push_on_faulted_arm_is_damped_with_gravity_compensation(rig):
     rig.arm.send(spoil="nan")
     fault_of(rig)
     rig.arm.send(spoil="", push=[8.0, 0.0, 0.0, 0.0, 0.0, 0.0])
@@ -168,7 +168,7 @@ def test_a_push_on_an_arm_with_a_fault_is_braked_and_the_arm_carried(rig):
 @pytest.mark.parametrize(
     ("number", "kind"), [(signal.SIGSTOP, "driver_silent"), (signal.SIGKILL, "driver_died")]
 )
-def test_a_driver_that_is_gone_is_named_and_replaced(rig, number, kind):
+def test_ended_or_stopped_driver_is_reported_and_replaced(rig, number, kind):
     pid = rig.driver()
     os.kill(pid, number)
     assert kind in fault_of(rig)
@@ -177,7 +177,7 @@ def test_a_driver_that_is_gone_is_named_and_replaced(rig, number, kind):
     move(rig, [0.0, 0.0, 0.05, 0.0, 0.0, 0.1])
 
 
-def test_another_load_is_told_while_the_driver_runs(rig):
+def test_load_changes_while_driver_runs(rig):
     rig.cell.hold()
     rig.cell.set_robot_settings("ur", load_mass=1.0, load_com=[0.0, 0.0, 0.1])
     assert rig.cell.robot_settings("ur").load_mass == 1.0
@@ -192,11 +192,11 @@ def test_another_load_is_told_while_the_driver_runs(rig):
 
 
 @pytest.mark.slow
-def test_a_killed_loop_leaves_the_arm_braked_and_carried(make_rig):
-    """The other side keeps the last effort: that must not be one of a law in motion."""
+def test_killed_loop_leaves_braked_and_compensated_arm(make_rig):
+    """The other process keeps the last effort, which must not be one of a moving arm."""
     settings = {"command_type": "joint_state", "effort": "torque"}
     rig = make_rig(settings, command_type="joint_state", watchdog=False).start()
-    # The brakes have gone, and nobody touches it.
+    # The brakes are released, and no external force acts.
     wait_until(lambda: np.abs(rig.cell.state("ur").tau_ext).max() < 0.5)
     rig.cell.switch(activate=["ur/joint"])
     start = rig.cell.state("ur").q
@@ -212,7 +212,7 @@ def test_a_killed_loop_leaves_the_arm_braked_and_carried(make_rig):
     assert np.abs(np.array(rig.arm.send()["q"]) - there).max() < 0.02
 
 
-def test_joints_of_other_names_keep_the_cell_from_starting(make_rig):
+def test_wrong_joint_names_prevent_start(make_rig):
     rig = make_rig({"joint_names": "a b c d e wrist_3_joint"})
     with pytest.raises(MultipandaError, match=r"\bur: .*joints"):
         rig.start()

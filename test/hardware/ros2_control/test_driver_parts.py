@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver is told, what carries an arm without the loop, and what cell files may say."""
+"""Driver settings, torques without the loop, and checks of cell files."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ pytestmark = pytest.mark.inline
 ARM = ArmDescription("arm", "ur5e", compensates_gravity=False)
 
 
-def test_the_driver_carries_what_the_loop_carries_and_damps_by_the_limits():
-    """Its model comes as text; the loop's is another object."""
+def test_driver_compensates_gravity_as_loop_and_damps_by_limits():
+    """The model of the driver comes from a text, that of the loop is another object."""
     settings = Ros2ControlSettings(load_mass=1.5, load_com=[0.01, 0.02, 0.1])
     reported = driver_settings(settings, ARM, [0])
     reported = TopicDriverSettings.from_json(reported.to_json())
-    assert len(reported.to_json()) < 8192  # a pipe takes it at once
+    assert len(reported.to_json()) < 8192  # the text must fit into one write to a pipe
     row = np.zeros(1, record_dtype(1, 0, 1, 6))
     state = ArmState("arm", ARM.limits, row["arms"][0, :1].reshape(()))
     gravity = ArmGravity(ARM, state, 1e-3)
@@ -56,8 +56,8 @@ def test_the_driver_carries_what_the_loop_carries_and_damps_by_the_limits():
     )
 
 
-def test_large_joints_were_bounded_by_the_torque_rate_of_wrists():
-    """The loop counts on 1800 Nm/s of a UR5e's large joints, and the driver gave them 1000."""
+def test_large_joints_had_torque_rate_of_wrists():
+    """The loop assumed 1800 Nm/s for large joints of a UR5e, but the driver allowed 1000."""
     reported = driver_settings(Ros2ControlSettings(rate=500.0), ARM, [0])
     limiter = TorqueLimiter(reported.torque_limits, reported.torque_steps)
     for sign in (1.0, -1.0):
@@ -67,7 +67,7 @@ def test_large_joints_were_bounded_by_the_torque_rate_of_wrists():
     assert sent[0] == -3.6
 
 
-def test_without_the_loop_a_moving_arm_comes_to_rest_and_stays():
+def test_moving_arm_without_loop_comes_to_rest():
     reported = driver_settings(Ros2ControlSettings(), ARM, [0])
     resting = RestingTorque(unpacked(reported), reported.damping, carries=True)
     model = build_scene([ARM], timestep=2e-3).compile()
@@ -93,7 +93,7 @@ def cell(arm=None, settings=None, **more):
     }  # fmt: skip
 
 
-def test_a_cell_may_have_such_an_arm():
+def test_cell_file_accepts_ros2_control_arm():
     config = CellConfig.from_dict(cell())
     assert config.arms["ur"].settings == Ros2ControlSettings()
 
@@ -109,12 +109,12 @@ def test_a_cell_may_have_such_an_arm():
         (cell(settings={"damping": 2.0}), r"damping"),
     ],
 )
-def test_what_cannot_work_is_refused_with_its_place(data, words):
+def test_invalid_settings_are_refused_with_path(data, words):
     with pytest.raises(ConfigurationError, match=words):
         CellConfig.from_dict(data)
 
 
-def test_two_arms_do_not_take_one_another_s_commands():
+def test_common_command_topic_of_two_arms_is_refused():
     data = cell()
     data["arms"]["other"] = dict(data["arms"]["ur"])
     with pytest.raises(ConfigurationError, match=r"arms\.other\..*command_topic: .*\bur\b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of arms that move by a loop of their own are of their instants, pictures as well."""
+"""Frames and images of arms in real time belong to their instants."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,13 @@ CELL = {
 
 
 def episode_names(folder):
-    """Return the names of the numbers of a state."""
+    """Return the names of the components of a state."""
     return Dataset(folder).info["features"]["observation.state"]["names"]
 
 
 @pytest.mark.long
-def test_every_instant_has_its_frame_even_if_the_program_was_late(tmp_path):
-    """A stall of three periods left frames out, and all after it were off by them."""
+def test_every_instant_has_its_frame_after_late_step(tmp_path):
+    """A stall of three periods once shifted all later frames."""
     path = tmp_path / "cell.yaml"
     path.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}), encoding="utf-8")
     cameras = {"overview": (48, 64), "free": (48, 64)}
@@ -44,11 +44,11 @@ def test_every_instant_has_its_frame_even_if_the_program_was_late(tmp_path):
             assert recorder.held >= 2
         episode = Dataset(tmp_path / "set")[0]
         assert len(episode) == 12 + recorder.held
-        # However slow the machine: none is missing, none is off.
+        # On a slow machine as well, no frame is missing or shifted.
         assert episode.skew < 0.002
         assert check(Dataset(tmp_path / "set")) == []
         assert np.array_equal(episode["image_time"], episode["cell_time"])
-        # Nothing was told while it stood, and the target is seen to stay; then it goes on.
+        # During the stall there is no action and the target stays; then both continue.
         acted = np.abs(episode["action"]).sum(1) > 0.0
         assert (~acted).sum() == recorder.held
         names = episode_names(tmp_path / "set")

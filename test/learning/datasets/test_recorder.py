@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes are kept whole, thrown away whole, and done again to the same place."""
+"""Episodes are saved or discarded as a whole, and replay reproduces them."""
 
 import json
 import os
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 @pytest.fixture(scope="module")
 def env():
-    """One arm that reaches, at a rate that does not divide the cell's."""
+    """Reach task of one arm, at a rate that does not divide the rate of the cell."""
     made = CellEnv("reach", rate=30.0)
     yield made
     made.close()
@@ -57,7 +57,7 @@ def recorded(env, folder, count=2):
     return Dataset(folder)
 
 
-def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
+def test_recorded_episode_reads_back_unchanged(env, tmp_path):
     dataset = recorded(env, tmp_path / "set")
     assert len(dataset) == 2
     assert check(dataset) == []
@@ -72,7 +72,7 @@ def test_what_was_recorded_is_read_as_it_was(env, tmp_path):
     np.testing.assert_array_equal(episode["index"], np.arange(12, 24))
 
 
-def test_a_data_set_with_former_names_was_refused(env, tmp_path):
+def test_data_set_with_former_names_was_rejected(env, tmp_path):
     folder = recorded(env, tmp_path / "set", 1).folder
     expected = Dataset(folder)[0]
     for name, renamed in (
@@ -95,13 +95,13 @@ def test_a_data_set_with_former_names_was_refused(env, tmp_path):
     np.testing.assert_array_equal(dataset[0]["image_time"], expected["image_time"])
 
 
-def test_frames_stay_within_a_cycle_of_their_instants(env, tmp_path):
+def test_frames_stay_within_one_cycle_of_their_instants(env, tmp_path):
     episode = recorded(env, tmp_path / "set", 1)[0]
     assert episode.skew < 0.001
     assert len(episode) == 12
 
 
-def test_statistics_of_all_are_those_of_all_frames(env, tmp_path):
+def test_data_set_statistics_cover_all_frames(env, tmp_path):
     dataset = recorded(env, tmp_path / "set")
     stats = json.loads((dataset.folder / "meta/stats.json").read_text())
     actions = np.concatenate([episode["action"] for episode in dataset]).astype(float)
@@ -112,7 +112,7 @@ def test_statistics_of_all_are_those_of_all_frames(env, tmp_path):
     assert stats["action"]["count"] == [24]
 
 
-def test_an_episode_done_again_ends_where_it_did(env, tmp_path):
+def test_replayed_episode_ends_in_same_state(env, tmp_path):
     dataset = recorded(env, tmp_path / "set")
     assert max(replay(dataset, 1, env).apart.values()) < 1e-6
     assert main(["dataset", "replay", str(dataset.folder), "--episode", "1"]) == 0
@@ -146,7 +146,7 @@ def test_discarded_and_repeated_episodes_leave_nothing(env, tmp_path):
     assert check(dataset) == []
 
 
-def test_a_folder_goes_on_and_refuses_others(env, tmp_path):
+def test_folder_continues_and_rejects_other_environments(env, tmp_path):
     recorded(env, tmp_path / "set")
     dataset = recorded(env, tmp_path / "set", 1)
     assert len(dataset) == 3
@@ -166,7 +166,7 @@ def test_a_folder_goes_on_and_refuses_others(env, tmp_path):
     assert len(Dataset(tmp_path / "set")) == 3
 
 
-def test_cut_files_are_named(env, tmp_path, capsys):
+def test_truncated_files_are_reported(env, tmp_path, capsys):
     dataset = recorded(env, tmp_path / "set")
     path = data_file(dataset.folder, 1)
     path.write_bytes(path.read_bytes()[:500])
@@ -184,7 +184,7 @@ def test_cut_files_are_named(env, tmp_path, capsys):
             main(["dataset", "replay", str(dataset.folder), "--tolerance", within])
 
 
-def test_statistics_that_were_cut_were_whole_to_check(env, tmp_path):
+def test_truncated_statistics_passed_check(env, tmp_path):
     dataset = recorded(env, tmp_path / "set", 1)
     path = dataset.folder / "meta" / "stats.json"
     path.write_bytes(path.read_bytes()[:100])
@@ -208,47 +208,48 @@ os.kill(os.getpid(), 9)
 
 
 @pytest.mark.long
-def test_a_crash_costs_the_running_episode_only(env, tmp_path):
+def test_crash_loses_only_running_episode(env, tmp_path):
     folder = tmp_path / "set"
     done = subprocess.run([sys.executable, "-c", KILLED, str(folder)], env=os.environ, timeout=60)
     assert done.returncode == -9
     dataset = Dataset(folder)
     assert [len(episode) for episode in dataset] == [4]
     assert any("was interrupted" in fault for fault in check(dataset))
-    left = data_file(
-        folder, 1
-    )  # as of a crash between the numbers and the word that they are there
+    # A crash between the data and the metadata leaves a file like this one.
+    left = data_file(folder, 1)
     left.write_bytes(data_file(folder, 0).read_bytes())
     assert any("file-001" in fault for fault in check(dataset))
     assert check(recorded(env, folder, 1)) == []
     assert len(Dataset(folder)) == 2
 
 
-def test_pictures_are_films_with_a_picture_a_frame(tmp_path, capsys):
+def test_images_are_videos_with_one_image_per_frame(tmp_path, capsys):
     env = CellEnv("push", rate=20.0, cameras={"overview": (64, 96)})
     with EpisodeRecorder(env, tmp_path / "set", instruction="push") as recorder:
         record(recorder, 0, 5)
         recorder.end()
     env.close()
     dataset = Dataset(tmp_path / "set")
-    film = video_file(dataset.folder, "observation.images.overview", 0)
-    assert count_frames(film) == 5
+    video = video_file(dataset.folder, "observation.images.overview", 0)
+    assert count_frames(video) == 5
     assert check(dataset) == []
     assert main(["dataset", "check", str(dataset.folder)]) == 0
     assert main(["dataset", "stats", str(dataset.folder)]) == 0
     assert "5 frames" in capsys.readouterr().out
-    whole = film.read_bytes()
+    whole = video.read_bytes()
     middle = whole.index(b"mdat") + len(whole) // 4
-    torn = bytes(0xA5 ^ one for one in whole[middle : middle + 200])
-    film.write_bytes(whole[:middle] + torn + whole[middle + 200 :])
-    assert count_frames(film) == 5
-    assert main(["dataset", "check", str(dataset.folder)]) == 1, "it was whole, and looked torn"
-    assert f"{film}: " in capsys.readouterr().err
-    film.write_bytes(whole[:1000])
+    damaged = bytes(0xA5 ^ one for one in whole[middle : middle + 200])
+    video.write_bytes(whole[:middle] + damaged + whole[middle + 200 :])
+    assert count_frames(video) == 5
+    assert main(["dataset", "check", str(dataset.folder)]) == 1, (
+        "the file has its full length but damaged content"
+    )
+    assert f"{video}: " in capsys.readouterr().err
+    video.write_bytes(whole[:1000])
     assert any("possibly truncated" in fault for fault in check(dataset))
 
 
-def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
+def test_second_recorder_removed_running_episode_of_first(tmp_path):
     with (
         CellEnv("reach", rate=20.0) as env,
         EpisodeRecorder(env, tmp_path / "set", instruction="go") as one,
@@ -266,7 +267,7 @@ def test_a_second_recorder_removed_what_the_first_one_was_recording(tmp_path):
 
 
 @pytest.mark.parametrize("goes", ["renamed", "removed", "emptied", "without numbers"])
-def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(env, tmp_path, goes):
+def test_episodes_of_moved_folder_were_saved_elsewhere(env, tmp_path, goes):
     folder = tmp_path / "set"
     recorder = EpisodeRecorder(env, folder, instruction="reach the point")
     record(recorder, 0)
@@ -287,7 +288,7 @@ def test_episodes_of_a_folder_that_had_gone_were_kept_where_nobody_found_them(en
         assert len(recorded(env, tmp_path / "other")) == 3
 
 
-def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp_path):
+def test_file_as_folder_and_truncated_metadata_are_rejected(tmp_path):
     with CellEnv("reach", rate=20.0) as env:
         (tmp_path / "file").touch()
         with pytest.raises(DatasetRejected, match=r"\bfile: "):
@@ -300,7 +301,7 @@ def test_a_folder_that_is_a_file_and_words_of_ours_that_were_cut_are_refused(tmp
 
 
 @pytest.mark.parametrize("lost", [[0], [1], [2], [0, 1, 2]])
-def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_path, lost, capsys):
+def test_episodes_without_metadata_were_removed_and_overwritten(env, tmp_path, lost, capsys):
     folder = recorded(env, tmp_path / "set", 3).folder
     for number in lost:
         episode_file(folder, number).unlink()
@@ -324,7 +325,7 @@ def test_episodes_whose_words_were_lost_were_removed_and_written_over(env, tmp_p
         ({"fps": 0}, "fps: got 0"), ({"total_episodes": None}, "total_episodes: got None"),
     ],
 )  # fmt: skip
-def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, message, capsys):
+def test_metadata_of_wrong_shape_raised_python_errors(env, tmp_path, content, message, capsys):
     folder = recorded(env, tmp_path / "set", 1).folder
     info = folder / "meta" / "info.json"
     if not isinstance(content, str):
@@ -342,7 +343,7 @@ def test_words_of_another_shape_were_errors_of_python(env, tmp_path, content, me
         EpisodeRecorder(env, folder, instruction="reach")
 
 
-def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path):
+def test_invalid_seeds_successes_and_instructions_were_accepted(env, tmp_path):
     for words in (None, 3, "\ud800"):
         with pytest.raises(DatasetRejected, match=r"^instruction: "):
             EpisodeRecorder(env, tmp_path / "set", instruction=words)
@@ -358,8 +359,8 @@ def test_seeds_successes_and_instructions_that_are_none_were_taken(env, tmp_path
     assert Dataset(tmp_path / "set")[0].metadata == {"success": True, "seed": 4, "fault": ""}
 
 
-def test_a_film_of_nothing_had_its_encoder_print_three_lines(tmp_path, capfd, caplog):
-    film = EpisodeVideoWriter(tmp_path / "film.mp4", 64, 96, 30)
-    film.close()
+def test_empty_video_printed_encoder_messages(tmp_path, capfd, caplog):
+    video = EpisodeVideoWriter(tmp_path / "film.mp4", 64, 96, 30)
+    video.close()
     assert capfd.readouterr().err == ""
     assert caplog.text == ""

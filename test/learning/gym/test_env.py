@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments keep Gymnasium's contract, a seed is an episode, and arms do what actions mean."""
+"""Environments: contract of Gymnasium, reproducible episodes, and meaning of actions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture
 def make():
-    """A function that makes environments, which are closed at the end of the test."""
+    """Function that makes environments; the end of the test closes them."""
     made = []
 
     def one(task, **options):
@@ -33,7 +33,7 @@ def make():
 
 
 class Float(GymTask):
-    """A task of a user's own: nothing to do."""
+    """Task of a user, without a goal."""
 
     arms = {"arm": {"gripper": False}}
     time_limit = 0.5
@@ -46,25 +46,25 @@ class Float(GymTask):
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_gymnasium_s_own_checks_pass(make, control):
+def test_gymnasium_checks_pass(make, control):
     check_env(make("reach_two", control=control), skip_render_check=True)
 
 
-def test_a_task_with_hands_and_things_passes_them_too(make):
+def test_gymnasium_checks_pass_with_grippers_and_objects(make):
     check_env(make("pick_and_place"), skip_render_check=True)
 
 
-def test_every_task_is_registered():
+def test_every_task_is_registered_once():
     for name in BUILT_IN:
         assert gymnasium.spec(f"multipanda/{name}-v0").kwargs == {"task": name}
-    assert multipanda_py.learning.gym.register() is None, "again is the same"
+    assert multipanda_py.learning.gym.register() is None, "a second call changes nothing"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", long_form(BUILT_IN, keep=(name for name in BUILT_IN if name != "stack_bricks"))
 )
-def test_a_task_can_be_done(make, name):
+def test_expert_solves_task(make, name):
     env = make(name)
     _, info = env.reset(seed=1)
     rewards, ended, cut = [], False, False
@@ -90,33 +90,35 @@ def episode(env, seed, steps=10):
     return np.concatenate([leaf for one in observed for leaf in leaves(one)])
 
 
-def test_a_seed_is_an_episode_to_the_last_bit_whatever_was_before(make):
+def test_seed_reproduces_episode_to_last_bit(make):
     env = make("pick_and_place")
     first = episode(env, 7)
     other = episode(env, 8)
     assert not np.array_equal(first, other)
     assert np.array_equal(first, episode(env, 7))
-    assert np.array_equal(first, episode(make("pick_and_place"), 7)), "nor in which environment"
+    assert np.array_equal(first, episode(make("pick_and_place"), 7)), (
+        "another environment repeats the episode"
+    )
 
 
-def test_a_step_moves_the_target_by_what_it_says_and_the_tool_follows(make):
+def test_step_moves_target_by_its_action_and_tool_follows(make):
     env = make(Float(), rate=20.0)
     env.reset(seed=0)
     start = env.cell.pose("arm")
     for _ in range(5):
         observed, *_ = env.step([0.0, 0.0, -0.5, 0.0, 0.0, 0.0])
-    way = np.array([0.0, 0.0, -0.5 * TOOL_SPEED * 5 / 20.0])
-    assert observed["arm"]["target"][:3] == pytest.approx(start.position + way, abs=1e-6)
+    path = np.array([0.0, 0.0, -0.5 * TOOL_SPEED * 5 / 20.0])
+    assert observed["arm"]["target"][:3] == pytest.approx(start.position + path, abs=1e-6)
     for _ in range(10):
         observed, *_, is_over, _ = env.step(np.zeros(6))
         if is_over:
             break
-    assert is_over, "after half a second"
-    assert observed["arm"]["pose"][:3] == pytest.approx(start.position + way, abs=0.015)
+    assert is_over, "the time limit is 0.5 s"
+    assert observed["arm"]["pose"][:3] == pytest.approx(start.position + path, abs=0.015)
 
 
 @pytest.mark.parametrize("control", ["pose", "delta_pose", "joint"])
-def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
+def test_distant_target_is_limited_to_gate(make, control):
     env = make(Float(), control=control)
     env.reset(seed=0)
     far = env.action_space.high
@@ -138,7 +140,7 @@ def test_what_is_far_away_is_gone_to_within_the_gate(make, control):
      ([0, 0, np.nan, 0, 0, 0], "component 2 is nan"),
      ([0, 0, 0, 0, 0, -np.inf], "component 5 is -inf")],
 )  # fmt: skip
-def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
+def test_invalid_action_is_rejected_without_motion(make, action, words):
     env = make(Float())
     env.reset(seed=0)
     before = env.cell.time, env.controls["arm"].target.tolist()
@@ -147,7 +149,7 @@ def test_what_is_no_action_is_refused_and_moves_nothing(make, action, words):
     assert (env.cell.time, env.controls["arm"].target.tolist()) == before
 
 
-def test_an_action_before_an_episode_is_refused_and_a_closed_environment_opens_again(make):
+def test_step_before_reset_is_rejected_and_closed_environment_reopens(make):
     env = make(Float())
     with pytest.raises(ActionRejected, match=r"Call reset\(\)"):
         env.step(np.zeros(6))
@@ -159,7 +161,7 @@ def test_an_action_before_an_episode_is_refused_and_a_closed_environment_opens_a
     assert env.step(np.zeros(6))[4]["fault"] == ""
 
 
-def test_a_fault_ends_the_episode_and_the_next_one_begins_without(make):
+def test_fault_ends_episode_and_reset_clears_it(make):
     env = make(Float())
     env.reset(seed=0)
     env.cell.simulation.apply_wrench("arm_fr3_link7", force=[3000.0, 3000.0, 0.0])
@@ -174,7 +176,7 @@ def test_a_fault_ends_the_episode_and_the_next_one_begins_without(make):
     assert not info["fault"]
 
 
-def test_every_episode_has_a_twin_of_its_own_and_a_seed_has_one(make):
+def test_randomised_plant_depends_only_on_seed(make):
     env = make("push", randomise={"objects": {"puck": {"mass": {"range": [0.1, 0.9]}}}})
     masses = []
     for seed in (3, 4, 3):
@@ -185,7 +187,7 @@ def test_every_episode_has_a_twin_of_its_own_and_a_seed_has_one(make):
     assert all(0.1 <= mass <= 0.9 for mass in masses)
 
 
-def test_a_step_refused_for_one_arm_told_the_arms_before_it(make):
+def test_rejected_step_moved_the_arms_before_it(make):
     env = make("reach_two")
     env.reset(seed=0)
     env.cell.switch(deactivate=["right/gym"])
@@ -196,7 +198,7 @@ def test_a_step_refused_for_one_arm_told_the_arms_before_it(make):
     assert env.cell.state("left").q == pytest.approx(before, abs=1e-9)
 
 
-def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make):
+def test_omitted_features_and_their_parameters_are_absent(make):
     env = make("hand_over", features=["nullspace", "coriolis"])
     env.reset(seed=0)
     assert list(env.cell.spec("left/gym").features) == ["nullspace", "coriolis", "governor"]
@@ -205,7 +207,7 @@ def test_features_that_are_left_out_are_not_there_nor_are_their_parameters(make)
     assert "collision_avoidance" in own.cell.spec("left/gym").features
 
 
-def test_pictures_are_seen_where_they_are_wanted(make):
+def test_images_are_observed_if_requested(make):
     from multipanda_py.exceptions import RenderingUnavailable
 
     env = make("push", cameras={"overview": (48, 64)}, objects=False, render_mode="rgb_array")
@@ -228,19 +230,19 @@ def test_pictures_are_seen_where_they_are_wanted(make):
      ({"randomise": 5}, r"^randomise: .*\b5\b"), ({"topics": "x"}, "topics: got 'x'"),
      ({"features": "nullspace"}, r"^features: .*'nullspace'")],
 )  # fmt: skip
-def test_arguments_that_mean_nothing_are_refused(make, options, words):
+def test_invalid_arguments_are_rejected(make, options, words):
     with pytest.raises(ConfigurationError, match=words):
         make("reach", **options)
 
 
-def test_a_task_that_there_is_not_is_named_with_those_there_are():
+def test_unknown_task_is_rejected_with_known_names():
     with pytest.raises(UnknownName, match="known: reach, reach_two, push"):
         CellEnv("fly")
     with pytest.raises(ConfigurationError, match=r"^task: .*\bNone\b"):
         CellEnv(None)
 
 
-def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(make):
+def test_close_objects_changed_last_bits_of_next_episode(make):
     env = make("lift_box", control="delta_joints")
 
     def episode(seed):
@@ -262,7 +264,7 @@ def test_a_seed_was_another_episode_in_the_last_bits_after_one_with_things_near(
      np.ones(6, "datetime64[s]"), np.ma.masked_all(6)],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
-def test_actions_that_are_no_numbers_are_refused_in_words(make, action):
+def test_non_numeric_actions_are_rejected_with_message(make, action):
     env = make("reach")
     env.reset(seed=0)
     before = env.cell.time
@@ -275,6 +277,6 @@ def test_actions_that_are_no_numbers_are_refused_in_words(make, action):
     "cameras", [5, "overview", [3], {"overview": (-3, 5)}, {"overview": (0, 0)}, {"overview": 64},
                 {"overview": (64.5, 64)}],
 )  # fmt: skip
-def test_cameras_that_are_none_were_errors_of_python_or_of_the_first_reset(cameras):
+def test_invalid_cameras_raised_python_errors_or_failed_first_reset(cameras):
     with pytest.raises(ConfigurationError, match=r"^cameras: "):
         CellEnv("push", cameras=cameras)

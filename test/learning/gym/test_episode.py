@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Episodes go on from where they were saved, to the last bit; arms show a learned residual."""
+"""Restored episodes continue to the last bit; arms apply a trained residual."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sim
 
 
 class Counting(GymTask):
-    """A task that remembers, and draws at random while an episode runs."""
+    """Task with a state and with random numbers drawn during an episode."""
 
     arms = {"arm": {"noise": {"q": 1e-5}}}
     objects = {
@@ -55,26 +55,28 @@ def ahead(env, actions):
     return np.array(rows)
 
 
-def test_what_follows_is_the_same_to_the_last_bit(env):
+def test_restored_episode_continues_to_last_bit(env):
     env.reset(seed=5)
     random = np.random.default_rng(1)
     moves = random.uniform(-1.0, 1.0, (12, 7))
-    moves[:, 6] = 0.1  # the hand is closing when the state is saved
+    moves[:, 6] = 0.1  # The gripper closes while the state is saved.
     ahead(env, moves[:3])
     state, time = env.save(), env.cell.time
     first = ahead(env, moves[3:])
     steps, drawn = env.steps, env.np_random.uniform()
-    ahead(env, -moves[:4])  # elsewhere
+    ahead(env, -moves[:4])  # Motion away from the saved state.
     assert env.restore(state)[1]["time"] == time
     assert np.array_equal(ahead(env, moves[3:]), first)
     assert (env.steps, env.np_random.uniform()) == (steps, drawn)
-    assert first[-1, 0] != first[0, 0], "something moves"
+    assert first[-1, 0] != first[0, 0], "the arm moves"
     env.reset(seed=6)
     env.restore(state)
-    assert np.array_equal(ahead(env, moves[3:]), first), "also from another episode"
+    assert np.array_equal(ahead(env, moves[3:]), first), (
+        "the state also restores from another episode"
+    )
 
 
-def test_a_saved_state_is_little_different_from_none(env):
+def test_save_and_restore_keep_state_without_fault(env):
     env.reset(seed=5)
     still = np.array([0.3, 0.0, 0.3, 0.0, 0.0, 0.0, 0.9])
     ahead(env, [still] * 3)
@@ -85,7 +87,7 @@ def test_a_saved_state_is_little_different_from_none(env):
     assert not info["fault"]
 
 
-def test_what_cannot_be_gone_back_to_is_refused(env):
+def test_foreign_or_missing_state_is_rejected(env):
     with pytest.raises(ActionRejected, match=r"^save: "):
         env.save()
     other = CellEnv(Counting(), features=["nullspace"])
@@ -99,13 +101,13 @@ def test_what_cannot_be_gone_back_to_is_refused(env):
         other.close()
 
 
-def test_arms_show_what_was_learned_of_a_robot(tmp_path):
+def test_trained_residual_changes_arm_motion(tmp_path):
     write_residual(tmp_path / "weights.npz", ArmDescription("arm").robot)
     shown = CellEnv("reach", residual={"arm": tmp_path / "weights.npz"})
     plain = CellEnv("reach")
     try:
         first, second = (one.reset(seed=3)[0]["arm"]["q"] for one in (shown, plain))
-        for _ in range(16):  # networks look on for half a second
+        for _ in range(16):  # Networks need a history of 0.5 s.
             first, second = (one.step([0.3] * 6)[0]["arm"]["q"] for one in (shown, plain))
         assert np.abs(first - second).max() > 1e-4
         assert shown.cell.config.arms["arm"].residual.state == str(tmp_path / "weights.npz")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What doc/gym.md shows runs, and says what there is."""
+"""Examples and tables of doc/gym.md."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.inline
 PAGE = (Path(__file__).parents[3] / "doc" / "gym.md").read_text(encoding="utf-8")
 
 
-def test_its_tables_have_all_tasks_and_controls():
+def test_page_lists_all_tasks_and_controls():
     named = set(re.findall(r"`([a-z_]+)`", PAGE))
     assert set(BUILT_IN) <= named
     assert set(CONTROLS) <= named
 
 
 @pytest.mark.parametrize("block", re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL))
-def test_what_it_shows_runs(block):
+def test_examples_of_gym_page_run(block):
     names = {}
     exec("import gymnasium, multipanda_py.learning.gym\n" + block, names)
     env = names["env"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same environment on a cell whose loop runs by itself, and several of them in processes."""
+"""Environment on a cell in real time, and several environments in processes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def written(folder, data):
 
 
 @pytest.mark.slow
-def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
+def test_step_rate_is_kept_in_real_time(tmp_path):
     env = CellEnv("reach", cell=written(tmp_path, CELL), rate=20.0)
     try:
         env.reset(seed=0)
@@ -38,12 +38,12 @@ def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
             observed, _, _, _, info = env.step(env.expert_action())
         took = time.monotonic() - begun
         assert not info["fault"]
-        assert took > 0.45, "a step waits for its instant"
+        assert took > 0.45, "each step waits for its instant"
         goal = env.scene.goal
         assert env.scene.distance(observed["arm"]["pose"][:3], goal) < env.scene.distance(
             first, goal
         )
-        env.reset(seed=1)  # which has the arm go back to where it starts
+        env.reset(seed=1)  # The reset returns the arm to its start.
         assert env.cell.state("arm").q == pytest.approx(
             env.cell.config.arms["arm"].q_start, abs=0.02
         )
@@ -52,7 +52,7 @@ def test_a_cell_in_real_time_is_acted_on_at_the_steps_rate(tmp_path):
 
 
 @pytest.mark.clock
-def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
+def test_stalled_policy_leaves_arm_holding(tmp_path):
     env = CellEnv("reach", cell=written(tmp_path, CELL))
     try:
         env.reset(seed=0)
@@ -68,7 +68,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
         held = env.cell.state("arm").q
         with pytest.raises(LoopError, match=r"^step: .*\b\d+\.\d+ s\b"):
-            env.step(np.zeros(6))  # had the arm go on to a target of before
+            env.step(np.zeros(6))  # A step without this check moved the arm to a stale target.
         began = env.cell.time
         env.cell.wait(lambda: env.cell.time > began + 0.2, 20.0, "the arm that holds")
         assert env.cell.state("arm").q == pytest.approx(held, abs=1e-3)
@@ -78,7 +78,7 @@ def test_a_policy_that_stalls_leaves_an_arm_that_holds(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_given(tmp_path):
+def test_stopped_arm_was_lost_without_reason(tmp_path):
     sensitive = {name: [5.0] * 6 for name in ("upper_force_thresholds", "lower_force_thresholds")}
     block = {"shape": "box", "size": [0.1, 0.1, 0.05], "position": [0.31, 0.0, 0.48]}
     cell = CELL | {"arms": {"arm": {"gripper": False, "franka": sensitive}}}
@@ -105,7 +105,7 @@ def test_an_arm_that_had_stopped_was_lost_to_an_environment_and_no_reason_was_gi
 
 
 class Taken(GymTask):
-    """Somebody stops the cell while the second step looks."""
+    """Task in which the cell is stopped during the second step."""
 
     arms = {"arm": {"gripper": False}}
     goal_size = 1
@@ -125,7 +125,7 @@ class Taken(GymTask):
         return False
 
 
-def test_the_step_in_which_an_arm_was_stopped_said_that_all_was_well(tmp_path):
+def test_step_reported_no_fault_when_arm_was_stopped(tmp_path):
     env = CellEnv(Taken(), cell=written(tmp_path, CELL))
     try:
         with pytest.raises(ActionRejected, match=r"^expert_action: "):
@@ -141,17 +141,17 @@ def test_the_step_in_which_an_arm_was_stopped_said_that_all_was_well(tmp_path):
         env.close()
 
 
-def test_a_cell_without_the_task_s_arms_is_refused(tmp_path):
+def test_cell_without_arms_of_task_is_rejected(tmp_path):
     with pytest.raises(ConfigurationError, match=r"\barm\b.*\bReachTwo\b.*left, right"):
         CellEnv("reach_two", cell=written(tmp_path, CELL))
 
 
-def test_twins_are_for_lockstep(tmp_path):
+def test_randomisation_requires_lockstep(tmp_path):
     with pytest.raises(ConfigurationError, match=r"^randomise: .*lockstep"):
         CellEnv("reach", cell=written(tmp_path, CELL), randomise={"seed": 1})
 
 
-def test_two_processes_step_as_one_does():
+def test_vectorised_environment_equals_single_environment():
     envs = gymnasium.make_vec(
         "multipanda_py.learning.gym:multipanda/reach-v0", 2, vectorization_mode="async",
         vector_kwargs={"context": "spawn"},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task with a mistake in it is said so; nobody learns from it."""
+"""Faults of tasks of users: they are reported and give no training data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.sim
 
 
 class Own(GymTask):
-    """A task whose answers tests put something else for."""
+    """Task with replaceable return values."""
 
     arms = {"arm": {"gripper": False}}
     goal_size = 3
@@ -47,7 +47,7 @@ def task(env):
     [(None, "None"), ([0.4, np.nan, 0.5], "nan"), ([0.4, 0.5], "0.5"), (["a", "b", "c"], "'a'"),
      ([[0.4, 0.0, 0.5]], "0.4")],
 )  # fmt: skip
-def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, reported):
+def test_invalid_goal_was_observed_as_nan(env, task, drawn, reported):
     task.drawn = drawn
     with pytest.raises(TaskFailed, match=r"^Own\.reset: .* 3\b") as error:
         env.reset(seed=0)
@@ -55,7 +55,7 @@ def test_a_goal_that_is_none_was_seen_as_nan(env, task, drawn, reported):
 
 
 @pytest.mark.parametrize("prize", [np.nan, np.inf, None, "much", [0.3], 1j])
-def test_a_reward_that_is_no_number_was_learned_from(env, task, prize):
+def test_non_finite_reward_was_accepted(env, task, prize):
     env.reset(seed=0)
     task.prize = prize
     with pytest.raises(TaskFailed, match=r"^Own\.reward: "):
@@ -65,7 +65,7 @@ def test_a_reward_that_is_no_number_was_learned_from(env, task, prize):
 
 
 @pytest.mark.parametrize("done", [None, "no", 0.3, 1, np.array([True])])
-def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
+def test_missing_return_of_is_success_never_ended_task(env, task, done):
     env.reset(seed=0)
     task.done = done
     with pytest.raises(TaskFailed, match=r"^Own\.is_success: .*True.*False"):
@@ -83,13 +83,13 @@ def test_a_forgotten_return_was_a_task_that_is_never_done(env, task, done):
      ("time_limit", 0.0, "more than 0 s"), ("time_limit", "5", "more than 0 s"),
      ("time_limit", np.nan, "more than 0")],
 )  # fmt: skip
-def test_an_attribute_of_another_kind_was_an_error_of_python(name, value, allowed):
+def test_attribute_of_wrong_type_raised_python_error(name, value, allowed):
     wrong = type("Mistaken", (Own,), {name: value})
     with pytest.raises(ConfigurationError, match=rf"^Mistaken\.{name}: got.*\b{allowed}"):
         CellEnv(wrong())
 
 
-def test_what_a_scene_has_not_was_a_bare_key_error(env):
+def test_unknown_scene_object_raised_bare_key_error(env):
     env.reset(seed=0)
     with pytest.raises(UnknownName, match="'tabel'"):
         env.scene.object_pose("tabel")

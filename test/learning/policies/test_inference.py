@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody waits for a policy, in lockstep, in a thread and in a process, and ends are told."""
+"""Inference in lockstep, thread and process: no request blocks, failures are reported."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def make_dying():
 
 @pytest.fixture
 def makers(tmp_path, monkeypatch):
-    """A module that processes can import."""
+    """Module that other processes can import."""
     (tmp_path / "policies_for_tests.py").write_text(MAKERS, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield importlib.import_module("policies_for_tests")
     del sys.modules["policies_for_tests"]
 
 
-def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():
+def test_lockstep_answer_arrives_once_after_its_latency():
     inference = LockstepInference(
         lambda observed: [observed["a"] + observed["b"]], latency=lambda k: 0.1 if k == 0 else 0.3
     )
@@ -61,7 +61,7 @@ def test_in_lockstep_an_answer_comes_when_it_is_due_and_once():
     assert inference.receive(6.3) == [2]
 
 
-def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
+def test_stalled_thread_blocks_nobody_and_late_answer_is_dropped():
     go = threading.Event()
 
     def slow(observed):
@@ -81,7 +81,7 @@ def test_a_thread_that_stalls_holds_nobody_up_and_its_late_answer_is_dropped():
         inference.close()
 
 
-def test_what_a_policy_raises_in_a_thread_is_a_sentence():
+def test_error_of_policy_in_thread_is_reported():
     inference = ThreadInference(lambda observed: observed["goal"])
     try:
         inference.request({}, 0.0)
@@ -91,7 +91,7 @@ def test_what_a_policy_raises_in_a_thread_is_a_sentence():
         inference.close()
 
 
-def test_a_policy_that_exits_ended_its_thread_without_a_word():
+def test_exit_of_policy_ended_its_thread_without_message():
     inference = ThreadInference(lambda observed: sys.exit("two\nlines") if observed["a"] else [1])
     try:
         inference.request({"a": 1}, 0.0)
@@ -106,7 +106,7 @@ def test_a_policy_that_exits_ended_its_thread_without_a_word():
 
 
 @pytest.mark.parametrize("latency", [-1.0, float("nan"), "soon", None])
-def test_a_latency_that_is_no_time_is_refused(latency):
+def test_invalid_latency_is_rejected(latency):
     with pytest.raises(ConfigurationError, match=r"^latency: .*\b0 s\b"):
         LockstepInference(lambda observed: [1], latency)
     inference = LockstepInference(lambda observed: [1], lambda number: latency)
@@ -114,7 +114,7 @@ def test_a_latency_that_is_no_time_is_refused(latency):
         inference.request({}, 0.0)
 
 
-def test_an_answer_that_cannot_be_sent_ended_its_process(makers):
+def test_unpicklable_answer_ended_policy_process(makers):
     inference = ProcessInference(makers.make_pickled)
     try:
         inference.request({"a": 1}, 0.0)
@@ -126,7 +126,7 @@ def test_an_answer_that_cannot_be_sent_ended_its_process(makers):
         inference.close()
 
 
-def test_a_policy_in_a_process_answers(makers):
+def test_process_policy_answers(makers):
     inference = ProcessInference(makers.make_sum)
     try:
         inference.request({"a": 1, "b": 2}, 0.0)
@@ -135,11 +135,11 @@ def test_a_policy_in_a_process_answers(makers):
         inference.close()
 
 
-def test_a_picture_for_a_process_that_stalls_held_the_environment_up(makers):
+def test_image_for_stalled_process_blocked_environment(makers):
     inference = ProcessInference(makers.make_slow)
     try:
         inference.request({"a": 1.0}, 0.0)
-        inference.discard()  # its episode is over
+        inference.discard()  # The episode has ended.
         begun = time.monotonic()
         inference.request({"a": 0.0, "image": np.zeros(4_000_000, np.uint8)}, 0.0)
         assert inference.receive(0.0) is None
@@ -149,7 +149,7 @@ def test_a_picture_for_a_process_that_stalls_held_the_environment_up(makers):
         inference.close()
 
 
-def test_a_process_that_is_killed_is_a_sentence(makers):
+def test_killed_policy_process_is_reported(makers):
     inference = ProcessInference(makers.make_dying)
     try:
         inference.request({}, 0.0)
@@ -159,6 +159,6 @@ def test_a_process_that_is_killed_is_a_sentence(makers):
         inference.close()
 
 
-def test_a_policy_that_cannot_be_made_is_a_sentence(makers):
+def test_failed_creation_of_policy_is_reported(makers):
     with pytest.raises(PolicyFailed, match="RuntimeError: no weights"):
         ProcessInference(makers.make_nothing)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What doc/policies.md shows runs."""
+"""Example of doc/policies.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 PAGE = (Path(__file__).parents[3] / "doc" / "policies.md").read_text(encoding="utf-8")
 
 
-def test_what_it_shows_runs(tmp_path, monkeypatch):
+def test_example_of_policies_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     names = {}
@@ -19,4 +19,4 @@ def test_what_it_shows_runs(tmp_path, monkeypatch):
     names["env"].close()
     assert names["info"]["policy"] == ""
     heights = np.load("run.npz")["arm/measured"][:, 2]
-    assert heights[0] - heights[-1] > 0.05, "it has gone down again and again"
+    assert heights[0] - heights[-1] > 0.05, "the arm moves down repeatedly"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever a program of another environment does, steps go on and arms hold."""
+"""Policies in a program of another Python environment: steps continue and arms hold on failure."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def env():
 
 @pytest.fixture
 def program(tmp_path):
-    """A function that starts a stand-in in another process of Python."""
+    """Function that starts a substitute policy in another Python process."""
     (tmp_path / "standin.py").write_text(PROGRAM, encoding="utf-8")
     started = []
 
@@ -85,7 +85,7 @@ def program(tmp_path):
         one.close()
 
 
-def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
+def test_program_receives_flat_keys_and_answers(program, env):
     inference = program("good")
     observed, _ = env.reset(seed=0)
     inference.request(observed, 0.0)
@@ -103,8 +103,8 @@ def test_a_program_is_asked_by_flat_keys_and_answers(program, env):
         ("stalls", "policy: no answer for 0.5"),
     ],
 )
-def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence):
-    # As the answers' wall time is not the world's, only the one that stalls is given up.
+def test_failed_program_leaves_arms_holding(program, env, kind, sentence):
+    # Answers take wall time, not simulated time, so only the stalled policy gets a timeout.
     timeout = 0.5 if kind == "stalls" else 1e9
     inference = program(kind)
     runner = PolicyRunner(env, inference, rate=50.0, timeout=timeout)
@@ -125,7 +125,7 @@ def test_a_program_that_fails_leaves_arms_that_hold(program, env, kind, sentence
     assert runner.log["held"][-25:].all()
 
 
-def test_a_policy_that_cannot_be_made_is_a_sentence(program, tmp_path):
+def test_failed_creation_of_policy_is_reported(program, tmp_path):
     with pytest.raises(PolicyFailed, match=r"^policy: .*RuntimeError: no weights"):
         program("no weights")
     with pytest.raises(PolicyFailed, match=r"^policy: .* 0\.5 s\b"):
@@ -142,7 +142,7 @@ def test_a_policy_that_cannot_be_made_is_a_sentence(program, tmp_path):
         ProgramInference(other, "standin:make")
 
 
-def test_messages_are_arrays_and_what_is_cut_or_pickled_is_refused():
+def test_truncated_or_pickled_messages_are_rejected():
     pipe = io.BytesIO()
     serving.send(pipe, {"left/q": np.arange(7.0), "picture": np.zeros((4, 6, 3), np.uint8)})
     content = pipe.getvalue()
@@ -158,12 +158,12 @@ def test_messages_are_arrays_and_what_is_cut_or_pickled_is_refused():
 
 
 class Echo(LeRobotInference):
-    """Asks a program that says what it was asked, instead of LeRobot."""
+    """Inference with a program that reports its observations, instead of LeRobot."""
 
     MAKE = "standin:echo"
 
 
-def test_lerobot_is_shown_what_a_frame_would_hold(tmp_path, monkeypatch, env):
+def test_lerobot_policy_receives_recorded_frame_layout(tmp_path, monkeypatch, env):
     (tmp_path / "standin.py").write_text(PROGRAM, encoding="utf-8")
     monkeypatch.setattr(Echo, "FOLDERS", [tmp_path])
     inference = Echo(tmp_path, env, python=sys.executable)
@@ -191,7 +191,7 @@ class Feature:
 
 
 class Trained:
-    """What a policy's configuration says it was trained on."""
+    """Configuration of a trained policy."""
 
     def __init__(self, state, action, n_obs_steps=1):
         self.input_features = {"observation.state": Feature(state)}
@@ -199,7 +199,7 @@ class Trained:
         self.n_obs_steps = n_obs_steps
 
 
-def test_a_policy_of_another_robot_is_refused_before_anything_moves(env):
+def test_policy_of_another_robot_is_rejected_before_motion(env):
     sizes = {key: [len(names)] for key, names in features_of(env).vectors.items()}
     state, action = sizes["observation.state"][0], sizes["action"][0]
     lerobot_policy.check(Trained(state, action), sizes)

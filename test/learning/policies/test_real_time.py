@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On a cell whose loop runs by itself, a policy that stalls holds neither steps nor arms up."""
+"""Stalled policy on a cell in real time: steps continue and the arm holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CELL = {
 }
 
 
-def test_a_policy_that_stalls_is_a_sentence_and_the_arm_holds(tmp_path):
+def test_stalled_policy_is_reported_and_arm_holds(tmp_path):
     path = tmp_path / "cell.yaml"
     path.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}), encoding="utf-8")
     go, requested = threading.Event(), []
@@ -42,7 +42,7 @@ def test_a_policy_that_stalls_is_a_sentence_and_the_arm_holds(tmp_path):
         assert info["policy"].endswith("s, allowed 0.6 s")
         assert not info["fault"]
         moved = runner.log["arm/target"][:, 2]
-        assert moved[0] - moved[-1] > 0.005, "it had moved before"
+        assert moved[0] - moved[-1] > 0.005, "the arm moved before the stall"
         target = moved[-1]
         env.cell.wait(lambda: np.abs(env.cell.state("arm").dq).max() < 0.01, 20.0, "rest")
         rest = env.cell.time

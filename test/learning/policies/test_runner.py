@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies act at their instants whatever their latency, and arms hold when they fail."""
+"""Timing of policy actions for any latency, and hold of arms when a policy fails."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def ramp(begin, slope, *, start=0.0, n=5, between=True):
     return ActionChunk(start + slope * np.arange(n)[:, None], begin, 0.1, between)
 
 
-def test_absolute_actions_are_interpolated_and_steps_are_not():
+def test_absolute_actions_are_interpolated_and_increments_are_not():
     assert ramp(1.0, 1.0).sample(1.25) == pytest.approx([2.5])
     assert ramp(1.0, 1.0, between=False).sample(1.24) == pytest.approx([2.0])
 
 
 @pytest.mark.parametrize("late", [-0.04, 0.0, 0.04])
-def test_steps_at_uneven_instants_are_each_played_once(late):
+def test_increments_at_uneven_instants_are_each_played_once(late):
     steps = ramp(0.0, 1.0, between=False)
     for k in range(5):
         assert steps.sample(0.1 * k + late) == pytest.approx([k])
@@ -32,29 +32,29 @@ def test_steps_at_uneven_instants_are_each_played_once(late):
     assert steps.is_over(0.5 + late)
 
 
-def test_the_last_action_holds_for_its_period_and_no_longer():
+def test_last_action_holds_for_one_period():
     one = ramp(1.0, 1.0)
     assert one.sample(1.49) == pytest.approx([4.0])
     assert not one.is_over(1.49)
     assert one.is_over(1.5)
 
 
-def test_a_chunk_takes_over_without_a_jump_even_during_another_one_s_blend():
+def test_chunk_takes_over_without_jump_during_another_blend():
     player = ChunkPlayer(blend=0.2)
     player.add_chunk(ramp(0.0, 0.0, n=20), 0.0, np.array([1.0]))
-    assert player.sample(0.0) == pytest.approx([1.0]), "from the hold"
+    assert player.sample(0.0) == pytest.approx([1.0]), "the blend begins at the hold"
     assert player.sample(0.1) == pytest.approx([0.5])
     player.add_chunk(ramp(0.1, 0.0, start=-2.0, n=20), 0.1, np.array([9.0]))
-    assert player.sample(0.1) == pytest.approx([0.5]), "as it was"
+    assert player.sample(0.1) == pytest.approx([0.5]), "unchanged at the start of the blend"
     assert player.sample(0.2) == pytest.approx([-0.75])
     assert player.sample(0.3) == pytest.approx([-2.0])
 
 
-def test_a_chunk_that_has_run_out_is_no_action():
+def test_finished_chunk_yields_no_action():
     player = ChunkPlayer(blend=0.0)
     assert player.sample(0.0) is None
     player.add_chunk(ramp(0.0, 1.0), 0.2, np.zeros(1))
-    assert player.sample(0.2) == pytest.approx([2.0]), "what is past is left out"
+    assert player.sample(0.2) == pytest.approx([2.0]), "past actions are skipped"
     assert player.sample(0.6) is None
 
 
@@ -76,17 +76,17 @@ def test_a_chunk_that_has_run_out_is_no_action():
         ("left", r"\bstr\b"),
     ],
 )
-def test_answers_that_are_no_chunk_are_named(answer, sentence):
+def test_invalid_chunk_is_rejected(answer, sentence):
     with pytest.raises(PolicyFailed, match=sentence):
         checked(answer, 2)
 
 
-def test_one_action_is_a_chunk():
+def test_single_action_is_a_chunk():
     assert checked([1, 2], 2).tolist() == [[1.0, 2.0]]
 
 
 class Float(GymTask):
-    """Nothing to do, for a second and a half."""
+    """Task without a goal, 1.5 s long."""
 
     arms = {"arm": {"gripper": False}}
     time_limit = 1.5
@@ -108,7 +108,7 @@ def env():
 
 
 def circle(env, rate, seconds=0.8):
-    """Return a policy that knows where the tool is to be at every instant, and that function."""
+    """Return a policy that follows a circle, and the circle as a function of time."""
     env.reset(seed=0)
     n = round(seconds * rate)
     start, begin = env.hold_action().astype(float), env.cell.time
@@ -130,14 +130,14 @@ def circle(env, rate, seconds=0.8):
 
 @pytest.mark.parametrize("rate", [30.0, 10.0])
 @pytest.mark.parametrize("latency", [0.0, 0.1, 0.25])
-def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, latency):
+def test_actions_are_played_at_their_instants_for_any_latency(env, rate, latency):
     policy, expected = circle(env, rate)
     runner = PolicyRunner(env, LockstepInference(policy, latency), rate=rate)
     assert runner.run(seed=0)["policy"] == ""
     log = runner.log
     settled = log["time"] > log["time"][0] + latency + 0.15
     error = np.abs(log["action"] - expected(log["time"]))[settled]
-    # Chords of the circle at 10 Hz are 0.27 mm off it, and blends are of several; 0.1 s are 10 mm.
+    # At 10 Hz, chords deviate 0.27 mm from the circle, blends by a little more; 0.1 s are 10 mm.
     assert error.max() < 0.001
     assert log["held"].sum() == np.ceil(latency * 50.0), "only before the first answer"
     assert np.nanmax(log["age"]) <= 2.0 * latency + 2.0 / 50.0
@@ -145,7 +145,7 @@ def test_actions_are_played_at_their_instants_whatever_the_latency(env, rate, la
     assert log.distance("arm")[settled].max() > 0.0
 
 
-def test_a_run_in_lockstep_is_the_same_again_to_the_last_bit(env):
+def test_lockstep_run_is_reproducible_to_last_bit(env):
     logs = []
     for _ in range(2):
         policy, _ = circle(env, 10.0)
@@ -155,20 +155,20 @@ def test_a_run_in_lockstep_is_the_same_again_to_the_last_bit(env):
     assert np.array_equal(*logs)
 
 
-def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
+def test_late_policy_leaves_targets_unchanged_and_continues(env):
     policy, _ = circle(env, 10.0, seconds=0.5)
     late = LockstepInference(policy, lambda k: 0.7 if k == 4 else 0.1)
     runner = PolicyRunner(env, late, rate=10.0, blend=0.2)
-    # What comes after 0.7 s is past, as chunks are half a second long.
+    # A chunk lasts 0.5 s, so one that arrives after 0.7 s is past.
     assert runner.run(seed=0)["policy"] == ""
     log = runner.log
     held = log["held"].copy()
     held[:5] = False
     assert 0.3 < held.sum() / 50.0 < 0.5
     assert np.ptp(log["arm/target"][held][1:, :3], axis=0).max() < 1e-6
-    assert not held[-1], "it has gone on"
+    assert not held[-1], "the policy continues"
     steps = np.linalg.norm(np.diff(log["arm/target"][:, :3], axis=0), axis=1)
-    assert steps.max() < 0.02, "and without a jump"
+    assert steps.max() < 0.02, "the target does not jump"
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_policy_that_is_late_leaves_targets_where_they_were_and_goes_on(env):
         (lambda good: None, "policy: got None, allowed actions"),
     ],
 )
-def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
+def test_failed_policy_leaves_arms_holding(env, bad, sentence):
     policy, _ = circle(env, 50.0)
     requested = []
 
@@ -195,14 +195,14 @@ def test_a_policy_that_fails_leaves_arms_that_hold(env, bad, sentence):
     target = runner.log["arm/target"][-1]
     for _ in range(50):
         observed, *_ = runner.step()
-    assert len(requested) == 10, "it is not asked again"
+    assert len(requested) == 10, "the policy receives no further request"
     assert observed["arm"]["target"] == pytest.approx(target, abs=1e-5)
     assert np.abs(observed["arm"]["dq"]).max() < 0.01
     runner.reset(seed=0)
-    assert runner.fault is None, "another episode is another try"
+    assert runner.fault is None, "a reset clears the fault"
 
 
-def test_a_policy_that_stalls_has_failed_after_its_time(env):
+def test_stalled_policy_fails_after_its_timeout(env):
     policy, _ = circle(env, 50.0)
     stalls = LockstepInference(policy, lambda k: 0.0 if k < 3 else np.inf)
     runner = PolicyRunner(env, stalls, rate=50.0, timeout=0.5)
@@ -211,20 +211,22 @@ def test_a_policy_that_stalls_has_failed_after_its_time(env):
     assert runner.log["held"][-1]
 
 
-def test_chunks_that_are_always_over_when_they_come_held_the_arms_without_a_word(env):
+def test_expired_chunks_held_arms_without_message(env):
     policy, _ = circle(env, 10.0, seconds=0.2)
     runner = PolicyRunner(env, LockstepInference(policy, 0.3), rate=10.0)
     reported = runner.run(seed=0)["policy"]
     assert re.fullmatch(r"policy: .*\b3\b.*\b2 actions\b.*\b0\.20 s\b.*\b0\.30 s\b.*", reported)
     assert len(runner.log) == pytest.approx(0.9 * 50.0, abs=3)
-    runner = PolicyRunner(env, LockstepInference(policy, 0.6), rate=10.0)  # the episode has 1.5 s
+    runner = PolicyRunner(
+        env, LockstepInference(policy, 0.6), rate=10.0
+    )  # The episode lasts 1.5 s.
     assert runner.run(seed=0)["policy"].startswith(
         "policy: chunks end before they arrive: 2 consecutive"
     )
     assert runner.log["held"].all()
 
 
-def test_steps_cannot_be_played_at_another_rate():
+def test_increments_at_another_rate_are_rejected():
     env = CellEnv(Float(), rate=20.0)
     with pytest.raises(ConfigurationError, match=r"\b10 Hz.*\b20 Hz"):
         PolicyRunner(env, LockstepInference(lambda observed: None), rate=10.0)
@@ -232,7 +234,7 @@ def test_steps_cannot_be_played_at_another_rate():
         PolicyRunner(env, LockstepInference(lambda observed: None), rate=20.0, blend=-1.0)
 
 
-def test_a_log_is_written_with_residuals(env, tmp_path):
+def test_log_is_written_with_residuals(env, tmp_path):
     policy, _ = circle(env, 50.0)
     runner = PolicyRunner(env, LockstepInference(policy), rate=50.0)
     runner.run(seed=0)
@@ -243,7 +245,7 @@ def test_a_log_is_written_with_residuals(env, tmp_path):
     )
 
 
-def test_a_step_before_an_episode_was_an_error_of_python(env):
+def test_step_before_reset_was_python_error(env):
     runner = PolicyRunner(env, LockstepInference(lambda observed: observed, 0.0), rate=50.0)
     with pytest.raises(ActionRejected, match=r"^step: "):
         runner.step()

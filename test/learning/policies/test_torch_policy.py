@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A module of torch acts as any policy does."""
+"""A torch module as a policy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multipanda_py.learning.policies import LockstepInference, torch_policy
 torch = pytest.importorskip("torch")
 
 
-def test_a_module_is_asked_in_evaluation_without_gradients():
+def test_torch_module_is_evaluated_without_gradients():
     layer = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Dropout(0.9))
     with torch.no_grad():
         layer[0].weight[:] = torch.arange(24.0).reshape(8, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places at which no arm can be are refused at once, and no place at which one can."""
+"""Refusal of infeasible goals before any search; feasible goals pass."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ TABLE = SceneObject("table", "box", (0.2, 0.2, 0.1), np.array([0.5, 0.0, 0.1]))
 
 
 def two_arms(*scene_objects):
-    turned = np.diag([-1.0, -1.0, 1.0])
+    half_turn = np.diag([-1.0, -1.0, 1.0])
     arms = [
         ArmDescription("left"),
         ArmDescription("right", position_base_in_world=np.array([1.2, 0.0, 0.0]),
-                       rotation_base_in_world=turned),
+                       rotation_base_in_world=half_turn),
     ]  # fmt: skip
     return Scene(arms, scene_objects)
 
 
-def refuse(scene, request, grips=()):
-    held = {one.arm: one.object_name for one in grips}
-    distances = required_distances(scene, held, request)
+def check(scene, request, grips=()):
+    attached = {one.arm: one.object_name for one in grips}
+    distances = required_distances(scene, attached, request)
     check_feasible(scene, request, grips, distances, LIMIT_MARGIN)
 
 
 def refusals(scene, arm):
-    """Return what says why a place is refused, empty if it is not."""
+    """Return a function that gives the reason for refusing a goal, or an empty text."""
     distances = required_distances(scene, {}, MotionRequest([{arm: DOWN}], clearance=0.0))
 
     def reported(place):
@@ -69,7 +69,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("reported", IMPOSSIBLE)
-def test_what_no_search_could_find_was_searched_for(reported):
+def test_infeasible_goals_were_searched_for(reported):
     places = {arm: one if isinstance(one, Pose) else np.array(one, dtype=float)
               for arm, one in IMPOSSIBLE[reported].items()}  # fmt: skip
     scene, began = two_arms(TABLE), time.thread_time()
@@ -78,24 +78,24 @@ def test_what_no_search_could_find_was_searched_for(reported):
     assert time.thread_time() - began < 0.5
 
 
-def test_a_thing_in_a_hand_cannot_be_in_another_thing():
+def test_grasped_object_in_collision_is_refused():
     rod = SceneObject("rod", "capsule", (0.01, 0.15), np.array([-0.5, 0.5, 0.4]), mass=0.1)
     scene = two_arms(TABLE, rod)
     grip = AttachedObject("left", "rod", Pose(np.zeros(3), np.eye(3)))
     above = MotionRequest([{"left": at(0.5, 0.0, 0.33)}])
-    refuse(scene, above)
+    check(scene, above)
     with pytest.raises(PlanRejected, match=r"^goal: rod and table "):
-        refuse(scene, above, [grip])
+        check(scene, above, [grip])
 
 
-def test_a_place_on_the_way_is_named():
+def test_infeasible_via_point_is_named():
     with pytest.raises(PlanRejected, match=r"^via, .*\b1 of left: "):
-        refuse(
+        check(
             two_arms(), MotionRequest([{"left": at(3.0, 0.0, 0.5)}, {"left": at(0.5, 0.0, 0.5)}])
         )
 
 
-def test_no_place_at_which_an_arm_can_be_is_refused():
+def test_feasible_tool_pose_is_not_refused():
     scene, rng = two_arms(TABLE), np.random.default_rng(2)
     arm, model = scene.arms["left"], scene.model("left")
     data, frame = model.createData(), model.getFrameId(arm.ee_frame)
@@ -112,7 +112,7 @@ def test_no_place_at_which_an_arm_can_be_is_refused():
     assert free > 3
 
 
-def test_every_posture_that_mujoco_finds_in_a_table_is_refused(make_cell):
+def test_configurations_in_contact_with_table_are_refused(make_cell):
     cell = make_cell({"arm": {}}, objects={"table": {
         "shape": "box", "size": [0.2, 0.2, 0.1], "position": [0.5, 0.0, 0.1]}})  # fmt: skip
     scene, rng = Scene.of(cell.config), np.random.default_rng(5)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of motions that are nonsense are refused in words, before anything is searched."""
+"""Refusal of invalid motion options before any search."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG, ids=[f"{n}={v!r:.20}" for n, v in WRONG])
-def test_options_of_another_kind_were_raw_errors_of_python(name, value):
+def test_option_of_wrong_type_raised_raw_python_error(name, value):
     with pytest.raises(PlanRejected, match=rf"^{name}: got .*, allowed "):
         request_of(STOPS, {name: value})
 
 
-def test_a_misspelt_option_was_an_error_of_a_constructor():
+def test_misspelt_option_raised_constructor_error():
     with pytest.raises(
         PlanRejected, match=r"^options: .*spped, waypoints\b.*\bpath_constraint, clearance"
     ):
         request_of(STOPS, {"spped": 1.0, "waypoints": STOPS})
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpy_numbers_are_accepted():
     options = {
         "velocity_scaling": np.float32(0.5),
         "seed": np.int64(3),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of a cell that touch nothing, by MuJoCo's own contacts."""
+"""Collision-free motions of a cell, verified with MuJoCo's contacts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cell(make_cell):
 
 
 def contacts(cell):
-    """Return pairs of bodies that touch now, hands' own fingers left out."""
+    """Return pairs of bodies in contact, without pairs of fingers."""
     model, data = cell.simulation.model, cell.simulation.data
     mujoco.mj_forward(model, data)
     pairs = set()
@@ -50,7 +50,7 @@ def moved(pose, *by):
 
 
 @pytest.mark.long
-def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
+def test_two_arms_pass_shelf_without_contact(cell):
     left, right = cell.pose("left"), cell.pose("right")
     low = {
         "left": Pose([0.5, 0.1, 0.25], left.rotation),
@@ -74,36 +74,36 @@ def test_two_arms_go_over_a_shelf_and_change_sides_of_it_touching_nothing(cell):
 
 
 @pytest.mark.long
-def test_what_points_up_in_a_tool_goes_on_to(cell):
+def test_upright_constraint_bounds_tilt_of_tool(cell):
     start = cell.pose("left")
     goal = Pose(start.position + [0.1, -0.1, 0.2], start.rotation @ np.array(
         [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))  # fmt: skip
     plan = cell.plan({"left": goal}, path_constraint="upright", velocity_scaling=1.0)
-    ends, lean = cell.start_motion(plan), 0.0
+    ends, tilt = cell.start_motion(plan), 0.0
     up = start.rotation.T @ [0.0, 0.0, 1.0]
     while cell.time < ends:
         cell.step(5)
-        lean = max(lean, np.arccos(min(1.0, (cell.pose("left").rotation @ up)[2])))
-    assert lean < 0.02
+        tilt = max(tilt, np.arccos(min(1.0, (cell.pose("left").rotation @ up)[2])))
+    assert tilt < 0.02
     free = cell.plan({"left": start})
     assert free.duration > plan.duration  # slower by default
 
 
-def test_a_posture_by_way_of_a_pose_is_gone_to_and_waited_for(cell):
+def test_joint_goal_through_via_pose_is_reached(cell):
     start = cell.state("right").q
-    place = moved(cell.pose("right"), 0.0, 0.0, 0.1)
+    via_pose = moved(cell.pose("right"), 0.0, 0.0, 0.1)
     goal = start + [0.2, 0.0, 0.0, 0.1, 0.0, 0.0, -0.3]
-    plan = cell.move_to("right", goal, via=[place], velocity_scaling=1.0)
+    plan = cell.move_to("right", goal, via=[via_pose], velocity_scaling=1.0)
     np.testing.assert_allclose(cell.state("right").q, goal, atol=2e-3)
     assert plan.moving == ("right",)
     middle = plan.points["right"][16, 1:8]
-    np.testing.assert_allclose(  # slice 16 of 32 is the stop
-        cell.plan({"right": place}, velocity_scaling=1.0).starts["right"], goal, atol=2e-3
+    np.testing.assert_allclose(  # slice 16 of 32 is the via pose
+        cell.plan({"right": via_pose}, velocity_scaling=1.0).starts["right"], goal, atol=2e-3
     )
     assert np.abs(middle - start).max() > 0.05
 
 
-def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
+def test_two_arm_motion_starts_in_one_cycle_or_never(cell):
     goals = {arm: moved(cell.pose(arm), 0.0, 0.0, 0.1) for arm in cell.arms}
     plan = cell.plan(goals, velocity_scaling=1.0)
     cell.switch(["right/hold"], strictness="force_auto")
@@ -126,7 +126,7 @@ def test_a_motion_of_two_begins_in_one_cycle_or_not_at_all(cell):
     assert abs(begun["left"] - begun["right"]) <= 5
 
 
-def test_what_stops_an_arm_is_said(cell):
+def test_reason_for_interrupted_motion_is_reported(cell):
     plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.15)}, velocity_scaling=0.5)
     ends = cell.start_motion(plan)
     cell.step(300)
@@ -136,14 +136,14 @@ def test_what_stops_an_arm_is_said(cell):
         cell.wait(lambda: cell.time > ends or cell.is_finished(plan), 5.0)
 
 
-def test_a_plan_for_another_place_is_refused(cell):
+def test_plan_with_different_start_is_refused(cell):
     plan = cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, velocity_scaling=1.0)
     cell.move_to("left", moved(cell.pose("left"), 0.0, 0.1, 0.0), velocity_scaling=1.0)
     with pytest.raises(PlanRejected, match=r"^plan: .*\bleft\b.*\d rad"):
         cell.start_motion(plan)
 
 
-def test_arms_that_move_are_not_planned_for(cell):
+def test_planning_for_moving_arm_is_refused(cell):
     cell.start_motion(
         cell.plan({"left": moved(cell.pose("left"), 0.0, 0.0, 0.1)}, velocity_scaling=1.0)
     )
@@ -171,7 +171,7 @@ def refused(cell):
     yield {"left": here}, {"clearance": -1.0}, PlanRejected, "clearance: got -1.0"
 
 
-def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
+def test_infeasible_requests_are_refused_without_motion(cell):
     q = cell.state("left").q
     for goals, options, error, reported in refused(cell):
         with pytest.raises(error, match=reported):
@@ -185,7 +185,7 @@ def test_what_cannot_be_done_is_refused_and_no_arm_moves(cell):
     np.testing.assert_allclose(cell.state("left").q, q, atol=1e-5)
 
 
-def test_a_start_within_a_thing_is_refused():
+def test_start_in_collision_is_refused():
     arm = ArmDescription("left")
     block = SceneObject("block", "box", (0.05, 0.05, 0.05), np.array([0.3, 0.0, 0.6]))
     request = MotionRequest([{"left": arm.robot.ready}])
@@ -193,7 +193,7 @@ def test_a_start_within_a_thing_is_refused():
         find_move(Scene([arm], [block]), {}, request)
 
 
-def test_a_request_says_what_is_wrong_with_it():
+def test_nan_planning_time_is_refused():
     with pytest.raises(PlanRejected, match="planning_time: got nan"):
         MotionRequest([{"left": np.zeros(7)}], planning_time=float("nan")).check()
 
@@ -202,8 +202,8 @@ CUBE = {"shape": "box", "size": [0.02, 0.02, 0.02], "mass": 0.1}
 
 
 @pytest.fixture
-def beside_a_cube(make_cell):
-    """An arm above a table with a cube on it."""
+def cell_with_cube(make_cell):
+    """Arm above a table with a cube on it."""
     scene_objects = {
         "table": {"shape": "box", "size": [0.15, 0.2, 0.1], "position": [0.45, 0.0, 0.1]},
         "cube": {**CUBE, "position": [0.45, 0.0, 0.22]},
@@ -215,8 +215,8 @@ def beside_a_cube(make_cell):
     return made
 
 
-def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
-    cell = beside_a_cube
+def test_allowed_contact_applies_to_gripper_but_not_arm(cell_with_cube):
+    cell = cell_with_cube
     around = cell.pose("arm").with_position(cell.objects()["cube"].position + [0.0, 0.0, 0.005])
     with pytest.raises(PlanRejected, match="arm and cube "):
         cell.plan({"arm": around}, allowed_contacts=["table"])
@@ -239,9 +239,9 @@ def test_a_hand_goes_to_what_it_may_touch_and_its_arm_does_not(beside_a_cube):
         cell.plan({"arm": inside}, allowed_contacts=["cube", "table"])
 
 
-def test_what_hands_may_touch_is_a_list_of_things(beside_a_cube):
-    here = beside_a_cube.pose("arm")
+def test_allowed_contacts_must_be_list_of_objects(cell_with_cube):
+    here = cell_with_cube.pose("arm")
     with pytest.raises(PlanRejected, match=r"^allowed_contacts: .*'cube'"):
-        beside_a_cube.plan({"arm": here}, allowed_contacts="cube")
+        cell_with_cube.plan({"arm": here}, allowed_contacts="cube")
     with pytest.raises(UnknownName, match="cubes"):
-        beside_a_cube.plan({"arm": here}, allowed_contacts=["cubes"])
+        cell_with_cube.plan({"arm": here}, allowed_contacts=["cubes"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools that stay as they are turned, and goals that have them turned otherwise."""
+"""Constraints on tool orientation along a path, and goals that violate them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def tool(scene, q):
     return Pose(found.translation.copy(), found.rotation.copy())
 
 
-def test_a_goal_that_leans_was_searched_for(scene):
+def test_goal_that_violates_constraint_was_searched_for(scene):
     here = tool(scene, scene.start)
     for keep, axis, word in (
         ("upright", 0, "lean"),
         ("orientation", 2, "rotat"),
     ):
-        turn = pin.exp3(0.4 * np.eye(3)[axis])
-        goal = Pose(here.position + [0.0, 0.1, 0.0], turn @ here.rotation)
+        offset = pin.exp3(0.4 * np.eye(3)[axis])
+        goal = Pose(here.position + [0.0, 0.1, 0.0], offset @ here.rotation)
         with pytest.raises(PlanRejected, match=rf"^goal of arm:.*\b{word}.*\b0\.400 rad"):
             find_move(scene, {}, MotionRequest([{"arm": goal}], path_constraint=keep))
     bent = scene.start + [0, 0, 0, 0, 0, 0.5, 0]
@@ -41,12 +41,12 @@ def test_a_goal_that_leans_was_searched_for(scene):
 
 
 @pytest.mark.parametrize("keep", ["upright", "orientation"])
-def test_a_milliradian_that_an_arm_gives_way_by_made_it_stay_for_good(scene, keep):
+def test_milliradian_of_compliance_blocked_constrained_motion_forever(scene, keep):
     here = tool(scene, scene.start)
     expected = pin.exp3(np.array([0.003, 0.0, 0.0])) @ here.rotation
     goal = Pose(here.position + [0.05, 0.1, 0.0], expected)
     found = find_move(scene, {}, MotionRequest([{"arm": goal}], path_constraint=keep))
     for q in found.points["arm"][1:, 1:8]:
-        turned = tool(scene, q).rotation @ expected.T
-        off = np.arccos(min(1.0, turned[2, 2])) if keep == "upright" else pin.log3(turned)
+        deviation = tool(scene, q).rotation @ expected.T
+        off = np.arccos(min(1.0, deviation[2, 2])) if keep == "upright" else pin.log3(deviation)
         assert np.abs(off).max() < 1e-3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random scenes in lockstep: what ``cell.plan`` hands out, the law executes to its end."""
+"""Execution of plans from ``cell.plan`` in random scenes, in lockstep."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Mujoco:
         self.at = [int(self.model.joint(name).qposadr[0]) for name in names]
 
     def touching(self, data) -> list[tuple[str, str]]:
-        """Return bodies in contact; not fingers and rod, which are meant to."""
+        """Return bodies in contact, without the intended contacts of fingers and rod."""
         found = []
         for one in data.contact[: data.ncon]:
             names = [self.model.body(self.model.geom_bodyid[geom]).name for geom in one.geom]
@@ -60,7 +60,7 @@ class Mujoco:
 
 
 def walls_near(rng, starts, count):
-    """Return one or two parallel walls, the nearest 1 to 30 mm from a link of an arm."""
+    """Return one or two parallel walls at 1 to 30 mm from a link of an arm."""
     arms = describe_arms(cell_of(starts).config)
     scene = Scene(arms, (), starts)
     links = [f"{arm}/link{number}" for arm in BASES for number in (4, 5, 6, 7)]
@@ -72,17 +72,17 @@ def walls_near(rng, starts, count):
         half = [rng.uniform(0.01, 0.03), rng.uniform(0.05, 0.25), rng.uniform(0.05, 0.25)]
         rpy = [0.0, -np.arcsin(out[2]), np.arctan2(out[1], out[0])]
         width = rng.uniform(0.1, 0.3)
-        places = [centre + sign * (width + half[0]) * out for sign in (1.0, -1.0)[:count]]
+        middles = [centre + sign * (width + half[0]) * out for sign in (1.0, -1.0)[:count]]
         walls = {
             f"wall{number}": {
-                "shape": "box", "size": half, "position": place.tolist(),
+                "shape": "box", "size": half, "position": middle.tolist(),
                 "rpy": [float(angle) for angle in rpy],
             }
-            for number, place in enumerate(places)
+            for number, middle in enumerate(middles)
         }  # fmt: skip
         scene_objects = [
-            SceneObject(name, "box", tuple(half), place, Pose.from_rpy(place, rpy).rotation)
-            for name, place in zip(walls, places)
+            SceneObject(name, "box", tuple(half), middle, Pose.from_rpy(middle, rpy).rotation)
+            for name, middle in zip(walls, middles)
         ]
         around = Scene(arms, scene_objects, starts)
         kept = [Distance(around, arm, name, 0.0) for arm in BASES for name in walls]
@@ -130,7 +130,7 @@ def grasp_the_rod(cell: Cell) -> None:
 
 
 def executed(cell: Cell, goal) -> str:
-    """Plan and execute a motion; return how it was done, or why it was refused."""
+    """Plan and execute a motion; return its outcome or the reason for refusal."""
     world = Mujoco(cell)
     try:
         plan = cell.plan({"left": goal[:7], "right": goal[7:]}, velocity_scaling=0.6)
@@ -138,10 +138,10 @@ def executed(cell: Cell, goal) -> str:
         return f"refused: {error}"
     assert all(len(rows) <= TRAJECTORY_POINTS for rows in plan.points.values())
     ends = cell.start_motion(plan)
-    while not cell.is_finished(plan):  # raises if the law stops it
-        assert cell.time < ends + 0.5, "the law slowed the motion down"
+    while not cell.is_finished(plan):  # raises if the controllet aborts the motion
+        assert cell.time < ends + 0.5, "the controllet slowed the motion down"
         cell.step(8)
-        assert not world.touching(world.live), "a body was touched"
+        assert not world.touching(world.live), "contact with a body"
     q = np.concatenate([cell.state(arm).q for arm in cell.arms])
     np.testing.assert_allclose(q, goal, atol=0.01)
     return "executed"
@@ -150,8 +150,8 @@ def executed(cell: Cell, goal) -> str:
 @pytest.mark.long
 @pytest.mark.robustness
 @pytest.mark.timeout(7200)
-def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):
-    """Starts at 6 to 18 mm from a box: plan and avoidance had distances of their own."""
+def test_six_of_33_plans_were_blocked_by_executing_controllet(episodes):
+    """Start at 6 to 18 mm from a box; plan and avoidance used different distances."""
     reported, seed = [], 0
     while len(reported) < episodes(5, 100):
         seed += 1
@@ -173,21 +173,21 @@ def test_six_of_33_plans_were_blocked_by_the_law_that_executed_them(episodes):
     assert sum("executed" in one for one in reported) >= 0.5 * len(reported), reported
 
 
-def test_a_plan_of_129_points_was_handed_out_and_could_not_be_begun():
-    """Eight places, 16 points to each and the start."""
+def test_plan_of_129_points_could_not_be_started():
+    """Eight configurations with 16 points each, and the start."""
     with cell_of(dict.fromkeys(BASES, READY)) as cell:
         cell.step(5)
         start = cell.state("left").q
-        ways = [start + 0.02 * k * np.array([1, 0, 0, 1, 0, 0, -1.0]) for k in range(1, 9)]
+        configurations = [start + 0.02 * k * np.array([1, 0, 0, 1, 0, 0, -1.0]) for k in range(1, 9)]
         plan = cell.plan(
-            {"left": ways[-1]}, via=[{"left": q} for q in ways[:-1]], velocity_scaling=1.0
+            {"left": configurations[-1]}, via=[{"left": q} for q in configurations[:-1]], velocity_scaling=1.0
         )
         assert 17 < len(plan.points["left"]) <= TRAJECTORY_POINTS
         path = evaluate(plan.points["left"], np.linspace(0.0, plan.duration, 2000))[:, 0]
-        for q in ways:
+        for q in configurations:
             assert np.abs(path - q).max(axis=1).min() < 2e-3
         ends = cell.start_motion(plan)
         cell.wait(lambda: cell.time > ends and cell.is_finished(plan), 60.0, "the motion's end")
-        np.testing.assert_allclose(cell.state("left").q, ways[-1], atol=2e-3)
+        np.testing.assert_allclose(cell.state("left").q, configurations[-1], atol=2e-3)
         with pytest.raises(PlanRejected, match=r"^via: .*\b100\b"):
             cell.plan({"left": start}, via=[{"left": start}] * 100)

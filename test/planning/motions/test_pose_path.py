@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways of a tool: where they go is compared with scipy, how fast by differences."""
+"""Pose paths: geometry against scipy, speeds against finite differences."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ START = Pose.from_rpy([0.4, 0.1, 0.3], (3.0, 0.1, -0.4))
 POSES = [
     START,
     Pose.from_rpy([0.5, -0.1, 0.35], (2.5, 0.3, 0.6)),
-    Pose.from_rpy([0.5, -0.1, 0.35], (2.5, 0.3, 1.5)),  # turns alone
-    Pose.from_rpy([0.501, -0.1, 0.35], (2.5, 0.3, 1.5)),  # hardly moves
+    Pose.from_rpy([0.5, -0.1, 0.35], (2.5, 0.3, 1.5)),  # rotation only
+    Pose.from_rpy([0.501, -0.1, 0.35], (2.5, 0.3, 1.5)),  # very short segment
 ]
 STEP = 1e-3
 
@@ -28,76 +28,76 @@ def sampled(path):
     """Return times, positions and rotations, every millisecond of a path."""
     times = np.arange(0.0, path.duration + STEP, STEP)
     poses = [path.at(t) for t in times]
-    turns = Rotation.from_matrix([pose.rotation for pose in poses])
-    return times, np.array([pose.position for pose in poses]), turns
+    rotations = Rotation.from_matrix([pose.rotation for pose in poses])
+    return times, np.array([pose.position for pose in poses]), rotations
 
 
-def fastest(path):
-    """Return the largest speed, rate of turn and acceleration of a path."""
-    _, places, turns = sampled(path)
-    velocity = np.diff(places, axis=0) / STEP
-    rate = (turns[:-1].inv() * turns[1:]).magnitude() / STEP
+def peaks(path):
+    """Return the maximum speed, angular speed and acceleration of a path."""
+    _, positions, rotations = sampled(path)
+    velocity = np.diff(positions, axis=0) / STEP
+    rate = (rotations[:-1].inv() * rotations[1:]).magnitude() / STEP
     acceleration = np.linalg.norm(np.diff(velocity, axis=0), axis=1) / STEP
     return np.linalg.norm(velocity, axis=1).max(), rate.max(), acceleration.max()
 
 
-def test_a_way_is_straight_turns_about_one_axis_and_stops_at_every_pose():
+def test_path_is_straight_and_stops_at_every_pose():
     path = PosePath.through(POSES[:2], PACE)
-    _, places, turns = sampled(path)
-    way = POSES[1].position - START.position
-    share = (places - START.position) @ way / (way @ way)
-    assert share[0] == 0.0
-    assert share[-1] == pytest.approx(1.0)
-    assert (np.diff(share) >= -1e-12).all()
-    assert places == pytest.approx(START.position + share[:, None] * way, abs=1e-12)
+    _, positions, rotations = sampled(path)
+    displacement = POSES[1].position - START.position
+    fraction = (positions - START.position) @ displacement / (displacement @ displacement)
+    assert fraction[0] == 0.0
+    assert fraction[-1] == pytest.approx(1.0)
+    assert (np.diff(fraction) >= -1e-12).all()
+    assert positions == pytest.approx(START.position + fraction[:, None] * displacement, abs=1e-12)
     ends = Rotation.from_matrix([START.rotation, POSES[1].rotation])
-    expected = Slerp([0.0, 1.0], ends)(np.clip(share, 0.0, 1.0))
-    assert (turns * expected.inv()).magnitude().max() < 1e-9
+    expected = Slerp([0.0, 1.0], ends)(np.clip(fraction, 0.0, 1.0))
+    assert (rotations * expected.inv()).magnitude().max() < 1e-9
     whole = PosePath.through(POSES, PACE)
     assert whole.at(path.duration).distance(POSES[1]) == pytest.approx((0.0, 0.0), abs=1e-9)
     near = [whole.at(path.duration + dt).distance(POSES[1]) for dt in (-STEP, STEP)]
     assert np.max(near) < 1e-5
 
 
-def test_no_way_is_faster_than_its_pace_and_one_bound_is_met():
-    speed, rate, acceleration = fastest(PosePath.through(POSES, PACE))
+def test_path_keeps_speed_limits_and_reaches_one():
+    speed, rate, acceleration = peaks(PosePath.through(POSES, PACE))
     assert speed <= PACE.speed * 1.001
     assert rate <= PACE.angular_speed * 1.001
     assert acceleration <= PACE.acceleration * 1.001
     assert rate == pytest.approx(PACE.angular_speed, rel=0.01)
     far = [START, START.with_position(START.position + [0.0, 0.0, 0.4])]
-    assert fastest(PosePath.through(far, PACE))[0] == pytest.approx(PACE.speed, rel=0.01)
+    assert peaks(PosePath.through(far, PACE))[0] == pytest.approx(PACE.speed, rel=0.01)
     near = [START, START.with_position(START.position + [0.0, 0.0, 0.01])]
-    assert fastest(PosePath.through(near, PACE))[2] == pytest.approx(PACE.acceleration, rel=0.01)
+    assert peaks(PosePath.through(near, PACE))[2] == pytest.approx(PACE.acceleration, rel=0.01)
 
 
-def test_before_and_after_a_way_are_its_ends():
+def test_path_is_constant_outside_its_duration():
     path = PosePath.through(POSES, PACE)
     assert path.at(-1.0).distance(START) == pytest.approx((0, 0), abs=1e-9)
     assert path.at(path.duration + 1.0).distance(POSES[-1]) == pytest.approx((0, 0), abs=1e-9)
 
 
-@pytest.mark.parametrize("turning", [False, True])
-def test_a_circle_closes_and_keeps_its_radius_and_its_plane(turning):
+@pytest.mark.parametrize("rotating", [False, True])
+def test_circle_closes_with_constant_radius_and_plane(rotating):
     axis = np.array([0.0, 3.0, 4.0])
     centre = START.position + np.array([0.1, 0.0, 0.0])  # perpendicular to the axis
-    path = PosePath.around(START, centre, axis, rotate_tool=turning, pace=PACE)
-    _, places, turns = sampled(path)
-    off = places - centre
+    path = PosePath.around(START, centre, axis, rotate_tool=rotating, pace=PACE)
+    _, positions, rotations = sampled(path)
+    off = positions - centre
     assert np.linalg.norm(off, axis=1) == pytest.approx(0.1, abs=1e-12)
     assert np.abs(off @ axis).max() < 1e-12
     assert path.at(path.duration).distance(START) == pytest.approx((0.0, 0.0), abs=1e-9)
     half = path.at(0.5 * path.duration)
     assert half.position == pytest.approx(START.position + [0.2, 0.0, 0.0])
-    turned = (turns[0].inv() * turns[len(turns) // 2]).magnitude()
-    assert turned == pytest.approx(math.pi if turning else 0.0, abs=1e-2)
-    speed, rate, acceleration = fastest(path)
+    rotated = (rotations[0].inv() * rotations[len(rotations) // 2]).magnitude()
+    assert rotated == pytest.approx(math.pi if rotating else 0.0, abs=1e-2)
+    speed, rate, acceleration = peaks(path)
     assert speed <= PACE.speed * 1.001
     assert rate <= PACE.angular_speed * 1.001
     assert acceleration <= PACE.acceleration * math.sqrt(2.0)
 
 
-def test_a_circle_goes_by_the_right_hand_and_back_below_zero():
+def test_circle_direction_follows_right_hand_rule():
     centre = START.position - np.array([0.1, 0.0, 0.0])
     for angle in (0.5 * math.pi, -0.5 * math.pi):
         path = PosePath.around(START, centre, [0.0, 0.0, 2.0], angle)
@@ -105,11 +105,11 @@ def test_a_circle_goes_by_the_right_hand_and_back_below_zero():
         assert end == pytest.approx(centre + [0.0, math.copysign(0.1, angle), 0.0])
 
 
-def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
+def test_small_circle_keeps_centripetal_acceleration_limit():
     centre = START.position + np.array([0.005, 0.0, 0.0])
     path = PosePath.around(START, centre, [0.0, 0.0, 1.0], pace=PACE)
-    assert fastest(path)[2] <= PACE.acceleration * math.sqrt(2.0)
-    assert fastest(path)[0] == pytest.approx(math.sqrt(0.5 * 0.005), rel=0.01)
+    assert peaks(path)[2] <= PACE.acceleration * math.sqrt(2.0)
+    assert peaks(path)[0] == pytest.approx(math.sqrt(0.5 * 0.005), rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_a_small_circle_is_slow_enough_for_what_it_takes_to_stay_on_it():
         (lambda: ToolPace(angular_acceleration=math.nan), "angular_acceleration: got nan"),
     ],
 )
-def test_what_is_no_way_is_refused(make, reason):
+def test_invalid_path_is_refused(make, reason):
     with pytest.raises(PlanRejected, match=reason):
         make()
 
 
 @pytest.mark.sim
-def test_the_tool_of_an_arm_goes_along_a_circle(make_cell):
+def test_tool_follows_circle(make_cell):
     law = {"soft": {"type": "cartesian_impedance"}}
     cell, arm = make_cell(None, law, ["left/soft"]), "left"
     cell.step(10)

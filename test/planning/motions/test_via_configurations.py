@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of joints through postures: where they pass, and how fast."""
+"""Joint motions through via configurations: path and speed."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ def cell(make_cell):
     return made
 
 
-def ways_from(q):
+def configurations_from(q):
     return [
         q,
         q + [0.3, 0.1, 0.0, 0.2, 0.0, -0.2, 0.1],
         q + [0.6, 0.15, 0.0, 0.0, 0.2, -0.1, 0.5],
-        q + [0.61, 0.15, 0.0, 0.0, 0.2, -0.1, 0.5],  # hardly moves
+        q + [0.61, 0.15, 0.0, 0.0, 0.2, -0.1, 0.5],  # very short segment
     ]
 
 
 @pytest.mark.sim
-def test_an_arm_passes_its_postures_and_keeps_to_its_share_of_the_limits(cell):
+def test_arm_passes_configurations_at_fraction_of_limits(cell):
     limits = cell.descriptions["left"].limits
-    postures = ways_from(cell.state("left").q)
-    points = via_configurations(postures, limits, speed=0.4)
-    assert points[:, 1:8] == pytest.approx(np.array(postures))
+    configurations = configurations_from(cell.state("left").q)
+    points = via_configurations(configurations, limits, speed=0.4)
+    assert points[:, 1:8] == pytest.approx(np.array(configurations))
     cell.follow_trajectory("left", points)
     q = []
     for _ in range(round(points[-1, 0] / STEP) + 100):
         cell.step(1)
         q.append(cell.state("left").q)
     q = np.array(q)
-    for posture in postures:
-        assert np.abs(q - posture).max(axis=1).min() < 5e-3
-    assert np.abs(q[-1] - postures[-1]).max() < 2e-3
-    share = np.abs(np.diff(q, axis=0) / STEP / limits.velocity).max()
-    assert share < 0.4 * 1.05
-    on_the_way = points[1:-1, 8:15]
-    assert np.abs(on_the_way[0]).max() > 0.05  # no stop
+    for configuration in configurations:
+        assert np.abs(q - configuration).max(axis=1).min() < 5e-3
+    assert np.abs(q[-1] - configurations[-1]).max() < 2e-3
+    fraction = np.abs(np.diff(q, axis=0) / STEP / limits.velocity).max()
+    assert fraction < 0.4 * 1.05
+    intermediate = points[1:-1, 8:15]
+    assert np.abs(intermediate[0]).max() > 0.05  # no stop
 
 
 @pytest.mark.sim
-def test_twice_the_speed_takes_half_the_time(cell):
+def test_double_speed_takes_half_duration(cell):
     limits = cell.descriptions["left"].limits
-    postures = ways_from(cell.state("left").q)
-    slow, fast = (via_configurations(postures, limits, speed=share)[-1, 0] for share in (0.3, 0.6))
+    configurations = configurations_from(cell.state("left").q)
+    slow, fast = (via_configurations(configurations, limits, speed=fraction)[-1, 0] for fraction in (0.3, 0.6))
     assert slow == pytest.approx(2.0 * fast)
 
 
@@ -71,7 +71,7 @@ def test_twice_the_speed_takes_half_the_time(cell):
         (None, 1.2, "speed: got 1.2"),
     ],
 )
-def test_what_is_no_motion_is_refused(make_cell, change, speed, reason):
+def test_invalid_motion_is_refused(make_cell, change, speed, reason):
     cell = make_cell()
     cell.step(1)
     q, limits = cell.state("left").q, cell.descriptions["left"].limits

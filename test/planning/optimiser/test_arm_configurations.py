@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Postures of arms by their tools' poses, against MuJoCo's kinematics."""
+"""Joint configurations for tool poses, against MuJoCo's kinematics."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def poses_of(scene, q):
 
 
 @pytest.mark.sim
-def test_tools_are_at_their_poses_and_nothing_touches(cell):
+def test_tools_reach_poses_without_contact(cell):
     scene = Scene(describe_arms(cell.config), [*describe_objects(cell.config), FLOOR_OBJECT])
     space = free_space(scene, problem_of(scene).terms)
     rng = np.random.default_rng(5)
     lower, upper = scene.lower[:14] + MARGIN, scene.upper[:14] - MARGIN
     model, data = cell.simulation.model, mujoco.MjData(cell.simulation.model)
     names = [name for arm in cell.arms for name in cell.descriptions[arm].joint_names]
-    places = [int(model.joint(name).qposadr[0]) for name in names]
+    indices = [int(model.joint(name).qposadr[0]) for name in names]
     reached = 0
     while reached < 8:
         goal = rng.uniform(lower, upper)
@@ -71,7 +71,7 @@ def test_tools_are_at_their_poses_and_nothing_touches(cell):
         assert q is not None
         assert (q >= lower - 1e-9).all()
         assert (q <= upper + 1e-9).all()
-        data.qpos[places] = q
+        data.qpos[indices] = q
         mujoco.mj_kinematics(model, data)
         mujoco.mj_collision(model, data)
         assert not any(one.dist < 0.0 for one in data.contact[: data.ncon])
@@ -82,7 +82,7 @@ def test_tools_are_at_their_poses_and_nothing_touches(cell):
         reached += 1
 
 
-def test_out_of_reach_nothing_is_found_and_of_other_goals_nothing_is_understood(cell):
+def test_unreachable_pose_or_unsupported_goal_yields_none(cell):
     scene = Scene.of(cell.config)
     far = Pose(np.array([3.0, 0.0, 0.5]), np.eye(3))
     problem = problem_of(scene, PoseGoal("left/tool", far))
@@ -96,7 +96,7 @@ def test_out_of_reach_nothing_is_found_and_of_other_goals_nothing_is_understood(
     assert tool_goals(scene, problem_of(scene).terms) is None
 
 
-def test_an_arm_that_nothing_is_asked_of_stays(cell):
+def test_arm_without_goal_keeps_configuration(cell):
     scene = Scene.of(cell.config)
     q = scene.start[:14].copy()
     q[7:] += 0.2
@@ -107,4 +107,4 @@ def test_an_arm_that_nothing_is_asked_of_stays(cell):
     goals = tool_goals(scene, problem.terms)
     found = sample_phase_end(scene, space, problem.terms, goals, x, x, np.random.default_rng(0))
     assert found[:7] == pytest.approx(x[:7], abs=0.0)
-    assert np.abs(found[7:14] - x[7:14]).max() < 1.0  # the nearest of what it has found
+    assert np.abs(found[7:14] - x[7:14]).max() < 1.0  # nearest of the found configurations

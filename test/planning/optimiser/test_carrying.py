@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thing that a tool carries is where it would be with numbers of its own, and needs none."""
+"""Pose of a grasped object, fixed to its tool without variables of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multipanda_py.robots import ArmDescription, SceneObject
 GRIP = Pose.from_rpy([0.01, 0.0, 0.05], [0.4, 0.2, 0.0])
 
 
-def test_a_thing_in_one_hand_had_numbers_of_its_own():
+def test_grasped_object_had_redundant_variables():
     rod = SceneObject("rod", "capsule", (0.01, 0.1), np.array([0.0, 0.5, 0.5]), mass=0.1)
     table = SceneObject("table", "box", (0.3, 0.3, 0.1), np.array([0.5, 0.0, 0.1]))
     scene = Scene([ArmDescription("arm")], [rod, table])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances along a path against coal's own, and their derivatives against finite differences."""
+"""Distances along a path against coal, and their derivatives against finite differences."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ PAIRS = [
 
 
 def by_coal(solid, placed, row):
-    """Return a solid as coal has it, by pinocchio's way to turn an axis."""
+    """Return a solid in coal's form, rotated by pinocchio."""
     frame = coal.Transform3s(placed.rotation[row], placed.position[row])
     axis = solid.end - solid.start
-    turn = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).toRotationMatrix()
+    alignment = pin.Quaternion.FromTwoVectors(np.array([0.0, 0.0, 1.0]), axis).toRotationMatrix()
     if solid.shape is not None or not axis.any():
-        turn = np.eye(3)
+        alignment = np.eye(3)
     shape = solid.shape or coal.Capsule(solid.radius, float(np.linalg.norm(axis)))
-    return shape, frame * coal.Transform3s(turn, 0.5 * (solid.start + solid.end))
+    return shape, frame * coal.Transform3s(alignment, 0.5 * (solid.start + solid.end))
 
 
-def near_ones(distance, seed, count):
-    """Return slices in which some solids are near each other, but not within each other."""
+def nearby_slices(distance, seed, count):
+    """Return slices in which some solids are close but do not overlap."""
     rng, found = np.random.default_rng(seed), []
     while len(found) < count:
         x = SCENE.start + rng.uniform(-1.2, 1.2, (50, SCENE.size))
@@ -53,9 +53,9 @@ def near_ones(distance, seed, count):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
-def test_distances_are_those_of_coal(pair):
+def test_distances_agree_with_coal(pair):
     distance = Distance(SCENE, *pair)
-    x = near_ones(distance, 1, 4)
+    x = nearby_slices(distance, 1, 4)
     placed = Kinematics(SCENE, distance.frames).forward_kinematics(x)
     values, _ = distance.evaluate(placed)
     compared = 0
@@ -74,13 +74,13 @@ def test_distances_are_those_of_coal(pair):
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=" ".join)
-def test_derivatives_are_those_of_finite_differences(pair):
+def test_derivatives_agree_with_finite_differences(pair):
     distance = Distance(SCENE, *pair)
-    x = near_ones(distance, 2, 3)
+    x = nearby_slices(distance, 2, 3)
     kinematics = Kinematics(SCENE, distance.frames)
     values, jacobian = distance.evaluate(kinematics.forward_kinematics(x))
     h = 1e-5
-    # Not at the end of what is looked at, and not within each other, where coal's are rough.
+    # Excludes the end of the range and overlaps, where coal's derivatives are rough.
     smooth = (values > -GRADIENT_DISTANCE + 1e-3) & (values < distance.margin - 1e-3)
     assert smooth.any()
     for column in range(SCENE.size):
@@ -88,11 +88,11 @@ def test_derivatives_are_those_of_finite_differences(pair):
         ahead, _ = distance.evaluate(kinematics.forward_kinematics(x + step))
         behind, _ = distance.evaluate(kinematics.forward_kinematics(x - step))
         error = np.abs(jacobian[:, :, column] - (ahead - behind) / (2 * h))[smooth]
-        # An edge that takes over from another one within the step has two derivatives.
+        # Two derivatives exist where the nearest edge changes within the step.
         assert np.quantile(error, 0.9) < 2e-3
 
 
-def test_arms_may_touch_what_a_goal_relates_them_to():
+def test_arm_may_touch_object_of_its_goal():
     requested = [PoseGoal("left/tool", Pose.identity(), "can")]
     pairs = {distance.of for distance in clearances(SCENE, requested)}
     assert ("left", "can") not in pairs
@@ -100,8 +100,8 @@ def test_arms_may_touch_what_a_goal_relates_them_to():
     assert ("left", "can") in {distance.of for distance in clearances(SCENE)}
 
 
-def test_a_rod_was_measured_beyond_its_tip_and_not_where_it_is():
-    """Its capsule began at the tip: paths avoided what the rod could not reach, not the rod."""
+def test_rod_distance_was_measured_beyond_tip():
+    """The capsule started at the tip; paths avoided the space beyond the rod, not the rod."""
     tip_in_flange = np.eye(4)
     tip_in_flange[2, 3] = 0.3
     rod = Tool(0.2, np.zeros(3), 1e-3 * np.eye(3), tip_in_flange)

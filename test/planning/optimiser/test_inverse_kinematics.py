@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Postures that reach goals, by pinocchio's own kinematics; and what is said where none does."""
+"""Joint configurations for goals, against pinocchio, and errors of unreachable goals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def box(mass=1.0):
 
 
 def reached(scene, x, arm):
-    """Return where pinocchio puts the tool of an arm."""
+    """Return the tool pose of an arm, by pinocchio."""
     model = build_pinocchio(scene.arms[arm], base_in_world=True)
     data = model.createData()
     pin.framesForwardKinematics(model, data, np.array(scene.arm_configuration(x, arm)))
@@ -51,7 +51,7 @@ def nearest_solids(scene, x):
 
 
 def reachable(scene, rng, arm):
-    """Return where the tool is in a random posture whose solids are apart."""
+    """Return the tool pose of a random collision-free configuration."""
     at = scene.columns[arm]
     while True:
         x = scene.start.copy()
@@ -61,7 +61,7 @@ def reachable(scene, rng, arm):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_pose_anywhere_in_reach_is_reached_within_limits(seed):
+def test_reachable_pose_is_reached_within_limits(seed):
     scene = one_arm()
     goal = reachable(scene, np.random.default_rng(seed), "left")
     x = inverse_kinematics(scene, [PoseGoal("left/tool", goal)], settings=PATIENT)
@@ -71,14 +71,14 @@ def test_a_pose_anywhere_in_reach_is_reached_within_limits(seed):
     assert nearest_solids(scene, x) > 0.0095
 
 
-def test_the_same_seed_finds_the_same_posture():
+def test_same_seed_finds_same_configuration():
     scene = one_arm()
     goal = PoseGoal("left/tool", reachable(scene, np.random.default_rng(3), "left"))
     first, second = (inverse_kinematics(scene, [goal], settings=PATIENT) for _ in range(2))
     assert np.array_equal(first, second)
 
 
-def test_a_posture_is_near_to_the_one_that_was_asked_for():
+def test_solution_is_near_requested_configuration():
     scene = one_arm()
     here = reached(scene, scene.start, "left")
     goal = PoseGoal("left/tool", here.with_position(here.position + [0.0, 0.0, 0.01]))
@@ -90,7 +90,7 @@ def test_a_posture_is_near_to_the_one_that_was_asked_for():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_two_arms_reach_their_goals_and_keep_apart(seed):
+def test_two_arms_reach_goals_without_collision(seed):
     scene = two_arms()
     rng = np.random.default_rng(seed)
     where = {arm: rng.uniform([0.4, 0.1, 0.3], [0.5, 0.3, 0.6]) for arm in scene.arms}
@@ -104,14 +104,14 @@ def test_two_arms_reach_their_goals_and_keep_apart(seed):
 
 
 def grips():
-    """Two tools on opposite sides of the box, looking at each other."""
+    """Grasps of two tools on opposite sides of the box, facing each other."""
     return {
         "left": Pose.from_rpy([0.0, 0.16, 0.0], (np.pi / 2, 0.0, 0.0)),
         "right": Pose.from_rpy([0.0, -0.16, 0.0], (-np.pi / 2, 0.0, 0.0)),
     }
 
 
-def test_two_tools_grasp_a_thing_where_it_is():
+def test_two_tools_grasp_object_at_its_pose():
     scene = two_arms(box())
     goals = [PoseGoal(f"{arm}/tool", grip, "box") for arm, grip in grips().items()]
     x = inverse_kinematics(scene, goals, settings=PATIENT)
@@ -121,7 +121,7 @@ def test_two_tools_grasp_a_thing_where_it_is():
         assert reached(scene, x, arm).distance(there @ grip) < (5e-4, 5e-4)
 
 
-def test_a_thing_that_is_placed_is_held_there():
+def test_placed_object_is_grasped_at_its_goal():
     scene = two_arms(box())
     there = Pose.from_rpy([0.5, 0.05, 0.55], (0.0, 0.0, 0.2))
     goals = [PoseGoal(f"{arm}/tool", grip, "box") for arm, grip in grips().items()]
@@ -131,7 +131,7 @@ def test_a_thing_that_is_placed_is_held_there():
         assert reached(scene, x, arm).distance(there @ grip) < (5e-4, 5e-4)
 
 
-def test_an_axis_alone_leaves_the_turn_about_it_free():
+def test_axis_goal_leaves_rotation_about_axis_free():
     scene = one_arm()
     goals = [Position("left/tool", [0.45, 0.2, 0.4]), Axis("left/tool", [0, 0, 1], [0, 0, -1])]
     x = inverse_kinematics(scene, goals, settings=PATIENT)
@@ -140,12 +140,12 @@ def test_an_axis_alone_leaves_the_turn_about_it_free():
     assert tool.rotation[2, 2] < -1.0 + 1e-6
 
 
-def test_out_of_reach_says_by_how_much():
+def test_unreachable_position_reports_remaining_distance():
     scene = one_arm()
     far = np.array([2.0, 0.0, 0.333])
     with pytest.raises(PlanRejected, match=r"Position\(left/tool world\) .*\d m") as refused:
         inverse_kinematics(scene, [Position("left/tool", far)], tries=5, settings=PATIENT)
-    # A stretched arm of 0.316 + 0.384 m and what is beyond its wrist reaches about 1.1 m.
+    # A stretched arm, 0.316 + 0.384 m and the part beyond its wrist, reaches about 1.1 m.
     off = float(str(refused.value).split("off by ")[1].split()[0])
     drawn = np.random.default_rng(0).uniform(scene.lower, scene.upper, (3000, 7))
     tools = (
@@ -155,7 +155,7 @@ def test_out_of_reach_says_by_how_much():
     assert 0.8 < off < 2.0 - farthest + 0.01
 
 
-def test_a_goal_within_a_table_is_refused_with_the_pair():
+def test_goal_inside_table_is_refused_with_pair():
     scene = Scene(
         [ArmDescription("left")],
         [SceneObject("table", "box", (0.3, 0.3, 0.2), np.array([0.6, 0.0, 0.2]))],
@@ -167,17 +167,17 @@ def test_a_goal_within_a_table_is_refused_with_the_pair():
         )
 
 
-def test_amounts_are_in_one_unit_each():
+def test_violations_have_one_unit_each():
     scene = one_arm()
-    place = Pose.from_rpy([2.0, 0.0, 0.5], (0.0, 2.0, 0.0))
+    unreachable = Pose.from_rpy([2.0, 0.0, 0.5], (0.0, 2.0, 0.0))
     with pytest.raises(PlanRejected) as refused:
-        inverse_kinematics(scene, [PoseGoal("left/tool", place)], tries=2, settings=PATIENT)
+        inverse_kinematics(scene, [PoseGoal("left/tool", unreachable)], tries=2, settings=PATIENT)
     assert " m" in str(refused.value)
     assert "m, rad" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("ask", "error", "message"),
+    ("change", "error", "message"),
     [
         ({"goals": []}, PlanRejected, "goals: got none"),
         ({"tries": 0}, PlanRejected, "tries: got 0"),
@@ -188,13 +188,13 @@ def test_amounts_are_in_one_unit_each():
         ({"goals": [Near("left", [0.0])]}, PlanRejected, "configuration of left"),
     ],
 )
-def test_what_is_no_goal_is_refused(ask, error, message):
-    given = {"goals": [Position("left/tool", [0.4, 0.0, 0.4])], **ask}
+def test_invalid_goal_is_refused(change, error, message):
+    given = {"goals": [Position("left/tool", [0.4, 0.0, 0.4])], **change}
     with pytest.raises(error, match=message):
         inverse_kinematics(one_arm(), given.pop("goals"), **given)
 
 
-def test_pink_reaches_what_is_reached_here():
+def test_pink_reaches_same_goals():
     pink = pytest.importorskip("pink", reason="pin-pink is a cross-check, not installed here")
     qpsolvers = pytest.importorskip("qpsolvers", reason="pin-pink needs it")
     scene = one_arm()
@@ -207,7 +207,7 @@ def test_pink_reaches_what_is_reached_here():
         x = inverse_kinematics(scene, [PoseGoal("left/tool", goal)], settings=PATIENT)
         there = pink.Configuration(model, model.createData(), np.array(x))
         assert np.linalg.norm(task.compute_error(there)) < 2e-4
-        # And from a little way off pink arrives where this package's kinematics see the goal.
+        # From a nearby configuration, pink arrives at the goal by this package's kinematics.
         beside = np.clip(x + rng.uniform(-0.1, 0.1, 7), scene.lower + 0.01, scene.upper - 0.01)
         moved = pink.Configuration(model, model.createData(), beside)
         for _ in range(100):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every objective's derivative against finite differences, and what its numbers mean."""
+"""Derivatives of all objectives against finite differences, and meaning of their values."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from multipanda_py.pose import Pose as Placed
 from multipanda_py.robots import ArmDescription, SceneObject
 
 pytestmark = pytest.mark.inline
-PLACE = Placed.from_rpy([0.4, 0.1, 0.5], (0.3, -0.4, 0.8))
+POSE = Placed.from_rpy([0.4, 0.1, 0.5], (0.3, -0.4, 0.8))
 OBJECTIVES = [
-    PoseGoal("left/tool", PLACE),
-    PoseGoal("left/tool", PLACE, "box"),
+    PoseGoal("left/tool", POSE),
+    PoseGoal("left/tool", POSE, "box"),
     Position("right/link5", [0.1, 0.2, 0.3], "left/tool"),
-    Orientation("box", PLACE, "right/tool"),
+    Orientation("box", POSE, "right/tool"),
     Axis("left/tool", [0, 0, 1], [0, 1, -0.3]),
     Axis("box/side", [1, 0, 0], [0, 1, 1], "left/tool"),
-    RelativePose("box", "right/tool", PLACE),
+    RelativePose("box", "right/tool", POSE),
     Touches("left/tool", "box/side"),
     Stays("left/tool", "box"),
     Slides("right/tool", "box/side"),
@@ -59,14 +59,14 @@ OBJECTIVES = [
 
 
 def two_arms():
-    turned = pin.rpy.rpyToMatrix(0.1, 0.2, 3.0)
+    tilted = pin.rpy.rpyToMatrix(0.1, 0.2, 3.0)
     scene = Scene(
         [
             ArmDescription("left"),
-            ArmDescription("right", "fer", np.array([1.2, 0.1, 0.0]), turned),
+            ArmDescription("right", "fer", np.array([1.2, 0.1, 0.0]), tilted),
         ],
         [
-            SceneObject("box", "box", (0.1, 0.1, 0.2), np.array([0.5, 0, 0.3]), turned, mass=1.0),
+            SceneObject("box", "box", (0.1, 0.1, 0.2), np.array([0.5, 0, 0.3]), tilted, mass=1.0),
             SceneObject("table", "box", (0.1, 0.1, 0.2), np.array([0.5, 0.6, 0.1])),
         ],
     )
@@ -83,7 +83,7 @@ def random_slices(rng, n):
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: type(o).__name__)
 @pytest.mark.parametrize("seed", range(3))
-def test_derivative_is_that_of_finite_differences(objective, seed):
+def test_derivative_agrees_with_finite_differences(objective, seed):
     x = random_slices(np.random.default_rng(seed), 4)
     objective.check(SCENE)
     kinematics = Kinematics(SCENE, objective.frames)
@@ -96,7 +96,7 @@ def test_derivative_is_that_of_finite_differences(objective, seed):
         assert np.allclose(jacobian[:, :, column], (ahead - behind) / (2 * h), atol=2e-7)
 
 
-def test_frames_are_where_pinocchio_and_the_descriptions_put_them():
+def test_frames_agree_with_descriptions():
     x = random_slices(np.random.default_rng(7), 3)
     placed = Kinematics(
         SCENE, ["left/tool", "box", "box/side", "table", "world"]
@@ -111,7 +111,7 @@ def test_frames_are_where_pinocchio_and_the_descriptions_put_them():
     assert np.allclose(again[SCENE.columns["box"]], x[1, SCENE.columns["box"]])
 
 
-def test_rotation_vectors_are_those_of_pinocchio():
+def test_rotation_vectors_agree_with_pinocchio():
     rng = np.random.default_rng(3)
     vectors = np.concatenate(
         [rng.uniform(-1.5, 1.5, (20, 3)), 1e-4 * rng.normal(size=(5, 3)), np.zeros((1, 3))]
@@ -127,7 +127,7 @@ def test_rotation_vectors_are_those_of_pinocchio():
 
 
 @pytest.mark.parametrize("angle", [0.0, 0.5, 2.0, 3.1, np.pi])
-def test_axis_says_the_angle_and_does_not_take_the_opposite_for_the_goal(angle):
+def test_axis_violation_is_angle_up_to_pi(angle):
     box = Placed.from_rpy([0, 0, 0], (0.0, angle, 0.0))
     x = SCENE.configuration({}, {"box": box})
     placed = Kinematics(SCENE, ["box", "world"]).forward_kinematics(x[None])

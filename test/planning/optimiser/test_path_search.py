@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths to goals far off and past each other, clear between their slices."""
+"""Paths to distant goals, collision-free also between slices."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def path_problem(scene, goals, slices=20, distances=None):
 
 
 def nearest_solids(scene, path):
-    """Return how near solids come to each other in slices and between them, finely."""
+    """Return the minimum distance of solids in slices and between them, finely sampled."""
     full = np.concatenate([scene.start[None], path])
     at = np.linspace(0.0, len(path), 40 * len(path) + 1)
     fine = np.stack([np.interp(at, np.arange(len(full)), column) for column in full.T], 1)
@@ -61,7 +61,7 @@ def nearest_solids(scene, path):
 
 
 def random_goals(scene, rng):
-    """Return poses of both tools in a random posture whose solids are apart."""
+    """Return poses of both tools in a random collision-free configuration."""
     while True:
         q = rng.uniform(scene.lower + 0.1, scene.upper - 0.1)
         placed = Kinematics(scene, scene.frame_names).forward_kinematics(q[None])
@@ -74,7 +74,7 @@ def random_goals(scene, rng):
             ]
 
 
-def test_random_goals_of_two_arms_are_reached_without_contact():
+def test_two_arms_reach_random_goals_without_collision():
     scene, rng = two_arms(), np.random.default_rng(0)
     solved = 0
     for _ in range(GOALS):
@@ -85,7 +85,7 @@ def test_random_goals_of_two_arms_are_reached_without_contact():
     assert solved >= 0.95 * GOALS
 
 
-def test_the_same_seed_finds_the_same_path():
+def test_same_seed_finds_same_path():
     scene = two_arms()
     goals = random_goals(scene, np.random.default_rng(4))
     first, second = (
@@ -95,7 +95,7 @@ def test_the_same_seed_finds_the_same_path():
 
 
 @pytest.mark.parametrize("reach", [0.5, 2.0])
-def test_a_goal_out_of_reach_ends_by_a_contradiction_and_not_by_time(reach):
+def test_unreachable_goal_ends_by_contradiction_before_timeout(reach):
     scene = two_arms()
     far = Position("left/tool", [0.8 + reach, 0.3, 0.5])
     begin = time.process_time()
@@ -105,10 +105,10 @@ def test_a_goal_out_of_reach_ends_by_a_contradiction_and_not_by_time(reach):
     assert found.violations[0].step == 19
     assert found.violations[0].unit == "m"
     assert "Position(left/tool world)" in found.reason
-    assert took < 2.0  # of the processor; a machine that does nothing else takes a quarter
+    assert took < 2.0  # of CPU time; an idle machine takes a quarter
 
 
-def test_solids_that_pass_each_other_between_slices_are_found():
+def test_collision_between_slices_is_found():
     post = SceneObject("post", "capsule", (0.02, 0.5), np.array([0.5, 0.0, 0.5]))
     arm = ArmDescription("left")
     scene = Scene([arm], [post], {"left": [-0.5, 0.2, 0.0, -2.0, 0.0, 2.2, 0.8]})
@@ -127,7 +127,7 @@ def test_solids_that_pass_each_other_between_slices_are_found():
     assert not around.is_feasible or nearest_solids(scene, around.path) > 0.0
 
 
-def test_between_slices_are_parts_of_straight_ways():
+def test_intermediate_slices_lie_on_straight_segments():
     scene = Scene([ArmDescription("left")])
     goal = Near("left", scene.start + 0.3)
     found = path_problem(scene, [goal], 3, []).solve(PATIENT)
@@ -137,7 +137,7 @@ def test_between_slices_are_parts_of_straight_ways():
     assert np.allclose(slices[-4], 0.5 * (found.path[-2] + found.path[-1]))
 
 
-def test_a_finer_problem_is_the_same_problem():
+def test_refined_problem_has_same_solution():
     scene = Scene([ArmDescription("left")])
     problem = path_problem(scene, [Position("left/tool", [0.4, 0.2, 0.4])], 10, [])
     finer = problem.finer()
@@ -147,6 +147,6 @@ def test_a_finer_problem_is_the_same_problem():
 
 
 @pytest.mark.parametrize("tries", [0, 1001])
-def test_tries_that_are_none_are_refused(tries):
+def test_invalid_number_of_tries_is_refused(tries):
     with pytest.raises(PlanRejected, match="tries"):
         find_path(path_problem(two_arms(), []), tries=tries)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page on paths and postures shows runs as it stands."""
+"""Examples of the planning page run unchanged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGE = (ROOT / "doc/planning.md").read_text()
 
 
 @pytest.mark.long
-def test_what_the_page_shows_runs(monkeypatch, capsys):
+def test_examples_of_page_run(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     known = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.S):
@@ -26,7 +26,7 @@ def test_what_the_page_shows_runs(monkeypatch, capsys):
     assert np.abs(known["q"]).max() < np.pi
 
 
-def test_every_objective_is_on_the_page():
+def test_page_documents_every_objective():
     public = [getattr(optimiser, name) for name in optimiser.__all__]
     objectives = [
         one.__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths and kinematics against RAI's KOMO, where the package ``robotic`` is installed."""
+"""Paths and kinematics against RAI's KOMO, if the package ``robotic`` is installed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from multipanda_py.planning.optimiser.term import Rest, Smoothness
 from multipanda_py.robots import ArmDescription
 
 pytestmark = pytest.mark.inline
-HAND = "panda_hand_joint"  # where the hand's frame is, turned otherwise
+HAND = "panda_hand_joint"  # same origin as the hand frame, different rotation
 
 
 @pytest.fixture(scope="module")
 def ry():
-    # The wheel needs liblapack.so.3 of the system, and says so by an ImportError.
+    # The wheel needs the system's liblapack.so.3; without it, the import fails.
     return pytest.importorskip("robotic", exc_type=ImportError)
 
 
@@ -42,7 +42,7 @@ def hand_at(scene, q):
     )
 
 
-def test_hands_are_in_the_same_place(config):
+def test_hand_positions_agree(config):
     scene = scene_at(config.getJointState())
     rng = np.random.default_rng(0)
     for q in rng.uniform(scene.lower, scene.upper, (20, 7)):
@@ -50,10 +50,10 @@ def test_hands_are_in_the_same_place(config):
         assert hand_at(scene, q) == pytest.approx(config.getFrame(HAND).getPosition(), abs=1e-6)
 
 
-@pytest.mark.parametrize("way", [[0.1, 0.2, -0.2], [-0.1, -0.3, 0.1], [0.0, 0.1, 0.15]])
-def test_the_smoothest_way_to_a_place_is_the_same(ry, config, way):
+@pytest.mark.parametrize("displacement", [[0.1, 0.2, -0.2], [-0.1, -0.3, 0.1], [0.0, 0.1, 0.15]])
+def test_smoothest_path_to_position_agrees(ry, config, displacement):
     start, slices = config.getJointState(), 9
-    goal = config.getFrame(HAND).getPosition() + way
+    goal = config.getFrame(HAND).getPosition() + displacement
     komo = ry.KOMO(config, 1, slices, 2, False)
     komo.addControlObjective([], 2, 1.0)
     komo.addObjective([1.0], ry.FS.position, [HAND], ry.OT.eq, [10.0], goal)

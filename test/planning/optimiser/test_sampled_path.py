@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways around things, in a plane whose obstacles are known by themselves."""
+"""Sampled paths around obstacles in a plane."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTS = [slice(0, 1), slice(1, 2)]
 
 
 class Wall:
-    """A wall in the plane with one hole, as a stand-in for postures that are not free."""
+    """Wall with one hole in a plane, in place of configurations in collision."""
 
     def __init__(self, hole):
         self.hole, self.requested = hole, 0
@@ -32,16 +32,16 @@ class Wall:
         return all(self.is_free(begin + (end - begin) * k / count) for k in range(1, count + 1))
 
 
-def way(wall, seed=0, seconds=60.0):
+def plan(wall, seed=0, seconds=60.0):
     until = time.monotonic() + seconds
     return plan_sampled(wall, BEGIN, END, BOUNDS, PARTS, np.random.default_rng(seed), until)
 
 
-def test_what_is_free_is_gone_straight():
-    assert way(Wall((-1.0, 1.0))) == pytest.approx(np.array([BEGIN, END]))
+def test_free_path_is_straight():
+    assert plan(Wall((-1.0, 1.0))) == pytest.approx(np.array([BEGIN, END]))
 
 
-def test_arms_go_one_after_another_where_that_is_enough():
+def test_arms_move_one_after_another_if_sufficient():
     class Corner(Wall):
         def is_free(self, q):
             return not (abs(q[0]) < 0.5 and abs(q[1] - 0.5) < 0.2)
@@ -54,9 +54,9 @@ def test_arms_go_one_after_another_where_that_is_enough():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_hole_in_a_wall_is_found_and_the_way_is_free_and_not_much_too_long(seed):
+def test_path_through_hole_is_free_and_short(seed):
     wall = Wall((1.0, 1.5))
-    corners = way(wall, seed)
+    corners = plan(wall, seed)
     assert corners[0] == pytest.approx(BEGIN)
     assert corners[-1] == pytest.approx(END)
     fine = along(corners, np.linspace(0.0, 1.0, 2000))
@@ -65,21 +65,21 @@ def test_a_hole_in_a_wall_is_found_and_the_way_is_free_and_not_much_too_long(see
     length = np.linalg.norm(np.diff(corners, axis=0), axis=1).sum()
     shortest = 2 * np.hypot(0.8, 1.0) + 0.4
     assert length < 1.5 * shortest
-    assert way(Wall((1.0, 1.5)), seed) == pytest.approx(corners, abs=0.0)  # the same again
+    assert plan(Wall((1.0, 1.5)), seed) == pytest.approx(corners, abs=0.0)  # reproducible
 
 
 @pytest.mark.long
-def test_where_there_is_no_way_it_gives_up():
-    assert way(Wall((3.0, 4.0)), seconds=0.2) is None
+def test_search_without_solution_ends():
+    assert plan(Wall((3.0, 4.0)), seconds=0.2) is None
     closed = Wall((3.0, 4.0))
     begin = np.zeros(2)
     assert (
         plan_sampled(closed, begin, END, BOUNDS, PARTS, np.random.default_rng(0), np.inf) is None
     )
-    assert closed.requested == 1  # the beginning is not free: nothing else is looked at
+    assert closed.requested == 1  # an occupied start ends the search at once
 
 
-def test_shares_of_a_way_are_shares_of_its_length():
+def test_fractions_of_path_are_fractions_of_length():
     corners = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 3.0]])
     found = along(corners, np.array([0.0, 0.25, 0.5, 1.0]))
     assert found == pytest.approx(np.array([[0, 0], [1, 0], [1, 1], [1, 3]]))

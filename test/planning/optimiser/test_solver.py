@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths against closed forms, a dense solver, and two arms that hold a box."""
+"""Paths against closed forms, a dense solver, and two arms that carry a box."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PATIENT = SolverSettings(time=20.0)
 
 
 def carry(slices=9, reach=0.3):
-    """Two arms 1.4 m apart move a box that both hold from the start, (problem, goal)."""
+    """Two arms 1.4 m apart move a box that both grasp from the start, (problem, goal)."""
     left = ArmDescription("left", position_base_in_world=np.array([0.0, 0.7, 0.0]))
     right = ArmDescription("right", position_base_in_world=np.array([0.0, -0.7, 0.0]))
     box = SceneObject("box", "box", (0.15,) * 3, np.array([0.45, 0.0, 0.4]), mass=1.0)
@@ -47,15 +47,15 @@ def carry(slices=9, reach=0.3):
     )
     for arm in ("left", "right"):
         tool = start[f"{arm}/tool"]
-        held = Placed(tool.position[0], tool.rotation[0]).inverse() @ scene.pose(
+        relative = Placed(tool.position[0], tool.rotation[0]).inverse() @ scene.pose(
             scene.start, "box"
         )
-        problem.add(PoseGoal("box", held, f"{arm}/tool"))
+        problem.add(PoseGoal("box", relative, f"{arm}/tool"))
     problem.add(PoseGoal("box", goal), at=1).add(Rest(), at=1)
     return problem, goal
 
 
-def test_least_acceleration_between_two_rests_is_a_cubic():
+def test_minimum_acceleration_between_rests_is_cubic():
     scene, n = one_arm(), 100
     goal = scene.start + 0.3
     problem = Problem(scene, 1, n, 2.0)
@@ -64,8 +64,8 @@ def test_least_acceleration_between_two_rests_is_a_cubic():
     assert found.is_feasible, found.reason
     s = found.times / 2.0
     cubic = scene.start + 0.3 * (3 * s**2 - 2 * s**3)[:, None]
-    assert np.abs(found.path - cubic).max() < 5e-3  # of a period's difference of the two
-    # The optimum of the sum itself: a linear least-squares problem with equalities, dense.
+    assert np.abs(found.path - cubic).max() < 5e-3  # discretisation error of one period
+    # Optimum of the discrete sum, by dense least squares with equality constraints.
     difference = np.zeros((n, n + 2))
     for t in range(n):
         difference[t, t : t + 3] = 1.0, -2.0, 1.0
@@ -77,7 +77,7 @@ def test_least_acceleration_between_two_rests_is_a_cubic():
     assert np.abs(found.path - scene.start - dense[:, None]).max() < 1e-5
 
 
-def test_least_velocity_is_a_straight_line():
+def test_minimum_velocity_is_straight_line():
     scene = one_arm()
     problem = Problem(scene, 1, 10, 1.0)
     problem.add(Smoothness(order=1), "cost").add(Near("left", scene.start + 0.2), at=1)
@@ -87,7 +87,7 @@ def test_least_velocity_is_a_straight_line():
 
 
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
-def test_banded_equations_are_the_dense_ones(order):
+def test_banded_equations_agree_with_dense_ones(order):
     scene = one_arm()
     rng = np.random.default_rng(order)
     n, size = 6, scene.size
@@ -127,7 +127,7 @@ def test_banded_equations_are_the_dense_ones(order):
 
 
 @pytest.mark.parametrize("slices", [9, 20])
-def test_two_arms_carry_a_box_and_neither_lets_go(slices):
+def test_two_arms_carry_box_without_losing_grasp(slices):
     problem, goal = carry(slices)
     found = problem.solve(PATIENT)
     assert found.is_feasible, found.reason
@@ -143,12 +143,12 @@ def test_two_arms_carry_a_box_and_neither_lets_go(slices):
     assert np.ptp(apart) < 3e-4
 
 
-def test_the_same_problem_has_the_same_path_to_the_last_bit():
+def test_same_problem_has_bit_identical_path():
     first, second = (carry()[0].solve(PATIENT).path for _ in range(2))
     assert np.array_equal(first, second)
 
 
-def test_a_path_to_begin_with_saves_iterations():
+def test_initial_path_saves_iterations():
     problem, _ = carry()
     cold = problem.solve(PATIENT)
     warm = problem.solve(PATIENT, start=cold.path)
@@ -156,7 +156,7 @@ def test_a_path_to_begin_with_saves_iterations():
     assert warm.iterations < cold.iterations
 
 
-def test_a_goal_out_of_reach_ends_with_what_is_off():
+def test_unreachable_goal_reports_violation():
     problem, _ = carry(reach=2.0)
     found = problem.solve(PATIENT)
     assert not found.is_feasible
@@ -166,7 +166,7 @@ def test_a_goal_out_of_reach_ends_with_what_is_off():
     assert np.isfinite(found.path).all()
 
 
-def test_constraints_that_contradict_each_other_are_named():
+def test_contradicting_constraints_are_named():
     scene = one_arm()
     problem = Problem(scene, 2, 4, 1.0)
     problem.add(Smoothness(), "cost")
@@ -178,7 +178,7 @@ def test_constraints_that_contradict_each_other_are_named():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_poses_of_random_postures_are_reached(seed):
+def test_poses_of_random_configurations_are_reached(seed):
     rng = np.random.default_rng(seed)
     scene = one_arm()
     q = np.clip(scene.start + rng.uniform(-0.8, 0.8, 7), scene.lower + 0.05, scene.upper - 0.05)
@@ -193,7 +193,7 @@ def test_poses_of_random_postures_are_reached(seed):
     assert goal.distance_from(tool.position[0], tool.rotation[0]) < (2e-4, 2e-4)
 
 
-def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
+def test_grasp_at_any_pose_stays_rigid():
     problem, _ = carry()
     scene = problem.scene
     problem = Problem(scene, 2, 5, 2.0)
@@ -202,17 +202,17 @@ def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
     problem.add(Position("box", [0.45, 0.1, 0.5]), at=2)
     found = problem.solve(PATIENT)
     assert found.is_feasible, found.reason
-    held = [
+    relative = [
         scene.pose(x, "box").inverse() @ Placed(p, r)
         for x in found.path[4:]
         for f in [Kinematics(scene, ["left/tool"]).forward_kinematics(x[None]).frames["left/tool"]]
         for p, r in [(f.position[0], f.rotation[0])]
     ]
-    assert all(np.allclose(h.record, held[0].record, atol=3e-4) for h in held)
+    assert all(np.allclose(h.record, relative[0].record, atol=3e-4) for h in relative)
 
 
 @pytest.mark.parametrize(
-    ("ask", "error"),
+    ("change", "error"),
     [
         (lambda p: p.add(PoseGoal("nothing", Placed.identity())), UnknownName),
         (lambda p: p.add(Near("left", [1.0])), PlanRejected),
@@ -228,20 +228,20 @@ def test_a_hand_that_grasps_somewhere_carries_on_rigidly():
         (lambda p: p.add(Rest()).solve(start=np.zeros((2, 2))), PlanRejected),
     ],
 )
-def test_what_cannot_be_planned_is_refused(ask, error):
+def test_invalid_problem_is_refused(change, error):
     with pytest.raises(error):
-        ask(Problem(one_arm(), 1, 4, 1.0))
+        change(Problem(one_arm(), 1, 4, 1.0))
 
 
 class Busy(Position):
-    """A goal on a machine on which somebody else has the core most of the time."""
+    """Goal on a machine whose core is mostly used by other processes."""
 
     def evaluate(self, slices):
         let_pass(0.1)
         return super().evaluate(slices)
 
 
-def test_time_that_others_had_was_counted_as_that_of_the_search():
+def test_time_of_other_processes_counted_towards_limit():
     scene = Scene([ArmDescription("arm")])
     problem = Problem(scene, 1, 6, 2.0).add(Smoothness(), "cost")
     problem.add(Busy("arm/tool", [0.4, 0.2, 0.4]), at=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a task plans every subtask, and names subtask, body and distance."""
+"""Task check: plan of every subtask, with subtask, body and distance in the error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.inline
 TASKS = sorted((CONFIG / "tasks").glob("*.yaml"))
 CARRY = CONFIG / "tasks" / "carry_box.yaml"
 UNKNOWN = {"relocate_box": ["reposition", "press", "carry"]}
-"""Subtasks after one that drags their object: where it is then is not known before."""
+"""Subtasks after one that drags their object, whose pose is then unknown in advance."""
 
 
 def checked(change=None):
@@ -75,7 +75,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
+def test_infeasible_task_failed_only_after_grasp_and_lift(name):
     change, reported = BAD[name]
     with pytest.raises(TaskFailed, match=reported):
         checked(change)
@@ -83,7 +83,7 @@ def test_what_could_not_be_done_was_only_reported_after_squeeze_and_lift(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("file", every_nth(3, TASKS), ids=lambda file: file.stem)
-def test_shipped_tasks_pass_the_check(file):
+def test_shipped_tasks_pass_check(file):
     task = TaskFile.from_yaml(file)
     received = []
     found = check_task(CellConfig.from_yaml(task.cell), task, on_subtask=received.append)
@@ -92,8 +92,8 @@ def test_shipped_tasks_pass_the_check(file):
     assert [one.subtask for one in found if not one.is_checked] == UNKNOWN.get(task.name, [])
 
 
-def test_a_force_that_joints_cannot_exert_is_refused():
-    """Against the torques of MuJoCo's Jacobian, in the posture that the squeeze ends in."""
+def test_force_beyond_joint_torques_is_refused():
+    """Grasp forces of 60 N and 199 N, with a gate that allows 200 N."""
     task = TaskFile.from_yaml(CARRY)
     data = CellConfig.from_yaml(task.cell).model_dump()
     data["gate"]["force"] = 200.0
@@ -120,7 +120,7 @@ def written(tmp_path, change):
     return str(file)
 
 
-def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tmp_path, capsys):
+def test_command_prints_subtasks_and_fails_with_one_line(tmp_path, capsys):
     file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
     assert main(["task", file, "--check"]) == 1
     received = capsys.readouterr()
@@ -135,7 +135,7 @@ def test_the_command_names_subtasks_as_it_checks_them_and_fails_with_one_line(tm
 
 
 @pytest.mark.sim
-def test_a_task_that_cannot_be_done_is_refused_before_anything_moves(tmp_path, capsys):
+def test_infeasible_task_is_refused_before_motion(tmp_path, capsys):
     file = written(tmp_path, carry_to(1.6, 0.0, 0.5))
     assert main(["task", file, "--lockstep"]) == 1
     received = capsys.readouterr()
@@ -143,7 +143,7 @@ def test_a_task_that_cannot_be_done_is_refused_before_anything_moves(tmp_path, c
     assert received.err.startswith("multipanda task: carry: ")
 
 
-def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
+def test_start_of_check_agrees_with_cell_file():
     from multipanda_py.planning.tasks.check import start_of
 
     task = TaskFile.from_yaml(CARRY)
@@ -154,7 +154,7 @@ def test_a_start_of_the_check_is_where_the_cell_file_has_the_arms():
 
 
 def shipped(name, force):
-    """Check a shipped task whose hands press with another force [N]."""
+    """Check a shipped task with another contact force [N]."""
     steps = TaskFile.from_yaml(CONFIG / "tasks" / f"{name}.yaml").model_dump()
     for one in steps["subtasks"]:
         if one["force"]:
@@ -164,8 +164,8 @@ def shipped(name, force):
 
 
 @pytest.mark.parametrize(("force", "off"), [(25.0, 0.0), (40.0, 0.013), (90.0, 0.030)])
-def test_a_tool_that_friction_kept_from_its_goal_was_led_until_its_time_was_over(force, off):
-    """With friction 0.2 and 600 N/m; the tool that was led with 40 N stood 13 mm off."""
+def test_friction_kept_tool_from_goal_until_timeout(force, off):
+    """Friction of 0.2 and 600 N/m; at 40 N, the guided tool stopped 13 mm short."""
     if not off:
         assert len(shipped("polish", force)) == 6
         return
@@ -173,6 +173,6 @@ def test_a_tool_that_friction_kept_from_its_goal_was_led_until_its_time_was_over
         shipped("polish", force)
 
 
-def test_a_force_that_joints_cannot_exert_on_the_way_is_refused_before_anything_moves():
+def test_force_beyond_torques_along_path_is_refused():
     with pytest.raises(TaskFailed, match=r"^tilt_60: joint 6\b.*\bleft:.*\b100 N\b.*1\d"):
         shipped("insert_post", 100.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of subtasks, against pinocchio's kinematics of the arms."""
+"""Paths of subtasks, against pinocchio's kinematics."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ BOTH = ["left", "right"]
 
 @pytest.mark.sim
 @pytest.mark.parametrize("pivots", [False, True])
-def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
-    """Rigidly, or by their tips alone, which then turn, as little as can be."""
+def test_grippers_stay_on_object_in_every_slice(pivots):
+    """Rigid grasp, or contact of the tips alone with minimum rotation."""
     sides = {"object": "box", "arms": BOTH, "side": "+y", "pivots": pivots}
     carry = {
         "name": "carry", "contacts": ["sides"], "force": 20.0,
@@ -51,21 +51,21 @@ def test_hands_stay_on_the_thing_that_they_carry_in_every_slice(pivots):
     for arm in BOTH:
         model = build_pinocchio(arms[arm], base_in_world=True)
         data, frame = model.createData(), model.getFrameId(arms[arm].ee_frame)
-        held = start.object_poses["box"].inverse() @ start.tools[arm]
-        turns = []
+        grasp = start.object_poses["box"].inverse() @ start.tools[arm]
+        angles = []
         for pose, q in zip(box, plan.postures[arm]):
             pin.framesForwardKinematics(model, data, q)
             placed = data.oMf[frame]
             tip = pose.rotation.T @ (placed.translation - pose.position)
-            assert tip == pytest.approx(held.position, abs=4e-4)
-            turn = held.rotation.T @ pose.rotation.T @ placed.rotation
-            turns.append(np.linalg.norm(pin.log3(turn)))
-        assert (0.002 < max(turns) < 0.03) if pivots else max(turns) < 4e-4
+            assert tip == pytest.approx(grasp.position, abs=4e-4)
+            relative = grasp.rotation.T @ pose.rotation.T @ placed.rotation
+            angles.append(np.linalg.norm(pin.log3(relative)))
+        assert (0.002 < max(angles) < 0.03) if pivots else max(angles) < 4e-4
 
 
 @pytest.mark.sim
-def test_what_a_force_bends_was_caught_up_in_the_first_slice():
-    """Of 0.05 rad, 30 rad/s^2 where 20 are allowed."""
+def test_compliance_was_corrected_within_first_slice():
+    """0.05 rad required 30 rad/s^2; the limit is 20 rad/s^2."""
     goals = [{"frame": "left/tool", "offset": [0.0, 0.05, 0.0]}]
     subtask = {"name": "aside", "goals": goals, "duration": 1.0}
     task = TaskFile.from_dict({"name": "t", "controllet": "augmented", "subtasks": [subtask]})
@@ -84,8 +84,8 @@ def test_what_a_force_bends_was_caught_up_in_the_first_slice():
 
 
 @pytest.mark.sim
-def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
-    """What a force takes at its worst slice, against pinocchio."""
+def test_path_beyond_joint_torques_was_started():
+    """Torques of a force in its worst slice, against pinocchio."""
     sides = {"object": "box", "arms": BOTH, "side": "+y"}
     carry = {
         "name": "carry", "contacts": ["sides"],
@@ -100,7 +100,7 @@ def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
 
     with Cell.from_yaml(CELL, placement="inline") as cell:
         cell.step(1)
-        found, share = plan(10.0), 0.0
+        found, fraction = plan(10.0), 0.0
         for arm, description in cell.descriptions.items():
             model = build_pinocchio(description, base_in_world=True)
             data, frame = model.createData(), model.getFrameId(description.ee_frame)
@@ -109,26 +109,26 @@ def test_a_path_on_which_joints_cannot_exert_the_force_was_begun():
                     model, data, q, frame, pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
                 )
                 torque = 10.0 * np.abs(jacobian[1])  # they press along y
-                share = max(share, float((torque / (0.9 * description.limits.torque)).max()))
-        plan(0.95 * 10.0 / share)
+                fraction = max(fraction, float((torque / (0.9 * description.limits.torque)).max()))
+        plan(0.95 * 10.0 / fraction)
         with pytest.raises(PlanRejected):
-            plan(1.05 * 10.0 / share)
+            plan(1.05 * 10.0 / fraction)
 
 
-def deepest_on_its_way(cell, plan):
-    """Return how deep bodies are in each other in MuJoCo, every half degree of the way [m]."""
+def maximum_penetration(cell, plan):
+    """Return the maximum penetration of bodies in MuJoCo along the path [m]."""
     model, data = cell.simulation.model, cell.simulation.data
-    places = {
+    indices = {
         arm: [int(model.joint(name).qposadr[0]) for name in cell.descriptions[arm].joint_names]
         for arm in plan.postures
     }
     rows = {arm: plan.points(arm, plan.start.postures[arm]) for arm in plan.postures}
     deepest = 0.0
-    for share in np.linspace(0.0, 1.0, 400):
-        for arm, at in places.items():
+    for fraction in np.linspace(0.0, 1.0, 400):
+        for arm, at in indices.items():
             begin = np.concatenate([[0.0], plan.start.postures[arm], np.zeros(2 * len(at))])
             points = np.vstack([begin, rows[arm]])
-            data.qpos[at] = evaluate(points, np.array([share * points[-1, 0]]))[0, 0]
+            data.qpos[at] = evaluate(points, np.array([fraction * points[-1, 0]]))[0, 0]
         mujoco.mj_kinematics(model, data)
         mujoco.mj_collision(model, data)
         found = [contact.dist for contact in data.contact[: data.ncon]]
@@ -137,7 +137,7 @@ def deepest_on_its_way(cell, plan):
 
 
 def planned(subtask, arms, objects=None, **of_task):
-    """Return the plan of one subtask, and how deep bodies are in each other on its way [m]."""
+    """Return the plan of one subtask and the maximum penetration along it [m]."""
     data = {"name": "t", "controllet": "augmented", "subtasks": [subtask], **of_task}
     task = TaskFile.from_dict(data)
     with simple_cell(objects=objects or {}) as cell:
@@ -145,7 +145,7 @@ def planned(subtask, arms, objects=None, **of_task):
         plan = (
             Planner(cell, task).ask(task.subtasks[0], "optimization", observe(cell, arms)).result()
         )
-        return plan, deepest_on_its_way(cell, plan)
+        return plan, maximum_penetration(cell, plan)
 
 
 ACROSS = {
@@ -155,19 +155,18 @@ ACROSS = {
 
 
 @pytest.mark.sim
-def test_hands_go_around_what_stands_between_them_and_their_goal():
-    """Plans of subtasks know of what stands around where a task has a clearance."""
+def test_path_avoids_obstacle_if_task_has_clearance():
     wall = {"wall": {"shape": "box", "size": [0.1, 0.01, 0.2], "position": [0.4, 0.45, 0.4]}}
     _, through = planned(ACROSS, ["left"], wall)
     plan, around = planned(ACROSS, ["left"], wall, clearance=0.02)
     assert through > 0.01
     assert around == 0.0
-    off, turned = plan.goals[0].errors(plan.end)
-    assert (off, turned) < (1e-3, 1e-2)
+    off, angle = plan.goals[0].errors(plan.end)
+    assert (off, angle) < (1e-3, 1e-2)
 
 
 @pytest.mark.sim
-def test_an_arm_that_takes_no_part_is_kept_away_from():
+def test_idle_arm_is_avoided():
     beside = {
         "name": "beside",
         "goals": [{"frame": "left/tool", "offset": [0.0, -0.8, 0.0]}],
@@ -180,7 +179,7 @@ def test_an_arm_that_takes_no_part_is_kept_away_from():
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_goal_within_something_is_refused_unless_it_may_be_touched():
+def test_goal_in_collision_needs_allowed_contact():
     block = {"block": {"shape": "box", "size": [0.05, 0.05, 0.05], "position": [0.31, 0.3, 0.35]}}
     down = {"name": "down", "goals": [{"frame": "left/tool", "offset": [0.0, 0.0, -0.08]}]}
     with pytest.raises(PlanRejected, match=r"Distance\(left block\)"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Task files: what is refused and how it is said, the mode that is proposed, where hands touch."""
+"""Task files: refusals and their messages, proposed mode, contact points."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def subtask(data, number=1):
     return data["subtasks"][number]
 
 
-def test_the_example_fits_its_cell():
+def test_example_matches_its_cell():
     task = TaskFile.from_yaml(EXAMPLE)
     task.check(CellConfig.from_yaml(task.cell))
     modes = [proposed_mode(one) for one in task.subtasks]
@@ -85,13 +85,13 @@ def test_the_example_fits_its_cell():
         (lambda d: d["contacts"]["sides"].update(side="y"), "contacts.sides.side: got 'y'"),
     ],
 )  # fmt: skip
-def test_a_fault_is_said_with_its_path(change, reported):
+def test_fault_is_reported_with_key_path(change, reported):
     with pytest.raises(ConfigurationError) as error:
         TaskFile.from_dict(changed(change))
     assert reported in str(error.value)
 
 
-def test_all_faults_are_said_at_once():
+def test_all_faults_are_reported_at_once():
     def change(data):
         subtask(data).update(contacts=["ends"])
         subtask(data, 0).update(mode="hybrid")
@@ -102,13 +102,13 @@ def test_all_faults_are_said_at_once():
 
 
 @pytest.mark.parametrize("data", [None, [], "task", 3.0])
-def test_what_is_no_task_at_all_is_refused(data):
+def test_task_that_is_no_mapping_is_refused(data):
     with pytest.raises(ConfigurationError, match="name, cell, controllet"):
         TaskFile.from_dict(data)
 
 
 @pytest.mark.parametrize("text", ["name: [", "a: &x 1\nb: *x", "name: a\nname: b", "\x00"])
-def test_what_is_no_yaml_is_one_line(tmp_path, text):
+def test_invalid_yaml_is_reported_in_one_line(tmp_path, text):
     file = tmp_path / "task.yaml"
     file.write_text(text)
     with pytest.raises(ConfigurationError) as error:
@@ -135,14 +135,14 @@ def test_what_is_no_yaml_is_one_line(tmp_path, text):
                     subtask(d)["goals"][0].update(frame="table")), "table is fixed"),
     ],
 )  # fmt: skip
-def test_a_task_for_another_cell_is_refused(change, reported):
+def test_task_for_another_cell_is_refused(change, reported):
     config = CellConfig.from_yaml(CONFIG / "box_task_sim.yaml")
     with pytest.raises(ConfigurationError) as error:
         TaskFile.from_dict(changed(change)).check(config)
     assert reported in str(error.value)
 
 
-def test_a_mode_may_be_chosen():
+def test_explicit_mode_overrides_proposal():
     goal = {"frame": "box", "offset": [0.0, 0.0, 0.1]}
     step = {"name": "lift", "contacts": ["sides"], "force": 20.0, "goals": [goal]}
     assert proposed_mode(Subtask(**step)) == "hybrid"
@@ -150,7 +150,7 @@ def test_a_mode_may_be_chosen():
 
 
 @pytest.mark.parametrize("section", [TaskFile, Contact, Subtask, Goal, FailurePolicy])
-def test_the_page_has_every_key(section):
+def test_page_documents_every_key(section):
     page = (CONFIG.parent / "doc" / "tasks.md").read_text(encoding="utf-8")
     assert not [key for key in section.model_fields if f"`{key}`" not in page]
 
@@ -159,8 +159,8 @@ def test_the_page_has_every_key(section):
 @pytest.mark.parametrize(
     ("shape", "size"), [("box", (0.1, 0.2, 0.3)), ("sphere", (0.1,)), ("cylinder", (0.1, 0.2))]
 )
-def test_two_hands_press_along_one_line_from_the_surface(shape, size, side):
-    """What they exert adds up to no force and no torque, and half a millimetre in is inside."""
+def test_two_contacts_press_along_one_line_from_surface(shape, size, side):
+    """Forces and torques cancel; 0.5 mm along a force is inside the object."""
     scene_object = SceneObject("thing", shape, size)
     first, second = contact_points(
         Contact(object="thing", arms=["a", "b"], side=side), scene_object

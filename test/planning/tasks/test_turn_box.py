@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped task of four arms: a box is set upright, taken over crosswise, and laid down."""
+"""Shipped four-arm task: a box is set upright, regrasped crosswise and laid down."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ TASK = Path(__file__).parents[3] / "config" / "tasks" / "turn_box.yaml"
 ARMS = ("left", "right", "far_left", "far_right")
 CORNERS = np.array(list(itertools.product((-0.15, 0.15), (-0.15, 0.15), (-0.4, 0.4))))
 TOP = 0.33
-"""Of the platform [m]."""
+"""Height of the platform [m]."""
 
 
-def turn(pose):
-    """Return by how much the long axis of the box is turned from upright, about x [rad]."""
+def tilt(pose):
+    """Return the angle of the long axis of the box from upright, about x [rad]."""
     return math.atan2(pose.rotation[2, 1], pose.rotation[2, 2])
 
 
 def first(task, count):
-    """Return a task's first subtasks."""
+    """Return a task with its first subtasks only."""
     data = task.model_dump()
     data["subtasks"] = data["subtasks"][:count]
     return TaskFile.from_dict(data)
 
 
 def tip_in_box(model, frame, q, box):
-    """Return where a tip is in the box, by pinocchio (3,) [m]."""
+    """Return the position of a tip in the box frame, by pinocchio (3,) [m]."""
     data = model.createData()
     pin.framesForwardKinematics(model, data, q)
     return box.rotation.T @ (data.oMf[frame].translation - box.position)
@@ -49,8 +49,8 @@ def tip_in_box(model, frame, q, box):
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_all_paths_of_the_task_are_within_reach_of_four_arms():
-    """From the first to the last, each from the end of the one before; tips stay on the box."""
+def test_all_paths_are_feasible_for_four_arms():
+    """Each path starts at the end of its predecessor; tips stay on the box."""
     task = TaskFile.from_yaml(TASK)
     with Cell.from_yaml(task.cell, placement="inline") as cell:
         cell.step(1)
@@ -66,43 +66,43 @@ def test_all_paths_of_the_task_are_within_reach_of_four_arms():
                 for point in task.points(subtask, cell.config):
                     q = plan.postures[point.arm][number]
                     tip = tip_in_box(models[point.arm], frames[point.arm], q, box)
-                    # A tip keeps the 3 mm that it was in front of the box.
+                    # A tip keeps its approach distance of 3 mm to the box.
                     assert np.linalg.norm(tip - point.point) < 0.005, subtask.name
                 lowest = (CORNERS @ box.rotation.T + box.position)[:, 2].min()
                 assert lowest > TOP - 0.002, subtask.name
             observed = plan.end
-    assert turn(observed.object_poses["box"]) == pytest.approx(math.pi / 2, abs=0.01)
+    assert tilt(observed.object_poses["box"]) == pytest.approx(math.pi / 2, abs=0.01)
 
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_four_arms_lift_a_box_that_one_could_not_and_turn_it():
+def test_four_arms_lift_and_rotate_heavy_box():
     task = first(TaskFile.from_yaml(TASK), 4)
     with varied_cell(task.cell, 0) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         box, estimated = cell.objects()["box"], cell.simulation.contact_force
-        squeezes = [float(estimated("box", arm)[0]) for arm in ARMS]
-        borne = sum(float(estimated("box", arm)[2]) for arm in ARMS)
+        grasp_forces = [float(estimated("box", arm)[0]) for arm in ARMS]
+        load = sum(float(estimated("box", arm)[2]) for arm in ARMS)
         tips = [(box.inverse() @ pose).position for pose in observe(cell, ARMS).tools.values()]
         assert not estimated("box", "platform").any()
-    assert turn(box) == pytest.approx(-math.pi / 4, abs=0.05)
+    assert tilt(box) == pytest.approx(-math.pi / 4, abs=0.05)
     assert box.position == pytest.approx([0.0, 0.0, 0.79], abs=0.01)
-    assert np.abs(squeezes) == pytest.approx(30.0, abs=3.0)  # of MuJoCo's contacts
-    assert abs(borne) == pytest.approx(4.0 * 9.81, rel=0.1)
-    for tip, end in zip(tips, (0.2, -0.2, 0.2, -0.2)):  # they have not slipped
+    assert np.abs(grasp_forces) == pytest.approx(30.0, abs=3.0)  # by MuJoCo's contacts
+    assert abs(load) == pytest.approx(4.0 * 9.81, rel=0.1)
+    for tip, end in zip(tips, (0.2, -0.2, 0.2, -0.2)):  # no slip
         assert tip[1:] == pytest.approx([0.0, end], abs=0.008)
 
 
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize("seed", range(11))
-def test_a_box_is_turned_twice_with_a_change_of_contacts_in_between(seed):
+def test_box_is_rotated_twice_with_regrasp(seed):
     task = TaskFile.from_yaml(TASK)
     touched = set()
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
-        start = turn(cell.objects()["box"])
+        start = tilt(cell.objects()["box"])
 
         def tick():
             estimated = cell.simulation.contact_force
@@ -111,14 +111,14 @@ def test_a_box_is_turned_twice_with_a_change_of_contacts_in_between(seed):
 
         assert runner.run(tick), runner.reason
         end = cell.objects()["box"]
-    assert not touched  # but the box
-    assert turn(end) - start == pytest.approx(math.pi, abs=0.02)
+    assert not touched  # except the box
+    assert tilt(end) - start == pytest.approx(math.pi, abs=0.02)
     assert end.position == pytest.approx([0.0, 0.0, TOP + 0.15], abs=0.015)
 
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_four_arms_do_the_same_to_the_last_bit():
+def test_four_arm_task_is_bit_identical():
     ends = []
     for _ in range(2):
         task = TaskFile.from_yaml(TASK)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of one arm: shapes, gaps, parts, sums, and their source in cycle records."""
+"""Logs of one arm: shapes, gaps, parts, joined logs, and their source in cycle records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def log_at(time, **others) -> ArmLog:
     )
 
 
-def test_the_rate_is_that_of_most_samples_and_gaps_are_where_some_are_missing():
+def test_rate_is_that_of_most_samples_and_gaps_are_found():
     log = log_at(np.delete(np.arange(0.0, 1.0, 0.01), np.s_[30:50]))
     assert log.rate == pytest.approx(100.0)
     np.testing.assert_allclose(log.gaps(), [[0.29, 0.5]])
@@ -33,29 +33,29 @@ def test_the_rate_is_that_of_most_samples_and_gaps_are_where_some_are_missing():
 
 
 @pytest.mark.parametrize("time", [[0.0, 0.1, 0.1], [0.0, 0.2, 0.1], [np.nan, 0.1], [0.0, np.nan]])
-def test_time_that_does_not_increase_is_refused_with_the_place(time):
+def test_time_that_does_not_increase_is_refused(time):
     with pytest.raises(LogError, match="time has to increase"):
         log_at(time)
 
 
-def test_wrong_shapes_and_empty_logs_are_refused():
+def test_wrong_shapes_and_empty_logs_are_refused_():
     with pytest.raises(LogError, match=r"\bdq\b.*\(2, 3\).*\(2, 2\)"):
         log_at([0.0, 0.1], dq=np.zeros((2, 3)))
     with pytest.raises(LogError, match="no samples"):
         log_at([])
 
 
-def test_a_column_that_nobody_recorded_is_said_with_those_there_are():
+def test_missing_column_is_reported_with_recorded_columns():
     log = log_at([0.0, 0.1])
     assert log["q"] is log.q
     with pytest.raises(UnknownName, match=r"'tau'.*time, q, owner"):
         log["tau"]
 
 
-def test_parts_have_the_samples_and_the_starts_that_lie_in_them():
+def test_parts_keep_their_samples_and_recording_starts():
     log = joined([log_at(np.arange(10.0)), log_at(np.arange(6.0))])
     assert log.starts == (0, 10)
-    assert log.time[10] == 10.0  # 9 was the last, one second on
+    assert log.time[10] == 10.0  # one second after the last sample, 9
     part = log.part(slice(8, 14, 2))
     np.testing.assert_array_equal(part.time, log.time[8:14:2])
     assert part.starts == (0, 1)
@@ -63,25 +63,25 @@ def test_parts_have_the_samples_and_the_starts_that_lie_in_them():
     assert log.between(3.0, 5.0).time.tolist() == [3.0, 4.0]
 
 
-def test_a_recording_that_comes_later_keeps_its_time():
+def test_later_recording_keeps_its_time():
     log = joined([log_at([0.0, 1.0]), log_at([5.0, 6.0])])
     assert log.time.tolist() == [0.0, 1.0, 5.0, 6.0]
     assert log.segments() == [slice(0, 2), slice(2, 4)]
 
 
-def test_recordings_of_other_robots_are_not_joined():
+def test_recordings_of_different_robots_are_not_joined():
     other = ArmLog("left", None, ("a", "c"), np.arange(2.0), np.zeros((2, 2)))
     with pytest.raises(LogError, match="joints"):
         joined([log_at([0.0, 1.0]), other])
 
 
-def test_columns_that_one_recording_lacks_are_left_out():
+def test_columns_missing_in_one_recording_are_omitted():
     log = joined([log_at([0.0, 1.0], tau=np.ones((2, 2))), log_at([5.0, 6.0])])
     assert log.tau is None
     assert log.names == ("time", "q", "owner")
 
 
-def test_the_table_numbers_joints_from_one_and_names_laws():
+def test_table_numbers_joints_from_one_and_names_controllets():
     pytest.importorskip("pandas")
     table = log_at([0.0, 1.0], laws=("hold", "impedance")).to_pandas()
     assert list(table) == ["time", "q1", "q2", "owner", "law"]
@@ -90,7 +90,7 @@ def test_the_table_numbers_joints_from_one_and_names_laws():
 
 
 @pytest.mark.sim
-def test_logs_of_rows_have_what_the_cell_says_of_its_arms():
+def test_logs_of_rows_agree_with_arm_states():
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
         states = []
         for _ in range(5):
@@ -114,8 +114,8 @@ def test_logs_of_rows_have_what_the_cell_says_of_its_arms():
 
 
 @pytest.mark.sim
-def test_measured_torques_carry_the_arm_and_commanded_ones_do_not():
-    """At rest the one is gravity, the other nothing: what the flags of a log say."""
+def test_measured_torques_include_gravity_and_commanded_torques_do_not():
+    """The flags of a log agree with the torques of an arm at rest."""
     pinocchio = pytest.importorskip("pinocchio")
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.step(200)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seconds around a fault are kept by themselves."""
+"""Automatic recordings of the seconds around a fault."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parts():
 
 
 def feed(sink, row, seconds, faults):
-    """Feed rows at 100 Hz, half a second at a time; faults are from, to [s]."""
+    """Feed rows at 100 Hz in blocks of 0.5 s; faults are pairs of start and end [s]."""
     time = np.arange(round(seconds * 100)) * 0.01
     rows = np.repeat(row, len(time))
     rows["time"], rows["wake_ns"] = time, np.round(time * SECOND)
@@ -43,7 +43,7 @@ def feed(sink, row, seconds, faults):
     sink.finish()
 
 
-def test_a_fault_keeps_what_was_before_and_after_it(parts, tmp_path):
+def test_fault_log_covers_seconds_before_and_after_fault(parts, tmp_path):
     plan, row = parts
     sink = FaultSink(plan, row.dtype, tmp_path / "new", keep=5, before=10.0, after=2.0)
     feed(sink, row, 40.0, [(20.0, 25.0)])
@@ -56,7 +56,7 @@ def test_a_fault_keeps_what_was_before_and_after_it(parts, tmp_path):
     assert not len(log.gaps())
 
 
-def test_faults_one_after_the_other_share_a_file_and_later_ones_get_their_own(parts, tmp_path):
+def test_consecutive_faults_share_file_and_later_faults_get_another(parts, tmp_path):
     plan, row = parts
     sink = FaultSink(plan, row.dtype, tmp_path, keep=5, before=1.0, after=2.0)
     feed(sink, row, 30.0, [(5.0, 5.5), (6.0, 6.5), (20.0, 21.0)])
@@ -64,7 +64,7 @@ def test_faults_one_after_the_other_share_a_file_and_later_ones_get_their_own(pa
     np.testing.assert_allclose(spans, [[4.0, 8.0], [19.0, 22.0]], atol=0.011)
 
 
-def test_a_fault_at_the_start_has_what_there_is(parts, tmp_path):
+def test_fault_at_start_has_shorter_log(parts, tmp_path):
     plan, row = parts
     sink = FaultSink(plan, row.dtype, tmp_path, keep=5, before=1.0, after=2.0)
     feed(sink, row, 4.0, [(0.0, 3.0)])
@@ -72,7 +72,7 @@ def test_a_fault_at_the_start_has_what_there_is(parts, tmp_path):
     assert log.time[0] == 0.0
 
 
-def test_only_the_newest_are_kept(parts, tmp_path):
+def test_only_newest_fault_logs_are_kept(parts, tmp_path):
     plan, row = parts
     sink = FaultSink(plan, row.dtype, tmp_path, keep=2, before=0.5, after=0.5)
     feed(sink, row, 20.0, [(2.0, 2.1), (6.0, 6.1), (10.0, 10.1), (14.0, 14.1)])
@@ -80,7 +80,7 @@ def test_only_the_newest_are_kept(parts, tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted(sink.files[-2:])
 
 
-def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(parts, tmp_path, capfd):
+def test_unwritable_folder_is_reported_once_without_exception(parts, tmp_path, capfd):
     plan, row = parts
     (tmp_path / "file").write_text("")
     sink = FaultSink(plan, row.dtype, tmp_path / "file" / "x", keep=2, before=0.5, after=0.5)
@@ -91,8 +91,8 @@ def test_a_folder_that_cannot_be_written_is_said_once_and_stops_nothing(parts, t
     assert "Not a directory" in error
 
 
-def test_a_terminal_that_takes_nothing_kept_the_recorder_waiting(parts, tmp_path, monkeypatch):
-    """A pager at its end, a terminal after Ctrl-S: rows were lost until somebody read on."""
+def test_blocked_terminal_stalled_fault_recorder(parts, tmp_path, monkeypatch):
+    """Rows were lost while a pager or a terminal after Ctrl-S accepted no output."""
     plan, row = parts
     sink = FaultSink(plan, row.dtype, tmp_path, keep=5, before=0.5, after=0.5)
     reading, writing = os.pipe()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that must not be computed with are told by a sentence each, and good ones by none."""
+"""Checks of logs: one sentence for each defect, none for a sound log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOINTS = tuple(joint.name for joint in FR3.joints)
 
 
 def good(rate=100.0, seconds=10.0) -> ArmLog:
-    """A log of sines whose velocities are their derivative, with noise."""
+    """Return a log of sinusoids with consistent velocities and noise."""
     time = np.arange(round(rate * seconds)) / rate
     w = 2.0 * np.pi * np.linspace(0.1, 0.4, 7)
     q = FR3.ready + 0.3 * np.sin(w * time[:, None])
@@ -36,11 +36,11 @@ def changed(log, name, column, value):
 
 
 @pytest.mark.parametrize("rate", [30.0, 100.0, 1000.0])
-def test_a_good_log_raises_no_doubt(rate):
+def test_sound_log_has_no_warnings(rate):
     assert check_log(good(rate)) == []
 
 
-def test_a_few_lost_samples_are_no_reason():
+def test_few_lost_samples_cause_no_warning():
     kept = np.ones(1000, bool)
     kept[[100, 400, 401]] = False
     log = good()
@@ -68,24 +68,24 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_bad_log_is_told_in_a_sentence(case):
+def test_defective_log_is_reported(case):
     change, message = CASES[case]
     found = check_log(change(good()), shortest=5.0)
     assert any(message in sentence for sentence in found), found
 
 
-def test_logs_of_other_robots_are_not_taken():
+def test_logs_of_other_robots_are_reported():
     assert re.search(r"\bfr3\b.*\bfer\b", check_log(good(), robot="fer")[0])
     assert "7 joints, allowed 6" in check_log(good(), robot="ur5e")[0]
 
 
-def test_a_log_of_an_arm_that_is_no_built_in_model_is_looked_at_without_its_limits():
+def test_log_of_unknown_model_is_checked_without_limits():
     log = replace(good(), robot="rail")
     assert check_log(log) == []
     assert "columns swapped" in check_columns(replace(log, dq=log.dq[:, ::-1]))[0]
 
 
-def test_an_arm_at_rest_was_said_to_be_odd_where_it_may_well_rest():
+def test_resting_joint_was_reported_where_rest_is_allowed():
     log = good()
     at_rest = changed(changed(log, "q", 3, lambda x: x * 0 - 2.0), "dq", 3, lambda x: x * 0)
     assert any("joint4: does not move" in sentence for sentence in check_log(at_rest))

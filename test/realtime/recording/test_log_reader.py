@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of other origin: bags, CSV and Parquet tables."""
+"""Logs from other sources: bags, CSV and Parquet tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write(path, plugin, n=20, stamped=True):
 
 @pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
 @pytest.mark.parametrize("folder", [True, False])
-def test_joint_states_come_in_with_their_stamps_and_without_fingers(tmp_path, plugin, folder):
+def test_joint_states_are_read_with_stamps_and_without_fingers(tmp_path, plugin, folder):
     write(tmp_path / "bag", getattr(rosbag2.StoragePlugin, plugin))
     files = [path for path in (tmp_path / "bag").iterdir() if path.suffix != ".yaml"]
     log = logs.read(tmp_path / "bag" if folder else files).the_arm("left")
@@ -45,20 +45,20 @@ def test_joint_states_come_in_with_their_stamps_and_without_fingers(tmp_path, pl
     np.testing.assert_allclose(log.tau[4], 3 * (np.arange(7) + 0.4))
 
 
-def test_messages_without_stamps_have_the_time_they_were_written(tmp_path):
+def test_messages_without_stamps_use_time_of_recording(tmp_path):
     write(tmp_path / "bag", rosbag2.StoragePlugin.SQLITE3, stamped=False)
     log = logs.read(tmp_path / "bag").the_arm("left")
     np.testing.assert_allclose(log.time, 0.05 * np.arange(20), atol=1e-9)
 
 
-def test_a_file_that_is_no_bag_is_refused(tmp_path):
+def test_file_that_is_not_bag_is_refused(tmp_path):
     (tmp_path / "bag.db3").write_text("no bag")
     with pytest.raises(LogError, match=r"bag\.db3: "):
         logs.read(tmp_path / "bag.db3")
 
 
 @needs_panda
-def test_a_real_panda_raises_no_doubt():
+def test_log_of_real_panda_has_no_warnings():
     log = logs.read(PANDA).the_arm()
     assert (log.robot, len(log)) == ("fer", 727)
     assert log.rate == pytest.approx(30.0, abs=0.01)
@@ -77,7 +77,7 @@ def columns(names="q dq tau", first=1, joints=7, n=50):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-def test_a_table_comes_back_by_the_names_of_its_columns(tmp_path, suffix):
+def test_table_is_read_by_column_names(tmp_path, suffix):
     table = columns().sample(frac=1.0, axis=1, random_state=3)  # in any order
     path = tmp_path / f"arm.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
@@ -92,14 +92,14 @@ def test_a_table_comes_back_by_the_names_of_its_columns(tmp_path, suffix):
     ("q", "tau", "first"),
     [("position_", "effort_", 0), ("Position", "Torque", 1), ("q_", "tau_J_", 1)],
 )
-def test_other_spellings_are_understood(tmp_path, q, tau, first):
+def test_other_column_spellings_are_recognised(tmp_path, q, tau, first):
     table = columns(f"{q} {tau}", first).rename(columns={"time": "Timestamp"})
     table.to_csv(tmp_path / "arm.csv", index=False)
     log = logs.read(tmp_path / "arm.csv").the_arm()
     np.testing.assert_allclose(log.tau[:, 0], table[f"{tau}{first}"])
 
 
-def test_what_a_log_gives_as_a_table_is_read_back(tmp_path):
+def test_exported_table_is_read_back(tmp_path):
     parts = [columns().assign(arm=name, contact=1.5) for name in ("left", "right")]
     pandas.concat(parts).to_csv(tmp_path / "two.csv", index=False)
     log = logs.read(tmp_path / "two.csv")
@@ -129,13 +129,13 @@ def test_what_a_log_gives_as_a_table_is_read_back(tmp_path):
         (lambda t: t.drop(columns=["q7", "dq7", "tau7"]), r"\b6\b.*\bfr3\b.*\b7\b"),
     ],
 )
-def test_bad_tables_are_refused_in_a_sentence(tmp_path, change, text):
+def test_invalid_tables_are_refused_with_reason(tmp_path, change, text):
     change(columns()).to_csv(tmp_path / "bad.csv", index=False)
     with pytest.raises(LogError, match=text):
         logs.read(tmp_path / "bad.csv", robot="fr3")
 
 
-def test_files_that_are_none_are_refused(tmp_path):
+def test_unreadable_or_missing_files_are_refused(tmp_path):
     (tmp_path / "torn.parquet").write_bytes(b"PAR1 and no more")
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "log.txt").write_text("x")
@@ -150,7 +150,7 @@ def test_files_that_are_none_are_refused(tmp_path):
         logs.read(tmp_path / "arm.csv", robot="fr4")
 
 
-def test_several_logs_of_one_experiment_are_one_data_set(tmp_path):
+def test_several_logs_are_joined_into_one_data_set(tmp_path):
     columns().to_csv(tmp_path / "arm.csv", index=False)
     (tmp_path / "b").mkdir()
     columns().to_csv(tmp_path / "b" / "arm.csv", index=False)

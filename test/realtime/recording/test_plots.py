@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs are drawn: a picture per arm, with everything that was recorded."""
+"""Plots of logs: one image per arm with all recorded quantities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def log_of(*names: str) -> Log:
     return Log(arms, marks=marks)
 
 
-def test_every_arm_gets_a_picture_that_names_laws_and_faults(tmp_path):
+def test_each_arm_gets_plot_with_controllets_and_faults(tmp_path):
     found = draw(log_of("left", "right"), tmp_path / "new" / "run.svg")
     assert [path.name for path in found] == ["run_left.svg", "run_right.svg"]
     left, right = (path.read_text() for path in found)
@@ -39,7 +39,7 @@ def test_every_arm_gets_a_picture_that_names_laws_and_faults(tmp_path):
     assert "1 gaps" in left
 
 
-def test_the_command_draws_a_table(tmp_path, capsys):
+def test_plot_command_draws_table(tmp_path, capsys):
     time = np.arange(200) * 0.01
     table = {"time": time} | {f"q{k}": np.sin(time + k) for k in range(1, 8)}
     pandas.DataFrame(table).to_csv(tmp_path / "arm.csv", index=False)
@@ -48,12 +48,12 @@ def test_the_command_draws_a_table(tmp_path, capsys):
     assert "arm.png" in capsys.readouterr().out
 
 
-def test_other_suffixes_are_refused(tmp_path):
+def test_unsupported_suffix_is_refused(tmp_path):
     with pytest.raises(LogError, match=r"got '.txt', allowed .png"):
         draw(log_of("left"), tmp_path / "run.txt")
 
 
-def test_a_picture_that_cannot_be_written_is_said(tmp_path):
+def test_unwritable_plot_file_is_reported(tmp_path):
     (tmp_path / "folder.png").mkdir()
     with pytest.raises(ConfigurationError, match=r"folder\.png: "):
         draw(log_of("left"), tmp_path / "folder.png")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults and full disks while a paced cell runs: the loop goes on, and somebody says it."""
+"""Faults and full disks while a paced cell runs: the loop continues and the error is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIGHT, WIDE = [1.0] * 7, [80.0] * 7
 
 
 def config_in(folder):
-    """An arm with 0.5 kg that nobody told of: tight thresholds stop it."""
+    """Return a cell of an arm with an undeclared payload of 0.5 kg; tight thresholds stop it."""
     data = CellConfig.from_yaml("config/single_sim.yaml").model_dump()
     data["cell"]["name"] = f"beside_{os.getpid()}"
     data["recorder"] = {"folder": str(folder), "seconds_before": BEFORE, "seconds_after": AFTER}
@@ -38,7 +38,7 @@ def config_in(folder):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 3 MB, where one may be mounted."""
+    """Mount a file system of 3 MB, if permitted."""
     place = tmp_path / "disk"
     place.mkdir()
     line = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
@@ -49,10 +49,10 @@ def small_disk(tmp_path):
 
 
 def break_down(cell):
-    """Have the arm stop at a threshold, and recover it."""
+    """Stop the arm at a threshold and recover it."""
     faults = cell.latest_record()["arms"]["fault"][0]
     assert not faults
-    with contextlib.suppress(Exception):  # it may stop before it answers
+    with contextlib.suppress(Exception):  # the arm may stop before it answers
         cell.set_robot_settings("arm", upper_torque_thresholds=TIGHT)
     cell.wait(lambda: cell.latest_record()["arms"]["fault"][0] != 0, 20.0, "a fault")
     since = cell.latest_record()["time"]
@@ -64,7 +64,7 @@ def break_down(cell):
 
 
 @pytest.mark.slow
-def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
+def test_seconds_around_live_fault_are_recorded(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
     with Cell(config_in(tmp_path / "faults")) as cell:
         cell.wait(lambda: cell.latest_record()["time"] > BEFORE + 0.5, 60.0, "some rows")
@@ -81,7 +81,7 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
         log = logs.read(path)
         arm = log.arms["arm"]
         begin = float(arm.time[np.flatnonzero(arm.columns["fault"])[0]])
-        # Of the machine's time, which a busy one's loop falls behind and catches up with.
+        # The limits are wide because the loop of a busy machine may lag and catch up.
         assert 0.4 * BEFORE < begin - arm.time[0] < 2.0 * BEFORE
         assert 0.4 * AFTER < arm.time[-1] - begin < 2.0 * AFTER
         assert any("reflex" in mark.text for mark in log.marks if mark.kind == "event")
@@ -90,7 +90,7 @@ def test_the_seconds_around_a_live_fault_are_kept(tmp_path, monkeypatch, capfd):
 
 
 @pytest.mark.long
-def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_disk):
+def test_full_disk_ends_recording_and_written_part_is_readable(small_disk):
     with Cell(config_in(small_disk)) as cell:
         cell.recorder.start(small_disk / "run.mcap")
         recording = cell.recorder.recording
@@ -109,7 +109,7 @@ def test_a_recording_on_a_full_disk_is_said_and_what_was_written_is_read(small_d
 
 
 @pytest.mark.long
-def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
+def test_full_disk_is_reported_once_and_later_faults_are_recorded(
     small_disk, monkeypatch, capfd
 ):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
@@ -119,19 +119,19 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
         cell.wait(lambda: cell.latest_record()["time"] > BEFORE, 60.0, "some rows")
         reported = ""
 
-        def complained():
+        def complaint_reported():
             nonlocal reported
             reported += capfd.readouterr().err
             return "cannot be written" in reported
 
         break_down(cell)
-        cell.wait(complained, 30.0, "a complaint")
+        cell.wait(complaint_reported, 30.0, "a complaint")
         filler.unlink()
         for path in (small_disk / cell.config.cell.name).glob("*.mcap"):
-            path.unlink()  # what is left of the first
+            path.unlink()  # remains of the first fault log
         break_down(cell)
         cell.wait(
-            lambda: complained() and reported.count("recording of a fault: ") == 1, 30.0, "a log"
+            lambda: complaint_reported() and reported.count("recording of a fault: ") == 1, 30.0, "a log"
         )
         cell.check()
     reported += capfd.readouterr().err
@@ -142,8 +142,8 @@ def test_faults_on_a_full_disk_are_said_once_and_later_ones_are_kept(
 
 
 @pytest.mark.long
-def test_a_file_that_may_not_grow_is_said(tmp_path):
-    """A limit of the recorder's process, as quotas are: no disk is full."""
+def test_file_size_limit_is_reported(tmp_path):
+    """The limit acts on the recorder process, as a quota does; the disk is not full."""
     with Cell(config_in(tmp_path)) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
         recording = cell.recorder.recording
@@ -157,8 +157,8 @@ def test_a_file_that_may_not_grow_is_said(tmp_path):
 
 
 @pytest.mark.long
-def test_a_recorder_that_stands_still_counts_what_it_lost(tmp_path):
-    """As on a machine without time for it: rows are overwritten, the loop does not wait."""
+def test_stopped_recorder_counts_lost_rows(tmp_path):
+    """As on an overloaded machine, rows are overwritten and the loop does not wait."""
     with Cell(config_in(tmp_path)) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
         pid = cell.recorder.recording.pid

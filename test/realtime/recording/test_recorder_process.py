@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorders beside a loop that runs by itself."""
+"""Recorder processes beside a loop in real time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def config(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
+def test_killed_recorder_leaves_readable_file_and_running_cell(config, tmp_path):
     with Cell(config) as cell:
         cell.recorder.start(tmp_path / "run.mcap")
         wait_for_size(cell, tmp_path / "run.mcap", 300_000)
@@ -56,7 +56,7 @@ def test_a_killed_recorder_leaves_a_file_and_the_cell_alone(config, tmp_path):
 
 
 @pytest.mark.long
-def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
+def test_killed_loop_is_recorded_as_fault(config):
     cell = Cell(config)
     cell.start()
     try:
@@ -74,7 +74,7 @@ def test_a_loop_that_is_killed_is_a_fault_whose_seconds_are_kept(config):
 
 
 @pytest.mark.long
-def test_a_cell_that_runs_is_found_and_recorded_from_outside(config, tmp_path):
+def test_running_cell_is_found_and_recorded_from_outside(config, tmp_path):
     with Cell(config) as cell:
         plan, memory = find_running(cell.config.cell.name)
         assert memory.samefile(cell.records_path)
@@ -90,7 +90,7 @@ def wait_for_size(cell, path, size):
 
 
 @pytest.mark.long
-def test_an_arm_goes_through_the_motion_of_a_file_while_it_is_recorded(tmp_path, capsys):
+def test_arm_follows_motion_file_while_it_is_recorded(tmp_path, capsys):
     own, motion = tmp_path / "cell.yaml", tmp_path / "motion.csv"
     text = Path("config/single_sim.yaml").read_text()
     own.write_text(re.sub(r"(\n +cell:\n +name: )\w+", rf"\g<1>moved_{os.getpid()}", text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell records is what its rows were, to the last bit, and others can read it."""
+"""Recordings of cells: bitwise equal to the rows, readable by other libraries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.inline, pytest.mark.sim]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """A recording of an inline cell that is switched, and its rows."""
+    """Return a recording of an inline cell with a switch, and its rows."""
     path = tmp_path_factory.mktemp("logs") / "run.mcap"
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
         cell.step(20)
@@ -41,13 +41,13 @@ def recorded(tmp_path_factory):
         yield path, found, rows, cell.config
 
 
-def test_a_robot_that_is_none_is_refused_where_the_log_says_one_too(recorded):
+def test_unknown_robot_is_refused_although_log_names_one(recorded):
     with pytest.raises(UnknownName, match="robot 'fr4'"):
         logs.read(recorded[0], robot="fr4")
 
 
-def test_a_recording_with_former_names_of_fields_could_not_be_read(recorded, monkeypatch):
-    """The definitions in a file name its fields: they are renamed as an older version had them."""
+def test_recording_with_former_field_names_could_not_be_read(recorded, monkeypatch):
+    """The field names in the definitions are replaced by those of an older version."""
     former = {new: old for old, new in FORMER_FIELDS.items()}
 
     def older(path):
@@ -66,11 +66,11 @@ def test_a_recording_with_former_names_of_fields_could_not_be_read(recorded, mon
         np.testing.assert_array_equal(found.arms[name]["tau_desired"], log["tau_desired"])
 
 
-def test_other_users_could_read_a_recording(recorded):
+def test_other_users_could_read_recording(recorded):
     assert stat.S_IMODE(recorded[0].stat().st_mode) == 0o600
 
 
-def test_what_is_read_is_what_the_rows_were(recorded):
+def test_recording_equals_rows(recorded):
     path, found, rows, config = recorded
     assert (found.rows, found.dropped, found.files) == (len(rows), 0, (path,))
     assert found.size == path.stat().st_size
@@ -87,8 +87,8 @@ def test_what_is_read_is_what_the_rows_were(recorded):
     assert DUAL in {mark.text for mark in read.marks}
 
 
-def test_another_library_reads_every_message(recorded):
-    """Against mcap's reader, with checksums, and rosbags' deserialisation."""
+def test_other_libraries_read_every_message(recorded):
+    """Compare with the reader of mcap, with checksums, and the deserialisation of rosbags."""
     path, _, rows, _ = recorded
     store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
     firsts, counts = {}, {}
@@ -119,8 +119,8 @@ def test_another_library_reads_every_message(recorded):
     )
     pin = pytest.importorskip("pinocchio")
     q = pose.orientation
-    turned = pin.Quaternion(q.w, q.x, q.y, q.z).toRotationMatrix()
-    np.testing.assert_allclose(turned, arm["rotation_ee_in_base"], atol=1e-12)
+    rotation = pin.Quaternion(q.w, q.x, q.y, q.z).toRotationMatrix()
+    np.testing.assert_allclose(rotation, arm["rotation_ee_in_base"], atol=1e-12)
     force = firsts["/left/external_wrench"].wrench.force
     np.testing.assert_array_equal([force.x, force.y, force.z], arm["wrench_ext_in_base"][:3])
     np.testing.assert_array_equal(firsts["/left/row"].tau_j, arm["tau_J"])
@@ -128,7 +128,7 @@ def test_another_library_reads_every_message(recorded):
     assert firsts["/left/target_pose"].header.stamp.sec >= 0
 
 
-def test_definitions_are_those_of_ros(recorded):
+def test_message_definitions_are_those_of_ros(recorded):
     path, _, _, _ = recorded
     store = typesys.get_typestore(typesys.Stores.ROS2_HUMBLE)
     with path.open("rb") as file:
@@ -142,13 +142,13 @@ def test_definitions_are_those_of_ros(recorded):
             assert fields[1] == known, name
 
 
-@pytest.mark.parametrize("share", [0.8, 0.6])
-def test_a_file_that_was_torn_off_is_read_as_far_as_it_goes(recorded, tmp_path, share):
-    """As a recorder that is killed leaves it: without an index, and with half a chunk."""
+@pytest.mark.parametrize("fraction", [0.8, 0.6])
+def test_truncated_file_is_read_up_to_its_end(recorded, tmp_path, fraction):
+    """A killed recorder leaves a file without an index and with an incomplete chunk."""
     path, _, rows, _ = recorded
     torn = tmp_path / "torn.mcap"
     data = path.read_bytes()
-    torn.write_bytes(data[: int(share * len(data))])
+    torn.write_bytes(data[: int(fraction * len(data))])
     log = logs.read(torn)
     left = log.arms["left"]
     assert "torn" in log.about
@@ -156,7 +156,7 @@ def test_a_file_that_was_torn_off_is_read_as_far_as_it_goes(recorded, tmp_path, 
     np.testing.assert_array_equal(left.q, rows["arms"]["q"][: len(left), 0])
 
 
-def test_large_recordings_go_on_in_another_file(tmp_path):
+def test_large_recordings_continue_in_another_file(tmp_path):
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.recorder.start(tmp_path / "a" / "run.mcap", split=1.0)
         cell.step(3000)
@@ -168,7 +168,7 @@ def test_large_recordings_go_on_in_another_file(tmp_path):
     np.testing.assert_array_equal(log.time[-10:], rows["time"][-10:])
 
 
-def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
+def test_invalid_recording_is_refused_without_file(tmp_path):
     (tmp_path / "there.mcap").write_text("mine")
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         for path, pattern in (("there.mcap", "exists already"), ("run.bag", "allowed .mcap"),
@@ -183,8 +183,8 @@ def test_what_cannot_be_recorded_is_refused_and_nothing_is_written(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["run.mcap", "there.mcap"]
 
 
-def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monkeypatch):
-    """The loop went on recording them for as long as the cell ran."""
+def test_failed_start_of_recording_left_torque_terms_enabled(tmp_path, monkeypatch):
+    """The loop continued to record them until the cell closed."""
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         with monkeypatch.context() as patch:
             patch.setattr(FileSink, "open_file", full)
@@ -195,7 +195,7 @@ def test_a_recording_that_did_not_begin_leaves_no_torque_terms_on(tmp_path, monk
         assert not cell.latest_record()["arms"]["torque_terms_recorded"].any()
 
 
-def test_a_disk_that_is_full_at_the_end_is_said_and_the_cell_still_closes(
+def test_full_disk_at_end_is_reported_and_cell_closes(
     tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setattr(FileSink, "finish", full)
@@ -212,7 +212,7 @@ def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_damaged_and_foreign_files_are_refused(tmp_path):
+def test_invalid_files_are_refused(tmp_path):
     (tmp_path / "text.mcap").write_text("no log")
     with pytest.raises(LogError, match="is not an MCAP file"):
         logs.read(tmp_path / "text.mcap")
@@ -227,38 +227,38 @@ MAGIC = b"\x89MCAP0\r\n"
 @pytest.mark.parametrize(
     "data",
     [
-        MAGIC + b"\x05" + b"\xff" * 8 + b"xx",  # a record of 2^64 bytes: no memory for it
+        MAGIC + b"\x05" + b"\xff" * 8 + b"xx",  # a record of 2^64 bytes exceeds the memory
         MAGIC + b"\x03" + (1 << 40).to_bytes(8, "little") + b"xx",
         MAGIC + b"\x03" + (2).to_bytes(8, "little") + b"\xff\xff",
         MAGIC,
     ],
 )
-def test_bytes_that_are_no_records_are_refused(data, tmp_path):
+def test_invalid_records_are_refused(data, tmp_path):
     (tmp_path / "run.mcap").write_bytes(data)
     with pytest.raises(LogError, match=r"run\.mcap: "):
         logs.read(tmp_path / "run.mcap")
 
 
-def test_a_byte_that_is_another_one_is_told_or_changes_no_row(recorded, tmp_path):
-    """One in a definition or a channel ended the program with what Python says of it."""
+def test_changed_byte_is_reported_or_changes_no_row(recorded, tmp_path):
+    """A changed byte in a definition or a channel ended the program with an exception of Python."""
     path, _, rows, _ = recorded
     data, rng = path.read_bytes(), np.random.default_rng(0)
     changed, refused = tmp_path / "changed.mcap", 0
-    places = [*rng.integers(0, 4000, 40), *rng.integers(0, len(data), 20)]
-    for place in map(int, places):
-        changed.write_bytes(data[:place] + bytes([data[place] ^ 0x91]) + data[place + 1 :])
+    offsets = [*rng.integers(0, 4000, 40), *rng.integers(0, len(data), 20)]
+    for offset in map(int, offsets):
+        changed.write_bytes(data[:offset] + bytes([data[offset] ^ 0x91]) + data[offset + 1 :])
         try:
             left = logs.read(changed).arms.get("left")
         except LogError:
             refused += 1
             continue
-        if left is not None:  # it may be called otherwise now
+        if left is not None:  # the changed byte may be in the name of the arm
             np.testing.assert_array_equal(left.q, rows["arms"]["q"][: len(left), 0])
     assert refused > 20
 
 
-def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_some(tmp_path):
-    """Their commands are no numbers where nobody has commanded anything."""
+def test_elastic_actuator_states_are_in_rows_and_recordings(tmp_path):
+    """Commands that were not given are NaN."""
     cell = Cell.from_yaml("config/compliant/two_joints.yaml", placement="inline")
     with cell:
         cell.switch(["arm/actuator_commands_controller"], strictness="force_auto")
@@ -279,7 +279,7 @@ def test_motors_behind_springs_are_in_rows_and_recordings_of_cells_that_have_som
     assert np.isnan(command[1:3, 1]).all()
 
 
-def test_a_recording_kept_the_mode_of_the_file_that_it_replaced(tmp_path):
+def test_recording_kept_mode_of_replaced_file(tmp_path):
     path = tmp_path / "old.mcap"
     path.write_bytes(b"old")
     path.chmod(0o644)

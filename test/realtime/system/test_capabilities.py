@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rights of root, which in a container are those that it was started with."""
+"""Capabilities of root, which a container restricts at its start."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from multipanda_py.realtime.system import scheduling as rights
 from multipanda_py.realtime.system.checks import examine_machine
 
 pytestmark = pytest.mark.inline
-ALL, OF_A_CONTAINER = "000001ffffffffff", "00000000a80425fb"  # the latter is Docker's default
+ALL, OF_A_CONTAINER = "000001ffffffffff", "00000000a80425fb"  # the second is the default of Docker
 
 
 @pytest.fixture
 def granted(monkeypatch, tmp_path):
-    """Return a function that sets what root is granted, with no limits raised."""
+    """Return a function that sets the capabilities of root, with resource limits of 0."""
 
     def grant(mask):
         (tmp_path / "status").write_text(f"Name:\tx\nCapEff:\t{mask}\n")
@@ -31,18 +31,18 @@ def granted(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["rtprio", "memlock"])
-def test_root_in_a_container_was_said_to_have_rights_that_it_had_not(granted, limit):
+def test_root_in_container_was_reported_with_missing_capabilities(granted, limit):
     found = granted(OF_A_CONTAINER)[f"limit {limit}"]
     assert (found.ok, found.value) == (False, "0")
     assert f"--ulimit {limit}=" in found.fix
 
 
-def test_robots_of_a_benchmark_were_refused_a_priority_and_left_out(granted):
+def test_benchmark_robots_were_refused_priority_and_omitted(granted):
     granted(OF_A_CONTAINER)
     assert not may_have_priority()
 
 
-def test_root_has_no_limits(granted):
+def test_root_has_no_limits_(granted):
     found = granted(ALL)
     assert found["limit rtprio"].ok
     assert found["limit memlock"].value == "root"

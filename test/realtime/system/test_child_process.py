@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes: import path, streams that are closed, and owners that are killed."""
+"""Child processes: import path, closed streams, and killed owners."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = ("pydantic", "numpy", "json", "runpy", "mujoco", "rclpy")
 
 @pytest.fixture
 def trap(tmp_path, monkeypatch):
-    """A current directory with files that are called like what the package imports."""
+    """Enter a directory with files named like modules that the package imports."""
     for name in NAMES:
         (tmp_path / f"{name}.py").write_text(FOREIGN)
     monkeypatch.chdir(tmp_path)
@@ -35,7 +35,7 @@ def trap(tmp_path, monkeypatch):
 
 
 @pytest.mark.sim
-def test_a_file_called_pydantic_where_a_cell_is_started_is_not_run_by_its_loop(trap):
+def test_loop_does_not_import_pydantic_from_current_directory(trap):
     cell = simple_cell(placement="process", name=f"trap_{trap.name}"[:40].lower())
     try:
         cell.start()
@@ -46,7 +46,7 @@ def test_a_file_called_pydantic_where_a_cell_is_started_is_not_run_by_its_loop(t
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 11), (3, 12)])
-def test_no_version_imports_from_the_current_directory_and_all_keep_pythonpath(
+def test_child_ignores_current_directory_and_keeps_pythonpath(
     trap, monkeypatch, version
 ):
     package = trap / "workspace" / "talker"
@@ -57,7 +57,7 @@ def test_no_version_imports_from_the_current_directory_and_all_keep_pythonpath(
         "if __name__ == '__main__':\n    print(json.dumps([sys.argv[1:], other.__name__]))\n"
     )
     (package / "other.py").touch()
-    (package / "json.py").write_text(FOREIGN)  # nor from the folder of the module
+    (package / "json.py").write_text(FOREIGN)  # the folder of the module is ignored, too
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
     if version >= (3, 11) > sys.version_info:
         pytest.skip("this Python has no -P")
@@ -69,16 +69,16 @@ def test_no_version_imports_from_the_current_directory_and_all_keep_pythonpath(
     assert not list(trap.rglob("*.ran"))
 
 
-def test_every_process_of_the_package_is_started_this_way():
+def test_all_processes_of_package_use_module_command():
     starts = {
         file.relative_to(PACKAGE).as_posix() for file in PACKAGE.rglob("*.py")
         if re.search(r"sys\.executable", file.read_text(encoding="utf-8"))
     }  # fmt: skip
-    # The benchmark in C++ is a file of a checkout, whose own folder is what it imports from.
+    # The benchmark in C++ is run as a file and imports from its own folder.
     assert starts == {"realtime/system/child_process.py", "apps/bench/run.py"}
 
 
-def test_a_process_that_does_not_end_is_killed_and_one_that_does_says_its_code():
+def test_process_is_killed_after_timeout_or_returns_its_code():
     stubborn = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1e3)"])
     assert ended(stubborn, 0.05) == -signal.SIGKILL
     willing = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
@@ -97,8 +97,8 @@ with open(sys.argv[1], "w") as file:
 
 
 @pytest.mark.parametrize("closed", [[2], [1, 2], [0, 1, 2]])
-def test_a_node_without_standard_error_ended_without_a_word(closed, tmp_path):
-    """rclpy's executor raised, and files that were opened later took what libraries say."""
+def test_node_without_standard_error_ended_without_message(closed, tmp_path):
+    """The executor of rclpy raised, and files opened later received the output of libraries."""
     file = tmp_path / "file"
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, file],
@@ -126,7 +126,7 @@ threading.Thread(target=next, args=(told, b""), daemon=True).start()
 
 @pytest.mark.parametrize("module", every_nth(4, MODULES))
 @pytest.mark.parametrize("reported", [b"", b'{"cell": {'])
-def test_a_process_whose_owner_was_killed_in_the_start_left_a_trace(module, reported):
+def test_process_with_owner_killed_at_start_left_traceback(module, reported):
     if module.startswith("ros."):
         pytest.importorskip("rclpy", reason="there is no ROS")
     done = subprocess.run(
@@ -137,8 +137,8 @@ def test_a_process_whose_owner_was_killed_in_the_start_left_a_trace(module, repo
     assert b"Error" not in done.stderr, done.stderr.decode()
 
 
-def test_a_process_that_waited_for_its_owner_in_a_thread_ended_by_a_fatal_error():
-    """A recorder whose disk was full: the lock of standard input was taken at its end."""
+def test_process_waiting_for_owner_in_thread_ended_by_fatal_error():
+    """A recorder with a full disk ended while a thread held the lock of standard input."""
     process = subprocess.Popen(
         [sys.executable, "-c", ENDS],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things are closed at the end of their block."""
+"""Closing of resources at the end of their `with` block."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.parametrize("kind", [Cell, FciSim, Renderer, VideoWriter])
-def test_what_holds_processes_contexts_or_files_is_closed_by_its_block(kind):
+def test_resource_classes_are_closeable(kind):
     assert issubclass(kind, Closeable)
     assert "__exit__" not in vars(kind)
 
 
-def test_a_block_that_raises_closes_its_cell_and_raises():
+def test_exception_in_block_closes_cell():
     with pytest.raises(SwitchRejected), simple_cell() as cell:
         cell.switch(["nobody"])
     with pytest.raises(LoopError, match="not started"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDS: segments and ports of dead processes are removed; discovery."""
+"""DDS: removal of segments and ports of ended processes; discovery."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONG_AGO = 60.0
 
 @pytest.fixture
 def segment(tmp_path):
-    """A function that makes a segment with its file for locking."""
+    """Return a function that creates a segment and its lock file."""
 
     def make(name, age=LONG_AGO):
         for path in (tmp_path / name, tmp_path / f"{name}_el"):
@@ -44,7 +44,7 @@ def segment(tmp_path):
 
 
 @pytest.mark.inline
-def test_what_nobody_holds_is_removed_and_counted(tmp_path, segment):
+def test_unused_segments_are_removed_and_counted(tmp_path, segment):
     segment("fastdds_0123456789abcdef")
     segment("fastrtps_0123456789abcdef")
     assert unused_segment_bytes(tmp_path) == 2000
@@ -54,7 +54,7 @@ def test_what_nobody_holds_is_removed_and_counted(tmp_path, segment):
 
 
 @pytest.mark.inline
-def test_what_a_living_process_holds_or_is_just_making_stays(tmp_path, segment):
+def test_locked_and_new_segments_are_kept(tmp_path, segment):
     held = segment("fastdds_00000000000000aa")
     segment("fastdds_00000000000000bb", age=0.0)
     with held.with_name(f"{held.name}_el").open("rb+") as lock:
@@ -66,14 +66,14 @@ def test_what_a_living_process_holds_or_is_just_making_stays(tmp_path, segment):
 @pytest.mark.inline
 @pytest.mark.parametrize("name", ["fastdds_port7400", "sem.fastdds_port7400_mutex", "other",
                                   "fastdds_00000000000000aa_more"])  # fmt: skip
-def test_other_files_are_nobody_s_business(tmp_path, segment, name):
+def test_other_files_are_kept(tmp_path, segment, name):
     segment(name)
     assert remove_leftovers(tmp_path) == 0
     assert (tmp_path / name).exists()
 
 
 @pytest.mark.inline
-def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path, segment):
+def test_symbolic_link_as_lock_is_not_followed(tmp_path, segment):
     victim = segment("fastdds_00000000000000cc")
     lock = victim.with_name(f"{victim.name}_el")
     lock.unlink()
@@ -84,7 +84,7 @@ def test_a_link_in_place_of_a_lock_is_not_followed(tmp_path, segment):
 
 
 @pytest.mark.inline
-def test_no_folder_at_all_is_no_error(tmp_path):
+def test_missing_folder_is_no_error(tmp_path):
     assert remove_leftovers(tmp_path / "nothing") == 0
 
 
@@ -96,7 +96,7 @@ def port(folder, name="fastdds_port7003", age=LONG_AGO, content=b""):
 
 
 @pytest.mark.inline
-def test_ports_that_were_not_half_made_stay(tmp_path):
+def test_complete_or_new_ports_are_kept(tmp_path):
     stay = [
         port(tmp_path, age=0.0),
         port(tmp_path, "fastdds_port7005", content=bytes(8)),
@@ -121,8 +121,8 @@ print("joined", flush=True)
 @pytest.mark.node
 @pytest.mark.clock
 @needs_rclpy
-def test_who_met_a_port_of_a_killed_process_waited_for_ever():
-    """With Fast DDS itself: the port is the one that a first participant of a domain makes."""
+def test_port_of_killed_process_blocked_new_participant():
+    """Use Fast DDS and the port of the first participant of a domain."""
     domain = claim("domain", 150, 80)
     half_made = port(SEGMENT_FOLDER, f"fastdds_port{7400 + 250 * domain + 11}")
     process = subprocess.Popen(
@@ -148,7 +148,7 @@ def test_who_met_a_port_of_a_killed_process_waited_for_ever():
 def link(path):
     try:
         return os.readlink(path)
-    except OSError:  # closed meanwhile
+    except OSError:  # the descriptor may be closed by now
         return ""
 
 
@@ -168,7 +168,7 @@ print(changed, sorted(modes))
 
 @pytest.mark.inline
 @needs_rclpy
-def test_other_users_read_what_a_node_had_in_shared_memory():
+def test_other_users_could_read_shared_memory_of_node():
     environment = {
         **os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
         "FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_DOMAIN_ID": "108",
@@ -195,13 +195,13 @@ def elements(file):
 
 @pytest.mark.inline
 @pytest.mark.parametrize("file", [PROFILE_FILE, LOOPBACK])
-def test_profiles_have_nobody_told_of_types(file):
+def test_profiles_disable_type_propagation(file):
     found = elements(file)
     assert (found["name"], found["value"]) == ("fastdds.type_propagation", "disabled")
 
 
 @pytest.mark.inline
-def test_a_profile_of_the_user_is_left_alone(monkeypatch, tmp_path):
+def test_user_profile_is_kept(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(PROFILE_VARIABLE, "/mine.xml")
     announce_without_types()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduling of loops: cores, priorities and awake cores, as the kernel sees them."""
+"""Scheduling of loops: cores, priorities and CPU idle states, as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ QUIET = [task("ssh", 0, 1, 2, 3, is_realtime=False), task("audio", 0, 1, 2, 3)]
     [
         ([], 3),
         ([task(LOOP_NAME, 3)], 2),
-        ([task(LOOP_NAME, 3, is_realtime=False)], 2),  # a loop that was refused its priority
+        ([task(LOOP_NAME, 3, is_realtime=False)], 2),  # a loop without priority
         ([task("python", 3)], 2),  # the loop of another program
         ([task("build", 3, is_realtime=False)], 3),
         ([task(DRIVER_NAME, 3), task(DRIVER_NAME, 3)], 3),
         ([task(LOOP_NAME, 3), task(LOOP_NAME, 2), task(LOOP_NAME, 1)], 0),
-        ([task(LOOP_NAME, cpu) for cpu in (0, 1, 2, 3, 3)], 2),  # no core is free: fewest loops
+        ([task(LOOP_NAME, cpu) for cpu in (0, 1, 2, 3, 3)], 2),  # no core is free; core 2 has the fewest loops
     ],
 )
-def test_two_loops_shared_the_last_core_while_others_were_free(tasks, expected):
+def test_two_loops_shared_last_core_while_others_were_free(tasks, expected):
     assert preferred_cores(range(4), [*QUIET, *tasks])[0] == expected
 
 
 @pytest.fixture
 def locks(tmp_path, monkeypatch):
-    """A folder of locks of this test's own."""
+    """Use a temporary folder for locks."""
     monkeypatch.setattr(lock, "USER_FOLDERS", tmp_path)
     monkeypatch.setattr(lock, "SHARED_FOLDER", tmp_path)
 
 
 @needs_two_cores
-def test_cells_that_start_at_once_get_a_core_each(locks, monkeypatch):
+def test_cells_that_start_together_get_separate_cores(locks, monkeypatch):
     monkeypatch.setattr("multipanda_py.realtime.system.scheduling.running_tasks", lambda: [])
     cpus = sorted(os.sched_getaffinity(0))
     first, second = LoopCore(RealtimeConfig()), LoopCore(RealtimeConfig())
@@ -73,7 +73,7 @@ def test_cells_that_start_at_once_get_a_core_each(locks, monkeypatch):
     second.release()
 
 
-def test_a_core_that_the_cell_file_names_is_taken_as_it_is(locks):
+def test_requested_core_is_used(locks):
     for cpu in (-2, 0, 1):
         core = LoopCore(RealtimeConfig(cpu=cpu))
         assert core.realtime.cpu == cpu
@@ -81,8 +81,8 @@ def test_a_core_that_the_cell_file_names_is_taken_as_it_is(locks):
 
 
 @needs_two_cores
-def test_the_loop_of_another_process_is_found(locks):
-    """By affinity and name, as the kernel tells them; its core is left to it."""
+def test_loop_of_another_process_is_found(locks):
+    """The affinity and the name from the kernel identify the loop; its core stays reserved."""
     cpu = min(os.sched_getaffinity(0))
     code = (
         "import os, time; "
@@ -102,8 +102,8 @@ def test_the_loop_of_another_process_is_found(locks):
         loop.stdout.close()
 
 
-def test_threads_of_the_kernel_are_no_loops():
-    """They are pinned and have real-time priorities on every machine."""
+def test_kernel_threads_are_no_loops():
+    """Kernel threads are pinned and have real-time priorities on every machine."""
     began = time.monotonic()
     found = list(running_tasks())
     assert time.monotonic() - began < 2.0
@@ -121,15 +121,15 @@ with open({LATENCY!r}, "rb") as file:
 
 
 @pytest.mark.skipif(not os.access(LATENCY, os.W_OK), reason="not allowed to on this machine")
-def test_cores_are_kept_awake_as_long_as_the_process_lives():
+def test_cores_stay_awake_until_process_ends():
     answer = subprocess.run(
         [sys.executable, "-c", ASK], capture_output=True, text=True, check=True
     )
-    assert answer.stdout.split() == ["0", "0"]  # the kernel's own word for the wanted latency
+    assert answer.stdout.split() == ["0", "0"]  # the latency that the kernel reports
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_who_may_not_keep_cores_awake_is_told_how_to_be_allowed():
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
+def test_missing_right_to_keep_cores_awake_is_explained():
     ask = (
         "import os; os.setuid(65534)\n"
         + ASK.split("with open", maxsplit=1)[0]
@@ -146,20 +146,20 @@ def test_who_may_not_keep_cores_awake_is_told_how_to_be_allowed():
 @pytest.mark.parametrize(
     ("cpu", "loop", "others"), [(-1, 1, [0]), (0, 0, [1]), (1, 1, [0]), (-2, None, [0, 1])]
 )
-def test_the_loop_has_a_core_of_its_own(cpu, loop, others, monkeypatch):
+def test_loop_has_its_own_core(cpu, loop, others, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     assert loop_cpu(RealtimeConfig(cpu=cpu)) == loop
     assert other_cpus(RealtimeConfig(cpu=cpu)) == others
 
 
-def test_a_single_core_is_shared(monkeypatch):
+def test_single_core_is_shared(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
     assert loop_cpu(RealtimeConfig()) is None
     assert other_cpus(RealtimeConfig()) == [3]
 
 
 def keeps_cores_awake(loop):
-    """Whether a process asks the kernel for it, whatever others on this machine do."""
+    """Return whether this process itself requests the latency, independent of others."""
     return any(os.readlink(fd) == LATENCY for fd in Path(f"/proc/{loop}/fd").iterdir())
 
 
@@ -169,7 +169,7 @@ def keeps_cores_awake(loop):
     ("realtime", "allowed"),
     [({}, True), ({"disable_cpu_idle": False}, False), ({"priority": 0}, False)],
 )
-def test_a_simulated_loop_with_priority_is_not_late_because_its_core_sleeps(
+def test_simulated_loop_with_priority_keeps_cores_awake(
     make_cell, realtime, allowed
 ):
     cell = make_cell(placement="process", name=f"test_{uuid.uuid4().hex[:12]}", realtime=realtime)
@@ -177,12 +177,12 @@ def test_a_simulated_loop_with_priority_is_not_late_because_its_core_sleeps(
     assert keeps_cores_awake(cell.loop_pid) == (allowed and has_priority)
 
 
-def test_a_cell_that_wants_no_priority_gets_none():
+def test_zero_priority_leaves_default_scheduler():
     with before_ordinary_threads(RealtimeConfig(priority=0)):
         assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
-def test_the_priority_of_a_thread_ends_with_the_block_that_wanted_it():
+def test_priority_of_thread_ends_with_its_block():
     policies = []
 
     def note():

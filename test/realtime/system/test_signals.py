@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are asked to end say so at once, and know how long they have."""
+"""Signals that end programs: immediate message and remaining time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture
 def program(monkeypatch):
-    """A program whose signals are its own; everything is as before afterwards."""
+    """Isolate the signal handlers and restore them afterwards."""
     before = {number: signal.getsignal(number) for number in interruption.SIGNALS}
     for name, value in (("program_name", "program"), ("end_timeout", 0.0), ("deadline", 0.0)):
         monkeypatch.setattr(interruption, name, value)
@@ -24,7 +24,7 @@ def program(monkeypatch):
         signal.signal(number, handler)
 
 
-def test_it_was_silent_for_twelve_seconds_after_ctrl_c(program, capfd):
+def test_program_was_silent_for_twelve_seconds_after_ctrl_c(program, capfd):
     interruption.end_in_order(3.0)
     assert interruption.time_left(10.0) == 10.0
     with pytest.raises(interruption.Interrupted):
@@ -34,7 +34,7 @@ def test_it_was_silent_for_twelve_seconds_after_ctrl_c(program, capfd):
     assert interruption.time_left(0.1) == 0.1
 
 
-def test_others_say_nothing_and_take_their_time(program, capfd):
+def test_program_without_timeout_prints_nothing_and_keeps_its_time(program, capfd):
     interruption.end_in_order()
     with pytest.raises(interruption.Interrupted):
         signal.raise_signal(signal.SIGTERM)
@@ -42,15 +42,15 @@ def test_others_say_nothing_and_take_their_time(program, capfd):
     assert interruption.time_left(10.0) == 10.0
 
 
-def test_nothing_is_left_when_the_time_is_over(program):
+def test_remaining_time_is_zero_after_deadline(program):
     interruption.end_in_order(1e-9)
     with pytest.raises(interruption.Interrupted):
         signal.raise_signal(signal.SIGINT)
     assert interruption.time_left(10.0) == 0.0
 
 
-def test_a_terminal_that_was_closed_left_everything_as_it_was(program):
-    """SIGHUP ended programs by the kernel: nothing was answered, nothing given back."""
+def test_closed_terminal_skipped_shutdown(program):
+    """The default action of SIGHUP ended programs without replies or release of resources."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     interruption.end_in_order()
     with pytest.raises(interruption.Interrupted) as raised:
@@ -58,7 +58,7 @@ def test_a_terminal_that_was_closed_left_everything_as_it_was(program):
     assert raised.value.code == 129
 
 
-def test_with_nohup_a_program_outlives_its_terminal(program):
+def test_nohup_keeps_program_running_without_terminal(program):
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     interruption.end_in_order()
     signal.raise_signal(signal.SIGHUP)
