@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of motions that arms have begun, and which others cannot begin beside them."""
+"""Started motions: their replacement, completion, and conflicts with other plans."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def cell(make_cell):
 
 
 def plan_of(cell, *arms, by=0.4, speed=1.0):
-    """Return a plan that turns the first joints, as a search would have found it."""
+    """Return a plan that rotates the first joints, in the form of a planner result."""
     starts = {arm: cell.state(arm).q for arm in cell.arms}
     points = {}
     for arm, q in starts.items():
         limits = cell.descriptions[arm].limits
-        way = via_configurations([q, q + np.eye(7)[0] * by], limits, speed=speed)
-        points[arm] = way if arm in arms else np.array([[0.0, *q, *np.zeros(14)]])
+        path = via_configurations([q, q + np.eye(7)[0] * by], limits, speed=speed)
+        points[arm] = path if arm in arms else np.array([[0.0, *q, *np.zeros(14)]])
     duration = max(rows[-1, 0] for rows in points.values())
     return MotionPlan(
         points, duration, starts, cell.objects(), cell.attached_objects(), 0.1, "by hand"
     )
 
 
-def half_way(cell):
+def start_and_run_half(cell):
     plan = plan_of(cell, "left")
     cell.start_motion(plan)
     cell.step(int(plan.duration * 500))
@@ -46,8 +46,8 @@ def half_way(cell):
     return plan
 
 
-def test_a_motion_that_a_posture_replaced_half_way_had_ended(cell):
-    plan = half_way(cell)
+def test_motion_replaced_by_joint_target_was_reported_finished(cell):
+    plan = start_and_run_half(cell)
     cell.set_target("left", q=cell.state("left").q)
     for _ in range(3):
         with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
@@ -56,16 +56,16 @@ def test_a_motion_that_a_posture_replaced_half_way_had_ended(cell):
     assert np.abs(cell.state("left").q - plan.points["left"][-1, 1:8]).max() > 0.05
 
 
-def test_a_motion_that_a_trajectory_replaced_half_way_had_ended(cell):
-    plan = half_way(cell)
+def test_motion_replaced_by_trajectory_was_reported_finished(cell):
+    plan = start_and_run_half(cell)
     cell.follow_trajectory("left", [])
     cell.step(300)
     with pytest.raises(MotionFailed, match=r"^left: .*\btarget\b"):
         cell.is_finished(plan)
 
 
-def test_a_motion_that_another_law_replaced_half_way_had_ended(cell):
-    plan = half_way(cell)
+def test_motion_replaced_by_another_controllet_was_reported_finished(cell):
+    plan = start_and_run_half(cell)
     cell.switch(["left/soft"], strictness="force_auto")
     cell.step(100)
     with pytest.raises(MotionFailed, match=r"^left: .*left/soft"):
@@ -76,7 +76,7 @@ def test_a_motion_that_another_law_replaced_half_way_had_ended(cell):
         cell.is_finished(plan)
 
 
-def test_a_motion_had_ended_before_it_began_as_the_one_before_it_was_done(cell):
+def test_motion_after_finished_one_was_reported_finished_before_start(cell):
     first = plan_of(cell, "left")
     ends = cell.start_motion(first)
     cell.wait(lambda: cell.time > ends and cell.is_finished(first), 10.0)
@@ -89,10 +89,10 @@ def test_a_motion_had_ended_before_it_began_as_the_one_before_it_was_done(cell):
     cell.wait(lambda: cell.is_finished(second), 2.0)
     cell.set_target("left", q=cell.state("left").q - 0.1)
     cell.step(100)
-    assert cell.is_finished(second)  # seen at its goal: what comes later is another matter
+    assert cell.is_finished(second)  # reported at its goal; later motions do not matter
 
 
-def test_a_motion_had_ended_in_the_last_cycles_before_it_began(cell):
+def test_motion_was_reported_finished_in_last_cycles_before_start(cell):
     first = plan_of(cell, "left", by=0.05)
     ends = cell.start_motion(first)
     cell.wait(lambda: cell.time > ends and cell.is_finished(first), 10.0)
@@ -103,7 +103,7 @@ def test_a_motion_had_ended_in_the_last_cycles_before_it_began(cell):
         cell.step(1)
 
 
-def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cell):
+def test_plan_that_was_not_started_is_refused(cell):
     first, never = plan_of(cell, "left"), plan_of(cell, "left")
     ends = cell.start_motion(first)
     cell.wait(lambda: cell.time > ends and cell.is_finished(first), 10.0)
@@ -115,7 +115,7 @@ def test_a_plan_that_nobody_has_begun_is_not_judged_by_the_motion_of_another(cel
             cell.start_motion(wrong)
 
 
-def test_two_plans_that_took_the_other_arm_to_rest_were_both_begun(cell):
+def test_two_plans_with_other_arm_at_rest_were_both_started(cell):
     one, other = plan_of(cell, "left"), plan_of(cell, "right")
     cell.start_motion(one)
     for cycles in (0, 1, 39, 15, 7):
@@ -127,7 +127,7 @@ def test_two_plans_that_took_the_other_arm_to_rest_were_both_begun(cell):
     np.testing.assert_allclose(cell.state("right").q, q, atol=1e-3)
 
 
-def test_a_motion_so_slow_that_joints_seemed_to_rest_was_taken_for_rest(cell):
+def test_slow_motion_was_taken_for_rest(cell):
     slow, other = plan_of(cell, "left", speed=0.005), plan_of(cell, "right")
     cell.start_motion(slow)
     cell.step(300)
@@ -138,7 +138,7 @@ def test_a_motion_so_slow_that_joints_seemed_to_rest_was_taken_for_rest(cell):
         cell.plan({"right": cell.state("right").q})
 
 
-def test_targets_that_are_no_plans_move_arms_as_well(cell):
+def test_joint_targets_count_as_motions(cell):
     other = plan_of(cell, "right")
     cell.set_target("left", q=cell.state("left").q + 0.04)
     with pytest.raises(PlanRejected, match=rf"^left: .*{TRAJECTORY}"):
@@ -149,8 +149,8 @@ def test_targets_that_are_no_plans_move_arms_as_well(cell):
         cell.start_motion(other)
 
 
-def test_a_law_that_begins_anew_is_at_rest_whatever_it_had_reported_before(cell):
-    half_way(cell)
+def test_restarted_controllet_is_at_rest_despite_previous_report(cell):
+    start_and_run_half(cell)
     cell.hold()
     cell.step(500)
     cell.switch([f"left/{TRAJECTORY}"], strictness="force_auto")
@@ -159,7 +159,7 @@ def test_a_law_that_begins_anew_is_at_rest_whatever_it_had_reported_before(cell)
     np.testing.assert_allclose(cell.state("left").q, plan.points["left"][-1, 1:8], atol=2e-3)
 
 
-def test_what_was_put_into_a_hand_after_the_plan_was_not_looked_at(cell):
+def test_object_attached_after_planning_was_ignored(cell):
     plan = plan_of(cell, "left")
     cell.attach("left", "cube")
     with pytest.raises(PlanRejected, match=r"^plan: left .*\bcube\b.*nothing"):
@@ -168,4 +168,4 @@ def test_what_was_put_into_a_hand_after_the_plan_was_not_looked_at(cell):
     cell.detach("left")
     with pytest.raises(PlanRejected, match=r"^plan: left .*nothing.*\bcube\b"):
         cell.start_motion(held)
-    cell.start_motion(plan)  # all is as it was
+    cell.start_motion(plan)  # the state of the plan is restored

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the loop is asked to do with an arm is answered, replaced or withdrawn, and counted."""
+"""Requests for arms: answers, replacements, cancellations, and their counters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from multipanda_py.exceptions import LoopTimeout, SettingsRejected, TareRejected
 pytestmark = pytest.mark.inline
 
 
-def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
+def test_replaced_request_is_refused_and_counted(make_cell):
     cell = make_cell()
-    for what, refusal, ask, answer in (
+    for what, refusal, send, answer in (
         ("tare", TareRejected, cell.request_tare, cell.tare_result),
         ("settings", SettingsRejected, cell.request_robot_settings, cell.settings_done),
     ):
-        first, second = ask("left"), ask("left")
+        first, second = send("left"), send("left")
         while answer(second) is None or answer(second) is False:
             cell.step()
         with pytest.raises(refusal, match=rf"^left: .*\b{what} request\b"):
@@ -25,7 +25,7 @@ def test_a_request_that_a_newer_one_replaced_is_refused_and_counted(make_cell):
         cell.rejected.clear()
 
 
-def test_a_tare_that_nobody_waits_for_any_more_is_withdrawn_and_counted(make_cell):
+def test_timed_out_tare_is_withdrawn_and_counted(make_cell):
     cell = make_cell()
     with pytest.raises(LoopTimeout, match=r"\bleft .*\btare\b"):
         cell.tare("left", timeout=0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things are attached to hands and detached by name, by nearness, by the fingers."""
+"""Attached objects: selection by name or distance, release by fingers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASE = [0.1, 0.3, 0.0]
 
 @pytest.fixture
 def cell(make_cell):
-    """Arms whose world measures nothing, as real ones."""
+    """Return a cell without measured objects, as for real arms."""
     arms = {
         "left": {"backend": "mock", "position": BASE, "rpy": [0.0, 0.0, 0.5]},
         "right": {"backend": "mock", "position": [0.0, -0.3, 0.0]},
@@ -34,17 +34,17 @@ def in_tool(cell):
     return (base @ cell.pose("left")).inverse() @ cell.objects()["rod"]
 
 
-def test_things_that_nobody_measures_were_at_the_origin_without_an_orientation(cell):
+def test_unmeasured_objects_were_at_origin_without_orientation(cell):
     cell.step()
     rod, declared = cell.objects()["rod"], Pose.from_rpy(ROD["position"], ROD["rpy"])
     assert max(rod.distance(declared)) < 1e-9
     assert np.allclose(cell.objects()["ball"].position, BALL["position"])
 
 
-def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell):
+def test_attached_object_moves_with_tool_and_stays_after_detachment(cell):
     cell.step()
     before = in_tool(cell)
-    assert cell.attach("left") == "rod"  # the nearest
+    assert cell.attach("left") == "rod"  # the nearest object
     assert cell.attached_objects() == {"left": "rod"}
     start = cell.objects()["rod"]
     for _ in range(200):
@@ -54,9 +54,9 @@ def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell)
     assert max(in_tool(cell).distance(before)) < 1e-9
     assert cell.detach("left") == "rod"
     assert cell.attached_objects() == {}
-    left_at = cell.objects()["rod"]
+    released = cell.objects()["rod"]
     cell.step(50)
-    assert cell.objects()["rod"].distance(left_at)[0] == 0.0
+    assert cell.objects()["rod"].distance(released)[0] == 0.0
     assert cell.detach("left") == ""
     placed = Pose.from_rpy([0.0, 0.01, 0.05], [0.0, 0.4, 0.0])
     cell.attach("left", "rod", placed)
@@ -64,7 +64,7 @@ def test_what_is_attached_moves_with_the_hand_and_stays_where_it_is_let_go(cell)
     assert max(in_tool(cell).distance(placed)) < 1e-9
 
 
-def test_fingers_that_open_let_go(cell):
+def test_opening_fingers_detach_object(cell):
     gripper = cell.gripper("left")
     gripper.grasp(0.02).wait()
     cell.attach("left", "rod")
@@ -72,14 +72,14 @@ def test_fingers_that_open_let_go(cell):
     assert cell.attached_objects() == {"left": "rod"}
     gripper.move(0.04).wait()
     assert cell.attached_objects() == {}
-    cell.attach("right", "ball")  # held by closed fingers, without a grasp
+    cell.attach("right", "ball")  # closed fingers hold it without a grasp
     cell.gripper("right").move(0.01).wait()
     assert cell.attached_objects() == {"right": "ball"}
     cell.gripper("right").homing().wait()
     assert cell.attached_objects() == {}
 
 
-def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
+def test_unsuitable_attachment_is_refused_with_reason(cell, make_cell):
     cell.step()
     with pytest.raises(AttachmentRejected, match=r"^table\b.*\b0\b.*objects\.table\.mass"):
         cell.attach("left", "table")
@@ -96,8 +96,8 @@ def test_what_cannot_be_held_is_refused_with_the_reason(cell, make_cell):
         simulated.attach("arm", "ball", Pose.identity())
 
 
-def test_what_a_newer_request_had_replaced_was_pending_for_two_seconds(cell):
-    """As somebody does who attaches and detaches without waiting."""
+def test_replaced_request_was_pending_for_two_seconds(cell):
+    """A client attaches and detaches without a wait."""
     cell.step()
     attached, detached = cell.request_attach("left"), cell.request_detach("left")
     with pytest.raises(AttachmentRejected, match=r"^left: .*\brequest\b"):

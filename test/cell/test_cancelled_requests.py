@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that were given up before the loop took them happened when it went on."""
+"""Cancelled requests that the loop has not received take no effect later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROLLETS = {
 
 
 def faulted(make_cell):
-    """Return a cell whose left arm has a fault, and is told to do nothing about it."""
+    """Return a cell whose left arm has a fault."""
     cell = make_cell(controllets=CONTROLLETS)
     cell.switch(["left/odd"])
     cell.set_parameters("left/odd", {"fault": "nan"})
@@ -27,10 +27,10 @@ def faulted(make_cell):
     return cell
 
 
-def test_a_switch_that_was_given_up_happened_later(make_cell):
+def test_cancelled_switch_happened_later(make_cell):
     cell = make_cell()
     pending = cell.request_switch([LEFT_JOINT], timeout=0.0)
-    assert pending.poll() is None  # asked for; no cycle runs
+    assert pending.poll() is None  # requested without a cycle of the loop
     with pytest.raises(LoopTimeout, match="withdrawn"):
         pending.poll()
     cell.step(5)
@@ -39,7 +39,7 @@ def test_a_switch_that_was_given_up_happened_later(make_cell):
     assert cell.switch([LEFT_JOINT]).activated == (LEFT_JOINT,)
 
 
-def test_a_recovery_that_was_given_up_happened_later(make_cell):
+def test_cancelled_recovery_happened_later(make_cell):
     cell = faulted(make_cell)
     requested = cell.request_recovery(["left"])
     assert "will not happen" in requested.cancel()
@@ -50,7 +50,7 @@ def test_a_recovery_that_was_given_up_happened_later(make_cell):
     assert not cell.state("left").fault
 
 
-def test_settings_that_were_given_up_came_into_force_later(make_cell):
+def test_cancelled_settings_were_applied_later(make_cell):
     cell = make_cell()
     requested = cell.request_robot_settings("left", load_mass=0.5)
     assert "will not happen" in cell.cancel_settings(requested)
@@ -60,7 +60,7 @@ def test_settings_that_were_given_up_came_into_force_later(make_cell):
     assert cell.robot_settings("left").load_mass == 0.5
 
 
-def test_a_tare_that_was_given_up_happened_later(make_cell):
+def test_cancelled_tare_happened_later(make_cell):
     cell = make_cell()
     cell.step(5)
     requested = cell.request_tare("left")
@@ -70,7 +70,7 @@ def test_a_tare_that_was_given_up_happened_later(make_cell):
     assert cell.tare_result(requested) is None
 
 
-def test_what_has_begun_is_said_to_be_pending(make_cell):
+def test_started_request_is_reported_as_pending(make_cell):
     cell = make_cell()
     cell.step(5)
     requested = cell.request_tare("left")
@@ -80,7 +80,7 @@ def test_what_has_begun_is_said_to_be_pending(make_cell):
     assert np.isfinite(cell.tare_result(requested)).all()
 
 
-def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell):
+def test_cancelled_delete_was_counted_as_spawn(make_cell):
     brick = {"shape": "box", "size": [0.03] * 3, "position": [0.5, 0.3, 0.03], "mass": 0.2}
     scene_objects = {
         "here": brick,
@@ -95,7 +95,7 @@ def test_a_removal_that_was_given_up_was_counted_as_a_thing_that_comes(make_cell
     assert cell.cancelled == {"remove": 1, "spawn": 1}
 
 
-def test_a_stop_waited_for_another_switch(make_cell):
+def test_stop_waited_for_another_switch(make_cell):
     cell = make_cell()
     cell.switch([LEFT_JOINT])
     pending = cell.request_switch(["right/joint_impedance_controller"], timeout=5.0)
@@ -108,8 +108,8 @@ def test_a_stop_waited_for_another_switch(make_cell):
     assert set(cell.active) == {"left/hold", "right/hold"}
 
 
-def test_a_fault_before_a_stop_made_it_outdated(make_cell):
-    """A stop fits whatever is active; nobody may be there to plan it anew."""
+def test_fault_before_stop_made_stop_outdated(make_cell):
+    """A stop applies to any active set; a new plan may never come."""
     cell = make_cell()
     cell.switch([LEFT_JOINT, "right/joint_impedance_controller"])
     cell.request_hold().poll()
@@ -119,10 +119,10 @@ def test_a_fault_before_a_stop_made_it_outdated(make_cell):
     assert set(cell.active) == {"left/hold", "right/hold"}
 
 
-def test_a_switch_that_nobody_looks_at_kept_others_out(make_cell):
-    """As a notebook leaves one behind that is interrupted while it waits."""
+def test_abandoned_switch_blocked_others(make_cell):
+    """An interrupted notebook leaves such a switch."""
     cell = make_cell()
     cell.request_switch([LEFT_JOINT]).poll()
-    cell.step(1)  # done, but nobody has asked
+    cell.step(1)  # finished without a poll of the client
     assert cell.switch(["right/joint_impedance_controller"]).activated
     assert LEFT_JOINT in cell.active

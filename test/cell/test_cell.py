@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle with a loop in a process of its own: start, crash, silence, end."""
+"""Cells with a loop in a separate process: start, crash, silence, end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def owner(mode, name):
 
 
 @pytest.mark.parametrize("placement", ["process", "thread"])
-def test_a_paced_cell_moves_switches_and_ends(make_cell, placement):
+def test_cell_in_real_time_moves_switches_and_ends(make_cell, placement):
     cell = make_cell(
         placement=placement, name=unique(), active=["left/cartesian_impedance_controller"]
     )
@@ -83,14 +83,14 @@ def test_a_paced_cell_moves_switches_and_ends(make_cell, placement):
         cell.check()
 
 
-def test_leaves_no_named_shared_memory_behind(make_cell):
+def test_closed_cell_leaves_no_named_shared_memory(make_cell):
     before = set(os.listdir("/dev/shm"))
     cell = make_cell(placement="process", name=unique())
     cell.wait(lambda: cell.statistics().cycles > 10, 10.0)
     assert set(os.listdir("/dev/shm")) <= before
 
 
-def test_killed_loop_is_reported_with_the_reason(make_cell):
+def test_killed_loop_is_reported_with_reason(make_cell):
     cell = make_cell(placement="process", name=unique())
     os.kill(cell.loop_pid, signal.SIGKILL)
 
@@ -106,7 +106,7 @@ def test_killed_loop_is_reported_with_the_reason(make_cell):
         cell.switch(["left/cartesian_impedance_controller"])
 
 
-def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
+def test_crashed_owner_leaves_no_loop_and_is_reported():
     process = owner("crash", unique())
     pid = int(process.stdout.readline())
     wait_until(lambda: not is_running(pid))
@@ -114,7 +114,7 @@ def test_crashed_owner_leaves_no_orphan_and_the_loop_says_so():
     assert "owner" in complaint
 
 
-def test_killed_owner_frees_the_cell_for_the_next():
+def test_killed_owner_releases_cell():
     name = unique()
     process = owner("stay", name)
     pid = int(process.stdout.readline())
@@ -127,12 +127,12 @@ def test_killed_owner_frees_the_cell_for_the_next():
         cell.check()
 
 
-def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
-    """It is stopped at once: one without a first heartbeat had 20 s, as if it were starting."""
+def test_silent_owner_puts_all_arms_in_hold_until_switch():
+    """The owner is stopped before its first heartbeat; the timeout of a start, 20 s, applied."""
     process = owner("stay", unique())
     pid = int(process.stdout.readline())
     process.send_signal(signal.SIGSTOP)
-    let_pass(1.0)  # the silence itself is what is tested: three heartbeat timeouts
+    let_pass(1.0)  # the silence under test lasts three heartbeat timeouts
     process.send_signal(signal.SIGCONT)
     process.stdin.write("report\n")
     process.stdin.flush()
@@ -144,7 +144,7 @@ def test_silent_owner_makes_every_arm_hold_until_somebody_switches():
     assert not is_running(pid)
 
 
-def test_a_loop_that_cannot_start_says_why():
+def test_failed_loop_start_is_reported_with_reason():
     cell = simple_cell(
         placement="process", name=unique(), meshes="/no/such/folder",
     )  # fmt: skip
@@ -154,7 +154,7 @@ def test_a_loop_that_cannot_start_says_why():
         cell.check()
 
 
-def test_unknown_names_list_the_known_ones(make_cell):
+def test_unknown_names_are_refused_with_known_names(make_cell):
     cell = make_cell()
     with pytest.raises(UnknownName, match="known: left, right"):
         cell.state("middle")
@@ -162,7 +162,7 @@ def test_unknown_names_list_the_known_ones(make_cell):
         cell.parameters("nothing")
 
 
-def test_lifecycle_is_respected_by_switches(make_cell):
+def test_switches_respect_lifecycle(make_cell):
     cell = make_cell()
     name = "left/cartesian_impedance_controller"
     cell.set_lifecycle(name, "unloaded")
@@ -174,7 +174,7 @@ def test_lifecycle_is_respected_by_switches(make_cell):
         cell.set_lifecycle(name, "unloaded")
 
 
-def test_closing_twice_and_never_starting_are_fine():
+def test_cell_can_be_closed_twice_or_without_start():
     cell = simple_cell()
     cell.close()
     cell.start()

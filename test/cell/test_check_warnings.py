@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes of ``multipanda check`` that ``run``, ``Cell.warnings`` and the node did not give."""
+"""Warnings of ``Cell.warnings`` and ``run`` agree with the notes of ``multipanda check``."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ JOINT = """<joint name="{name}" type="revolute"><parent link="{parent}"/><child 
 
 
 def short(groups):
-    """Return springs whose motors stop before their joints."""
+    """Return springs with motor ranges smaller than the joint ranges."""
     for group in groups.values():
         group["motor"] = {**group.get("motor", {}), "min_position": -0.5, "max_position": 0.5}
     return groups
 
 
 def weak(groups):
-    """Return springs that exert less than the arm."""
+    """Return springs with less torque than the arm."""
     groups["shoulder"]["params"] |= {"k_1": 1.0, "k_2": 1.0}
     return groups
 
@@ -73,12 +73,12 @@ def checked(path, capsys):
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_a_shipped_cell_has_the_notes_of_check_as_warnings(path, capsys):
+def test_shipped_cell_warnings_equal_notes_of_check(path, capsys):
     assert Cell.from_yaml(path).warnings == checked(path, capsys)
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
+def test_every_kind_of_note_is_warning_of_cell(kind, tmp_path, capsys):
     path = write(tmp_path / "cell.yaml", CASES[kind])
     (check,) = [one for one in WARNING_CHECKS if one.__name__ == kind]
     expected = check(CellConfig.from_yaml(path))
@@ -88,12 +88,12 @@ def test_every_kind_of_note_is_a_warning_of_the_cell(kind, tmp_path, capsys):
     assert warnings == checked(path, capsys)
 
 
-def test_every_check_has_a_case_here():
+def test_every_check_has_case():
     named = {check.__name__ for check in WARNING_CHECKS}
     assert named - set(CASES) == {"check_robots"}  # test/robots/test_description_warnings.py
 
 
-def test_a_section_that_no_node_reads_is_a_warning_of_the_cell(tmp_path, capsys):
+def test_unused_section_is_warning_of_cell(tmp_path, capsys):
     data = {"/**": {"ros__parameters": {"arms": ONE}}}
     data["a/missing"] = {"ros__parameters": {"stiffness": 1.0}}
     path = tmp_path / "cell.yaml"
@@ -105,7 +105,7 @@ def test_a_section_that_no_node_reads_is_a_warning_of_the_cell(tmp_path, capsys)
 
 @pytest.fixture
 def in_floor(tmp_path):
-    """Return a cell whose first link is in the floor, where no joint can lift it out."""
+    """Return a cell whose first link is in the floor and cannot leave it."""
     robot = "".join([
         '<robot name="in_floor"><link name="base"/>',
         LINK.format(name="l1", at="0.1 0 0", size="0.3 0.1 0.2"),
@@ -125,7 +125,7 @@ def in_floor(tmp_path):
     )  # fmt: skip
 
 
-def test_an_arm_in_the_floor_was_jammed_with_3e17_newtons_in_silence(in_floor, capfd):
+def test_arm_in_floor_was_jammed_without_warning(in_floor, capfd):
     (sentence,) = checked(in_floor, capfd)
     assert re.match(r"arm .*\bfloor: .*\barm_in_floor_l1\b.* 6\d mm", sentence)
     assert main(["run", str(in_floor), "--placement", "inline", "--duration", "0.01"]) == 0
@@ -138,7 +138,7 @@ def test_an_arm_in_the_floor_was_jammed_with_3e17_newtons_in_silence(in_floor, c
         assert [(e.event, e.text) for e in cell.events()] == [(Event.NOTICE, sentence)]
 
 
-def test_notes_are_looked_for_once(monkeypatch):
+def test_notes_are_computed_once(monkeypatch):
     cell, found = Cell.from_yaml(CONFIG / "dual_sim.yaml"), []
     monkeypatch.setattr(
         "multipanda_py.cell.cell.notes_of", lambda config: found.append(1) or notes_of(config)

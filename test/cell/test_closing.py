@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop ends before anything is waited for, and whatever else cannot be ended."""
+"""Closing a cell: the loop ends first, also if other parts fail to end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.simulation import viewer
 pytestmark = [pytest.mark.inline, pytest.mark.sim]
 
 
-def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_path, monkeypatch):
+def test_failed_end_of_recording_kept_loop_alive(make_cell, tmp_path, monkeypatch):
     pytest.importorskip("mcap")
     cell = make_cell()
     cell.recorder.start(tmp_path / "run.mcap")
@@ -29,14 +29,14 @@ def test_a_recording_that_could_not_be_ended_kept_the_loop_alive(make_cell, tmp_
     cell.close()
 
 
-def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monkeypatch):
+def test_arms_continued_while_recorder_wrote_remaining_rows(make_cell, tmp_path, monkeypatch):
     pytest.importorskip("mcap")
     cell, observed = make_cell(), []
-    ask, close = Recorder.request_stop, Recorder.close
+    stop_request, close = Recorder.request_stop, Recorder.close
 
     def requested(recorder, reason=""):
         observed.append(("asked", cell.debug.is_open))
-        ask(recorder, reason)
+        stop_request(recorder, reason)
 
     def closed(recorder, reason=""):
         observed.append(("waited for", cell.debug.is_open))
@@ -52,7 +52,7 @@ def test_arms_went_on_while_a_recorder_wrote_the_rest(make_cell, tmp_path, monke
     assert len(logs.read(path).arms[cell.arms[0]]["time"]) == 10
 
 
-def test_arms_went_on_for_seconds_while_a_viewer_s_window_was_closing(make_cell, monkeypatch):
+def test_arms_continued_for_seconds_while_viewer_closed(make_cell, monkeypatch):
     window, observed = object(), []
     monkeypatch.setattr(viewer, "start_viewer", lambda *_: window)
     monkeypatch.setattr(

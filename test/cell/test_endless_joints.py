@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that turn without end: targets go the shortest way, positions never jump."""
+"""Continuous joints: shortest path to targets, no jumps of positions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def cell(make_cell):
     return make_cell(arms, laws, ["arm/joint_impedance"])
 
 
-def test_a_target_behind_half_a_turn_is_reached_the_shortest_way(cell):
+def test_target_beyond_half_revolution_is_reached_by_shortest_path(cell):
     goal = np.array(START)
-    goal[2] = -np.pi + 0.1  # 0.2 rad on, not 6.1 rad back
+    goal[2] = -np.pi + 0.1  # 0.2 rad forward instead of 6.1 rad back
     cell.set_target("arm", q=goal)
     cell.step(2000)
     q = cell.state("arm").q
@@ -40,7 +40,7 @@ def test_a_target_behind_half_a_turn_is_reached_the_shortest_way(cell):
     np.testing.assert_allclose(cell.state("arm").q, q, atol=2e-3)
 
 
-def test_a_trajectory_begins_the_shortest_way_and_has_the_turns_that_it_says(cell):
+def test_trajectory_starts_by_shortest_path_and_keeps_its_revolutions(cell):
     cell.switch(["arm/joint_trajectory"], strictness=Strictness.FORCE_AUTO)
     goal = np.array(START)
     goal[2] = -np.pi + 0.1
@@ -51,8 +51,8 @@ def test_a_trajectory_begins_the_shortest_way_and_has_the_turns_that_it_says(cel
     assert cell.state("arm").q[2] == pytest.approx(np.pi + 0.4, abs=2e-3)
 
 
-def test_a_law_jumped_where_a_robot_began_its_circle_anew(make_cell, monkeypatch):
-    """The robot reports angles of one circle; springs, speeds and hold go on beyond it."""
+def test_wrapped_joint_angle_made_controllet_jump(make_cell, monkeypatch):
+    """The robot reports wrapped angles; springs, velocities and hold use continuous ones."""
     read = Mock.read
 
     def wrapped(self, fresh):
@@ -78,20 +78,20 @@ def test_a_law_jumped_where_a_robot_began_its_circle_anew(make_cell, monkeypatch
     assert held.q[2] == pytest.approx(state.q[2], abs=0.1)
 
 
-def test_turns_are_counted_both_ways_and_what_is_no_number_stays():
+def test_revolutions_are_counted_both_ways_and_nan_is_kept():
     (state,) = StateMaker(model="kinova_gen3").states_at([np.zeros(7)])
-    turns = JointUnwrap(state)
-    angle = 6.0  # where a robot reports 0 to 2 pi, that counts
+    unwrapper = JointUnwrap(state)
+    angle = 6.0  # the robot reports 0 to 2 pi
     for step in (*[0.4] * 40, *[-0.4] * 90):
         angle += step
         state.q[:] = 0.0
         state.q[2] = np.remainder(angle, 2 * np.pi)
-        turns.unwrap()
-    assert state.q[2] == pytest.approx(angle - 2 * np.pi)  # the first one counted as it was
+        unwrapper.unwrap()
+    assert state.q[2] == pytest.approx(angle - 2 * np.pi)  # the first angle is taken unchanged
     before = state.q[2]
     state.q[2] = np.nan
-    turns.unwrap()
+    unwrapper.unwrap()
     assert np.isnan(state.q[2])
     state.q[2] = np.remainder(angle, 2 * np.pi)
-    turns.unwrap()
+    unwrapper.unwrap()
     assert state.q[2] == pytest.approx(before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets are checked before they reach the loop: frames, steps, limits."""
+"""Checks of targets before they reach the loop: frames, steps, limits."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ CELL = CellConfig.from_dict(
 )
 
 
-def turned(index: int, angle: float) -> np.ndarray:
+def rotation_about(index: int, angle: float) -> np.ndarray:
     rpy = np.zeros(3)
     rpy[index] = angle
     return Pose.from_rpy(np.zeros(3), rpy).rotation
 
 
-def test_a_point_of_the_world_is_found_in_a_turned_base() -> None:
+def test_world_point_is_transformed_into_rotated_base() -> None:
     frames = Frames(CELL)
     point = frames.base_from("world", "left") @ Pose(np.array([1.0, 3.0, 3.5]), np.eye(3))
     np.testing.assert_allclose(point.position, [1.0, 0.0, 0.5], atol=1e-12)
-    np.testing.assert_allclose(point.rotation, turned(2, -math.pi / 2), atol=1e-12)
+    np.testing.assert_allclose(point.rotation, rotation_about(2, -math.pi / 2), atol=1e-12)
 
 
-def test_an_arm_s_own_base_has_short_names_which_mean_nothing_to_the_cell() -> None:
+def test_short_base_names_are_valid_only_for_arm() -> None:
     frames = Frames(CELL)
     for arm, model in (("left", "fr3"), ("right", "fer")):
         for name in ("", "base", f"{model}_link0", f"{arm}_{model}_link0"):
@@ -74,16 +74,14 @@ def test_an_arm_s_own_base_has_short_names_which_mean_nothing_to_the_cell() -> N
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("count", [6, 36])
-def test_a_stiffness_that_is_not_finite_is_not_called_one_of_another_shape(
-    value: float, count: int
-) -> None:
+def test_non_finite_stiffness_is_not_reported_as_wrong_shape(value: float, count: int) -> None:
     requested = np.eye(6).reshape(-1) if count == 36 else np.ones(6)
     requested[0] = value
     with pytest.raises(TargetRejected, match=rf"^left: stiffness: .*\b{value}\b"):
         check_stiffness(requested, STATE)
 
 
-def test_frames_of_other_arms_and_its_own_are_known() -> None:
+def test_frames_of_own_and_other_arms_are_known() -> None:
     frames = Frames(CELL)
     assert frames.base_of("right") == "right_fer_link0"
     for own in ("", "left_fr3_link0"):
@@ -93,7 +91,7 @@ def test_frames_of_other_arms_and_its_own_are_known() -> None:
     np.testing.assert_allclose((there @ back).position, np.zeros(3), atol=1e-12)
 
 
-def test_an_unknown_frame_is_refused_with_the_known_ones() -> None:
+def test_unknown_frame_is_refused_with_known_frames() -> None:
     with pytest.raises(TargetRejected, match=r"'map'.*\bworld, left_fr3_link0"):
         Frames(CELL).base_from("map", "left")
 
@@ -101,10 +99,8 @@ def test_an_unknown_frame_is_refused_with_the_known_ones() -> None:
 @given(
     st.lists(st.floats(-0.3, 0.3), min_size=3, max_size=3), st.integers(0, 2), st.floats(-1.5, 1.5)
 )
-def test_a_pose_passes_if_and_only_if_it_is_near(
-    step: list[float], index: int, angle: float
-) -> None:
-    pose = Pose(STATE.position_ee_in_base + np.array(step), turned(index, angle))
+def test_pose_passes_if_and_only_if_near(step: list[float], index: int, angle: float) -> None:
+    pose = Pose(STATE.position_ee_in_base + np.array(step), rotation_about(index, angle))
     near = math.dist(step, [0, 0, 0]) <= GATE.position and abs(angle) <= GATE.rotation
     if abs(math.dist(step, [0, 0, 0]) - GATE.position) < 1e-9:
         return
@@ -119,33 +115,34 @@ def test_a_pose_passes_if_and_only_if_it_is_near(
             check_pose(pose, STATE, GATE)
 
 
-def test_an_arm_that_was_held_back_was_lost_by_its_stream() -> None:
-    """The gate refused all of it, also when the arm was free: only the way back was taken."""
+def test_stream_lost_blocked_arm() -> None:
+    """The gate refused all targets, even of the free arm, until the stream came back."""
     clipped: Counter[str] = Counter()
     stream, here = (
         Stream("left pose", clipped).for_activation("soft", 1, 5.0),
         STATE.position_ee_in_base,
     )
     for step in np.arange(0.01, 0.5, 0.01):
-        pose = Pose(here + [0.6 * step, 0.8 * step, 0.0], turned(2, 3.0 * step))
+        pose = Pose(here + [0.6 * step, 0.8 * step, 0.0], rotation_about(2, 3.0 * step))
         record = check_pose(pose, STATE, GATE, stream)
-        way = min(step, GATE.position)
-        np.testing.assert_allclose(record[:3], here + [0.6 * way, 0.8 * way, 0.0], atol=1e-12)
+        travel = min(step, GATE.position)
+        np.testing.assert_allclose(
+            record[:3], here + [0.6 * travel, 0.8 * travel, 0.0], atol=1e-12
+        )
         angle = min(3.0 * step, GATE.rotation)
-        np.testing.assert_allclose(record[3:].reshape(3, 3), turned(2, angle), atol=1e-9)
+        np.testing.assert_allclose(record[3:].reshape(3, 3), rotation_about(2, angle), atol=1e-9)
     assert clipped["left pose"] == pytest.approx(34, abs=1)
 
 
-def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
+def test_jumping_paused_or_foreign_stream_is_refused() -> None:
     now = 5.0
     stream, here = Stream("left pose", Counter()), STATE.position_ee_in_base
     far, further = (Pose(here + [x, 0.0, 0.0], np.eye(3)) for x in (0.16, 0.31))
     near = Pose(here + [0.1, 0.0, 0.0], np.eye(3))
     check_pose(near, STATE, GATE, stream.for_activation("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
-        check_pose(
-            further, STATE, GATE, stream.for_activation("soft", 1, now)
-        )  # refused, and so no part of it
+        # A refused target is no part of the stream.
+        check_pose(further, STATE, GATE, stream.for_activation("soft", 1, now))
     check_pose(far, STATE, GATE, stream.for_activation("soft", 1, now))
     with pytest.raises(TargetRejected, match=r"gate\.position"):
         check_pose(far, STATE, GATE, stream.for_activation("stiff", 1, now))
@@ -155,8 +152,8 @@ def test_what_jumps_pauses_or_was_another_law_s_is_refused_as_before() -> None:
         check_pose(far, STATE, GATE, stream.for_activation("stiff", 1, now))
 
 
-def test_a_law_that_was_stopped_went_on_to_the_stream_from_before_the_stop() -> None:
-    """A jump of 25 cm was clipped to 15 cm after a stop or a reset, and the arm went there."""
+def test_stopped_controllet_continued_stream_from_before_stop() -> None:
+    """After a stop or a reset a jump of 25 cm was clipped to 15 cm, and the arm moved there."""
     cell = Cell.from_yaml("config/dual_sim.yaml", placement="inline")
     law = "left/cartesian_impedance_controller"
     with cell:
@@ -176,7 +173,7 @@ def test_a_law_that_was_stopped_went_on_to_the_stream_from_before_the_stop() -> 
             np.testing.assert_allclose(cell.pose("left").position, here.position, atol=2e-3)
 
 
-def test_whether_a_stepped_cell_clips_or_refuses_hung_on_the_time_of_the_machine(
+def test_clipping_of_stepped_cell_depended_on_machine_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
@@ -189,12 +186,12 @@ def test_whether_a_stepped_cell_clips_or_refuses_hung_on_the_time_of_the_machine
         assert cell.clipped == {"left pose": 1}
 
 
-def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -> None:
+def test_joint_stream_is_clipped_along_path_and_within_limits() -> None:
     stream = Stream("left joint", Counter()).for_activation("joints", 1, 5.0)
-    way = np.array([1.0, 0.5, 0.0, 0.0, -0.25, 0.0, 0.0])
+    travel = np.array([1.0, 0.5, 0.0, 0.0, -0.25, 0.0, 0.0])
     for step in np.arange(0.05, 1.0, 0.05):
-        record = check_joint(READY + step * way, None, STATE, LIMIT, GATE, stream=stream)
-        np.testing.assert_allclose(record[:7], READY + min(step, GATE.joint) * way, atol=1e-12)
+        record = check_joint(READY + step * travel, None, STATE, LIMIT, GATE, stream=stream)
+        np.testing.assert_allclose(record[:7], READY + min(step, GATE.joint) * travel, atol=1e-12)
     stream = stream.for_activation("another", 1, 5.0)
     for step in (0.2, 0.4, 0.6):
         check_joint(READY - [0, 0, 0, step, 0, 0, 0], None, STATE, LIMIT, GATE, stream=stream)
@@ -207,33 +204,31 @@ def test_a_stream_of_joints_is_clipped_along_its_way_and_never_beyond_limits() -
 @pytest.mark.parametrize(
     ("law", "arms"), [("cartesian_impedance", ["left"]), ("coupled_impedance", ["left", "right"])]
 )
-def test_the_posture_of_a_law_that_has_the_tool_was_gated(make_cell, law, arms) -> None:
-    """crisp_py streams both: the elbow goes where a far posture has it, and the tool stays."""
+def test_nullspace_target_of_pose_controllet_was_gated(make_cell, law, arms) -> None:
+    """crisp_py streams both: the elbow follows a far joint configuration, the tool stays."""
     cell = make_cell(controllets={"law": {"type": law, "arms": arms}}, active=["law"])
     before, q = cell.pose("left").position, cell.state("left").q.copy()
-    posture, fastest = q + [2.0, 0, -2.0, 0, 0, 0, 0], 0.0
-    cell.set_target("left", q=posture)
+    nullspace_q, fastest = q + [2.0, 0, -2.0, 0, 0, 0, 0], 0.0
+    cell.set_target("left", q=nullspace_q)
     for _ in range(1500):
         cell.step(1)
         fastest = max(fastest, float(np.abs(cell.state("left").dq).max()))
     assert cell.state("left").owner == "law"
     assert np.abs(cell.state("left").q - q).max() > 0.2
-    assert fastest < 1.2, "no swing"
+    assert fastest < 1.2, "the arm must move slowly"
     assert np.linalg.norm(cell.pose("left").position - before) < 0.01
     with pytest.raises(TargetRejected, match="is outside"):
         cell.set_target("left", q=q + [0, 0, 0, 3.0, 0, 0, 0])
     cell.set_parameters("law", {"governor.enabled": False})
     with pytest.raises(TargetRejected, match=r"gate\.joint"):
-        cell.set_target("left", q=posture)
+        cell.set_target("left", q=nullspace_q)
 
 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("cycles", [0, 1, 30])
-def test_a_governor_that_was_switched_off_at_once_let_a_far_posture_swing_the_arm(
-    make_cell, cycles
-) -> None:
-    """The target, let through for the governor's sake, met a law without one: 2 rad/s."""
+def test_governor_switched_off_let_far_nullspace_target_swing_arm(make_cell, cycles) -> None:
+    """The target passed the gate because of the governor; without it the arm moved at 2 rad/s."""
     cell = make_cell(controllets={"law": {"type": "cartesian_impedance"}}, active=["left/law"])
     cell.set_target("left", q=cell.state("left").q + [2.0, 0, -2.0, 0, 0, 0, 0])
     cell.step(cycles)
@@ -246,7 +241,7 @@ def test_a_governor_that_was_switched_off_at_once_let_a_far_posture_swing_the_ar
 
 
 @given(st.lists(st.floats(-0.6, 0.6), min_size=7, max_size=7))
-def test_joints_pass_if_and_only_if_they_are_near_and_within_limits(step: list[float]) -> None:
+def test_joints_pass_if_and_only_if_near_and_within_limits(step: list[float]) -> None:
     q = READY + np.array(step)
     near = np.abs(q - READY).max() <= GATE.joint
     if near and ((q >= LIMIT.lower) & (q <= LIMIT.upper)).all():
@@ -257,14 +252,14 @@ def test_joints_pass_if_and_only_if_they_are_near_and_within_limits(step: list[f
             check_joint(q, None, STATE, LIMIT, GATE)
 
 
-def test_a_joint_out_of_limits_is_named_with_its_limits() -> None:
+def test_joint_outside_limits_is_named_with_limits() -> None:
     q = READY.copy()
     q[3] = 0.0
     with pytest.raises(TargetRejected, match=r"joint 4.*\bleft:.*\[-3\.0421, -0\.1518\]"):
         check_joint(q, None, STATE, LIMIT, GATE)
 
 
-def test_a_target_velocity_above_the_limit_is_refused() -> None:
+def test_target_velocity_above_limit_is_refused() -> None:
     with pytest.raises(TargetRejected, match=r"joint 7\b.*\bleft:.*velocity"):
         check_joint(READY, [0, 0, 0, 0, 0, 0, -6.0], STATE, LIMIT, GATE)
 
@@ -272,7 +267,7 @@ def test_a_target_velocity_above_the_limit_is_refused() -> None:
 @pytest.mark.parametrize(
     "q", [READY[:6], [math.nan] * 7, [math.inf] * 7, "home", None, [[0] * 7], [10**400] * 7, {}]
 )
-def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
+def test_value_without_seven_finite_numbers_is_refused(q: Any) -> None:
     with pytest.raises(TargetRejected, match="left: q:"):
         check_joint(q, None, STATE, LIMIT, GATE)
     if q is not None:
@@ -284,9 +279,7 @@ def test_what_is_not_seven_finite_numbers_is_refused(q: Any) -> None:
     ("channel", "value", "allowed"),
     [(POSE, 5, "Pose"), (JOINT, np.zeros(7), r"\(q, dq\)"), (JOINT, 5, r"\(q, dq\)")],
 )
-def test_a_value_of_another_kind_is_no_longer_refused_by_what_python_raised(
-    channel: Any, value: Any, allowed: str
-) -> None:
+def test_wrong_type_was_refused_with_python_error(channel: Any, value: Any, allowed: str) -> None:
     requested: Any = SimpleNamespace(
         owner="left", state=STATE, limits=LIMIT, gate=GATE, frame=IDENTITY_POSE
     )

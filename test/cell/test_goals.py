@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goals of arms as they are given, and what is none."""
+"""Conversion and checks of the goals of arms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Pose.identity()
 
 
 @pytest.fixture(scope="module")
-def places():
+def converter():
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     return GoalConverter(CellNames(CellConfig.from_dict({"arms": arms})))
 
@@ -35,28 +35,28 @@ WRONG = {
 
 
 @pytest.mark.parametrize("reported", WRONG)
-def test_goals_that_are_none_were_raw_errors_of_python(places, reported):
+def test_invalid_goals_raised_python_errors(converter, reported):
     for goals in WRONG[reported]:
         with pytest.raises(PlanRejected, match=reported):
-            places.waypoints((), goals, "")
+            converter.waypoints((), goals, "")
 
 
 @pytest.mark.parametrize("via", ["x", HERE, {"left": HERE}, None, 3, [HERE], ["x"], [{}]])
-def test_places_on_the_way_that_are_none_were_raw_errors_of_python(places, via):
+def test_invalid_waypoints_raised_python_errors(converter, via):
     with pytest.raises(PlanRejected, match="via"):
-        places.waypoints(via, {"left": HERE}, "")
+        converter.waypoints(via, {"left": HERE}, "")
 
 
-def test_one_arm_s_way_is_not_a_word():
+def test_waypoints_of_one_arm_must_be_list():
     for via in ("x", HERE, None):
         with pytest.raises(PlanRejected, match=r"via:.*goals"):
             goals_by_arm("left", HERE, via)
 
 
-def test_places_are_in_the_world_and_postures_are_copies(places):
-    posture = [0, 1, 0, -1, 0, 1, 0]
-    first, last = places.waypoints([{"left": HERE}], {"right": posture}, "")
+def test_goals_are_in_world_and_joint_configurations_are_copies(converter):
+    configuration = [0, 1, 0, -1, 0, 1, 0]
+    first, last = converter.waypoints([{"left": HERE}], {"right": configuration}, "")
     np.testing.assert_allclose(first["left"].position, [0.0, 0.3, 0.0])
     assert last["right"].dtype == np.float64
     with pytest.raises(UnknownName, match="third"):
-        places.waypoints([{"third": HERE}], {"right": posture}, "")
+        converter.waypoints([{"third": HERE}], {"right": configuration}, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell says of the laws that may touch what rests around them."""
+"""Notes on controllets that may touch fixed objects."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def reported(**law):
         {**LAW, "params": {"collision_avoidance.fixed_objects": "all"}},
     ],
 )
-def test_laws_that_keep_everything_off_need_no_word(law):
+def test_controllets_that_avoid_all_objects_need_no_note(law):
     assert reported(**law) == []
 
 
@@ -40,7 +40,7 @@ def test_laws_that_keep_everything_off_need_no_word(law):
         {"collision_avoidance": {"fixed_objects": "without_gripper"}},
     ],
 )
-def test_hands_that_may_touch_are_said_once_for_all_arms(params):
+def test_grippers_that_may_touch_are_reported_once_for_all_arms(params):
     (sentence,) = reported(**LAW, params=params)
     assert re.match(r"grippers\b.*\bfloor\b.*\blaw acts, ", sentence)
 
@@ -53,6 +53,6 @@ def test_hands_that_may_touch_are_said_once_for_all_arms(params):
         {**LAW, "params": {"collision_avoidance": {"fixed_objects": "ignore"}}},
     ],
 )
-def test_laws_that_may_touch_with_the_whole_arm_are_said(law):
+def test_controllets_that_may_touch_with_whole_arm_are_reported(law):
     (sentence,) = reported(**law)
     assert re.match(r"whole arms\b.*\blaw acts, ", sentence)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms of six and of seven joints in one cell."""
+"""Arms with six and seven joints in one cell."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position"
 LAWS = [
     law for law in registry.built_in("controllets") if law not in ("hold", "actuator_commands")
 ]
-"""For any arms: the last one needs springs."""
+"""Controllets for any arms; ``actuator_commands`` needs elastic actuators."""
 
 
-def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell):
+def test_six_joint_arm_holds_tracks_joints_and_poses_and_stops(make_cell):
     cell = make_cell(ARMS)
     left = cell.state("left").q
     cell.step(100)
-    assert np.abs(cell.state("right").dq).max() < 1e-9  # held where they are
+    assert np.abs(cell.state("right").dq).max() < 1e-9  # hold keeps the arm at rest
     cell.switch(["right/joint_impedance_controller"])
     goal = cell.state("right").q + 0.2 * np.array([1, 1, -1, 1, 1, 1])
     cell.set_target("right", q=goal)
@@ -40,7 +40,7 @@ def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell
     to = start.position + np.array([0.05, -0.03, 0.04])
     cell.set_target("right", Pose(to, start.rotation))
     cell.step(150)
-    assert np.abs(cell.state("right").dq).max() > 0.1  # on its way, and to be stopped there
+    assert np.abs(cell.state("right").dq).max() > 0.1  # the stop follows during the motion
     cell.switch([], ["right/cartesian_impedance_controller"])
     cell.step(1000)
     assert np.abs(cell.state("right").dq).max() < 1e-3
@@ -53,8 +53,8 @@ def test_six_joints_beside_seven_hold_follow_joints_and_poses_and_stop(make_cell
 
 
 @pytest.fixture(scope="module")
-def of_six_joints():
-    """Cells of one UR5e and of several with every law that takes as many, by their number."""
+def six_joint_cells():
+    """Return cells of UR5e arms with all suitable controllets, by number of arms."""
     by_number = {}
     for law in LAWS:
         by_number.setdefault(registry.find("controllets", law).min_arms, []).append(law)
@@ -72,9 +72,9 @@ def of_six_joints():
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_admittance_of_six_joints_did_not_start(of_six_joints, law):
-    """Its inner target had seven joints whatever the arm: no law may count on its arm's number."""
-    cell = of_six_joints[registry.find("controllets", law).min_arms]
+def test_admittance_of_six_joints_did_not_start_(six_joint_cells, law):
+    """Its inner target had seven joints for every arm; other controllets are checked, too."""
+    cell = six_joint_cells[registry.find("controllets", law).min_arms]
     cell.hold()
     cell.step(5)
     cell.switch([law])
@@ -82,7 +82,7 @@ def test_admittance_of_six_joints_did_not_start(of_six_joints, law):
     assert cell.active == (law,)
 
 
-def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):
+def test_wrong_number_of_joints_is_refused_with_both_numbers(make_cell):
     cell = make_cell(ARMS, active=["right/joint_impedance_controller"])
     with pytest.raises(TargetRejected, match=r"^right: q: .*\b7\b.*\b6\b"):
         cell.set_target("right", q=[0.0] * 7)
@@ -92,8 +92,8 @@ def test_a_wrong_number_of_joints_is_refused_with_both(make_cell):
     assert cell.parameters("left/joint_impedance_controller")["stiffness"].shape == (7,)
 
 
-DOORS = {
-    "a posture for the nullspace": (
+INTERFACES = {
+    "joint configuration for the nullspace": (
         "cartesian_impedance_controller",
         lambda cell: cell.set_target("right", q=[0.0] * 7),
         r"^right: q: .*\b7\b.*\b6\b",
@@ -103,7 +103,7 @@ DOORS = {
         lambda cell: cell.set_target("right", dq=[0.0] * 7),
         r"^right: dq: .*\b7\b.*\b6\b",
     ),
-    "a trajectory": (
+    "trajectory": (
         "path",
         lambda cell: cell.follow_trajectory("right", [[1.0, *[0.0] * 21]]),
         r"\(1, 22\).*\(points, 19\).* 6 joints",
@@ -118,9 +118,9 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, door):
-    law, ask, sentence = DOORS[door]
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_seven_values_for_six_joints_are_refused_everywhere(make_cell, interface):
+    law, send, sentence = INTERFACES[interface]
     laws = {
         "cartesian_impedance_controller": {"type": "cartesian_impedance"},
         "velocity": {"type": "joint_velocity"},
@@ -130,7 +130,7 @@ def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, doo
     cell.step(5)
     before = cell.state("right").q
     with pytest.raises(TargetRejected, match=sentence):
-        ask(cell)
+        send(cell)
     cell.step(50)
     np.testing.assert_allclose(cell.state("right").q, before, atol=1e-6)
 
@@ -143,7 +143,7 @@ def test_seven_joints_for_an_arm_of_six_are_refused_at_every_door(make_cell, doo
         ({"gripper": True}, r"right\.gripper: .*true.*ur5e"),
     ],
 )
-def test_an_arm_is_described_for_its_own_number_of_joints(changed, sentence):
+def test_arm_description_requires_its_own_number_of_joints(changed, sentence):
     arms = {**ARMS, "right": ARMS["right"] | changed}
     with pytest.raises(ConfigurationError, match=sentence):
         CellConfig.from_dict({"arms": arms})
@@ -156,17 +156,17 @@ FOR_BOTH = [name for name in LAWS if registry.find("controllets", name).max_arms
 
 
 @pytest.fixture(scope="module", params=[BOTH, BOTH[::-1]], ids=" ".join)
-def in_one_law(request):
-    """A cell with every law that takes both arms, in one order."""
+def cell_of_both(request):
+    """Return a cell with every controllet for two arms, for each order of the arms."""
     laws = {law: {"type": law, "arms": request.param} for law in FOR_BOTH}
     with simple_cell(ARMS, laws, []) as cell:
         yield cell
 
 
 @pytest.mark.parametrize("law", FOR_BOTH)
-def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(in_one_law, law):
-    """Whatever the order, the arms rest where they are, and a push of one faults neither."""
-    cell = in_one_law
+def test_coupled_controllet_refused_six_and_seven_joint_arms(cell_of_both, law):
+    """The arms rest in any order, and an external force on one causes no fault."""
+    cell = cell_of_both
     cell.simulation.reset()
     cell.hold()
     cell.switch([law])
@@ -180,7 +180,7 @@ def test_arms_of_six_and_of_seven_joints_were_refused_in_one_law(in_one_law, law
     assert cell.active == (law,)
 
 
-def test_joints_of_both_arms_go_where_they_are_asked_to_by_one_law(make_cell):
+def test_one_controllet_moves_joints_of_both_arms(make_cell):
     cell = make_cell(ARMS, {"both": {"type": "joint_impedance", "arms": BOTH}}, ["both"])
     goals = {arm: cell.state(arm).q + 0.1 * (-1.0) ** np.arange(n) for arm, n in zip(BOTH, (7, 6))}
     for arm, goal in goals.items():
@@ -190,7 +190,7 @@ def test_joints_of_both_arms_go_where_they_are_asked_to_by_one_law(make_cell):
         np.testing.assert_allclose(cell.state(arm).q, goal, atol=1e-5)
 
 
-def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
+def test_different_arms_have_separate_joint_parameters(make_cell):
     params = {"stiffness": {"right": [90.0] * 6}, "nullspace": {"max_torque": {"left": [4.0] * 7}}}
     laws = {
         "both": {"type": "joint_impedance", "arms": BOTH, "params": params.copy()},
@@ -225,7 +225,7 @@ def test_arms_that_differ_have_parameters_of_joints_of_their_own(make_cell):
         ({"stiffness.middle": [100.0] * 6}, "'stiffness.middle'"),
     ],
 )
-def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, requested, sentence):
+def test_wrong_number_of_values_is_refused_with_both_numbers(make_cell, requested, sentence):
     laws = {"both": {"type": "joint_impedance", "arms": BOTH}}
     cell = make_cell(ARMS, laws, ["both"])
     before = cell.parameters("both")
@@ -238,7 +238,7 @@ def test_numbers_of_the_wrong_arm_are_refused_with_both(make_cell, requested, se
         CellConfig.from_dict({"arms": ARMS, "controllets": laws})
 
 
-def test_arms_of_one_kind_have_one_vector_for_all_as_before():
+def test_arms_of_one_kind_share_joint_parameters():
     arms = {name: {**ARMS["left"], "position": [0, y, 0]} for name, y in (("a", 0.5), ("b", -0.5))}
     arms["b"]["model"] = "fer"
     laws = {"both": {"type": "joint_impedance", "arms": ["a", "b"]}}
@@ -248,7 +248,7 @@ def test_arms_of_one_kind_have_one_vector_for_all_as_before():
     assert [own.name for own in spec.parameter_specs[:2]] == ["stiffness", "damping_ratio"]
 
 
-def test_a_law_for_one_number_of_joints_says_so():
+def test_controllet_for_one_number_of_joints_reports_it():
     context = StateMaker(2, ("fr3", "ur5e")).context
     with pytest.raises(ConfigurationError, match=r"\barm0 7, arm1 6\b"):
         _ = context.n_joints

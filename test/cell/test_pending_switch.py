@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a switch is refused: what its own arms say, and all of them."""
+"""Refused switches: reasons of all requested arms and of no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refusal(cell, *names):
     return str(refused.value)
 
 
-def test_a_switch_that_two_arms_refuse_named_the_first_of_them_only(make_cell):
+def test_refusal_by_two_arms_named_only_first(make_cell):
     cell = make_cell(ARMS, controllets=LAWS)
     for arm in ("left", "right"):
         cell.set_parameters(f"{arm}/odd", {"fault": "activate"})
@@ -31,7 +31,7 @@ def test_a_switch_that_two_arms_refuse_named_the_first_of_them_only(make_cell):
     assert cell.active == ("left/hold", "right/hold", "third/hold")
 
 
-def test_each_faulted_arm_is_named_with_its_own_fault(make_cell):
+def test_each_faulted_arm_is_named_with_its_fault(make_cell):
     cell = make_cell(ARMS, controllets=LAWS, active=["left/odd", "right/odd"])
     cell.set_parameters("left/odd", {"fault": "raise"})
     cell.set_parameters("right/odd", {"fault": "nan"})
@@ -41,12 +41,12 @@ def test_each_faulted_arm_is_named_with_its_own_fault(make_cell):
     assert re.search(r"right/joint: [^;]*\(non_finite_torque\)", reported)
 
 
-def test_an_answer_said_what_another_arm_s_law_has_noticed_meanwhile(make_cell):
+def test_switch_result_included_notices_of_other_arms(make_cell):
     cell = make_cell(ARMS, controllets=LAWS, active=["third/odd"])
     cell.set_parameters("third/odd", {"fault": "notify"})
-    quiet = cell.switch(["left/joint"])
+    without_notice = cell.switch(["left/joint"])
     cell.set_parameters("right/odd", {"fault": "notify"})
-    loud = cell.switch(["right/odd"])
+    with_notice = cell.switch(["right/odd"])
     assert {"third/odd", "right/odd"} <= {event.controllet for event in cell.events()}
-    assert quiet.notices == ()
-    assert set(loud.notices) == {"this law is at its limit"}
+    assert without_notice.notices == ()
+    assert set(with_notice.notices) == {"this law is at its limit"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``recover()`` returned at once, with the same value on success and on failure."""
+"""Recovery of arms: waiting, success, failure, timeout and cancellation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRESSED = "the user stop is pressed; release it"
 
 @pytest.fixture
 def cell(make_cell):
-    """Return a cell whose arms have both stopped, as at a reflex."""
+    """Return a cell whose two arms have stopped, as after a reflex."""
     cell = make_cell(controllets=LAWS)
     cell.step(3)
     for index in range(2):
@@ -29,7 +29,7 @@ def cell(make_cell):
 
 @pytest.fixture
 def robots(cell, monkeypatch):
-    """Return what each arm's robot does with a recovery: an error, or cycles until it is ready."""
+    """Return the recovery of each robot: an error, or the cycles until it is ready."""
     behaviour, backend = {0: 0, 1: 0}, cell.loop.backends[0]
     recover, cycles = backend.recover, dict[int, int]()
 
@@ -48,8 +48,8 @@ def robots(cell, monkeypatch):
     return behaviour
 
 
-def test_the_switch_after_a_recovery_was_refused(cell, robots):
-    robots[0] = 150  # as the automatic recovery of a robot takes
+def test_switch_after_recovery_was_refused(cell, robots):
+    robots[0] = 150  # the duration of an automatic recovery
     assert cell.recover(["left"]) == ("left",)
     assert cell.state("left").fault == ""
     assert cell.state("right").fault == "arm_stopped"
@@ -57,7 +57,7 @@ def test_the_switch_after_a_recovery_was_refused(cell, robots):
     assert cell.recover(["left"]) == ()
 
 
-def test_a_recovery_that_failed_returned_as_one_that_had_succeeded(cell, robots):
+def test_failed_recovery_was_reported_as_success(cell, robots):
     robots[0] = PRESSED
     with pytest.raises(RecoveryFailed, match=PRESSED) as found:
         cell.recover(["left"])
@@ -66,7 +66,7 @@ def test_a_recovery_that_failed_returned_as_one_that_had_succeeded(cell, robots)
     assert cell.recover(["left"]) == ("left",)
 
 
-def test_of_two_arms_the_failed_one_is_named_and_the_other_is_recovered(cell, robots):
+def test_failed_arm_is_named_and_other_is_recovered(cell, robots):
     robots.update({0: 40, 1: PRESSED})
     with pytest.raises(RecoveryFailed) as found:
         cell.recover()
@@ -75,7 +75,7 @@ def test_of_two_arms_the_failed_one_is_named_and_the_other_is_recovered(cell, ro
     assert [cell.state(arm).fault for arm in cell.arms] == ["", "arm_stopped"]
 
 
-def test_a_recovery_without_an_answer_times_out_and_says_what_is_known(cell, robots):
+def test_recovery_timeout_reports_known_reasons(cell, robots):
     robots.update({0: 10**9, 1: PRESSED})
     with pytest.raises(LoopTimeout, match=rf"\bleft\b.*\bright\b.*{PRESSED}"):
         cell.recover(timeout=0.05)
@@ -83,7 +83,7 @@ def test_a_recovery_without_an_answer_times_out_and_says_what_is_known(cell, rob
         cell.recover(timeout=float("nan"))
 
 
-def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
+def test_recovery_request_does_not_block_and_poll_returns_result(cell, robots):
     robots[0] = 5
     pending = cell.request_recovery(["left"])
     assert pending.arms == ("left",)
@@ -94,15 +94,15 @@ def test_a_request_does_not_wait_and_its_look_answers(cell, robots):
         cell.request_recovery(["nobody"])
 
 
-def test_an_older_request_got_lost_when_another_arm_was_asked_for(cell):
-    """One record holds the requests of all arms, and the loop reads the newest."""
+def test_newer_recovery_request_replaced_that_of_another_arm(cell):
+    """All arms share one record, and the loop reads the newest."""
     first, second = cell.request_recovery(["left"]), cell.request_recovery(["right"])
     cell.step(3)
     assert (first.poll(), second.poll()) == (("left",), ("right",))
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_withdrawn_request_took_the_arms_of_another_client_with_it(cell, number):
+def test_cancelled_request_cancelled_arms_of_another_client(cell, number):
     requests = [cell.request_recovery(["left"]), cell.request_recovery(["right"])]
     assert "withdrawn" in requests[number].cancel()
     cell.step(3)
@@ -113,17 +113,17 @@ def test_a_withdrawn_request_took_the_arms_of_another_client_with_it(cell, numbe
     assert cell.cancelled["recovery"] == 1
 
 
-def test_an_arm_that_two_clients_recover_stays_requested_by_the_other(cell):
+def test_arm_requested_by_two_clients_survives_one_cancellation(cell):
     first, second = cell.request_recovery(["left", "right"]), cell.request_recovery(["left"])
     assert "withdrawn" in first.cancel()
-    assert "pending" in first.cancel()  # twice
+    assert "pending" in first.cancel()  # the second cancellation has no effect
     cell.step(3)
     assert second.poll() == ("left",)
     assert cell.state("right").fault == "arm_stopped"
     assert "pending" in second.cancel()  # the loop has received it
 
 
-def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkeypatch):
+def test_ctrl_c_cancels_recovery_not_received_by_loop(cell, monkeypatch):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -136,8 +136,8 @@ def test_ctrl_c_withdraws_a_recovery_that_the_loop_has_not_received(cell, monkey
     assert cell.cancelled["recovery"] == 1
 
 
-def test_an_arm_that_stops_again_at_once_is_not_called_recovered(cell, robots):
-    """Its fault is cleared in one cycle and latched in the next."""
+def test_arm_that_stops_again_at_once_is_not_recovered(cell, robots):
+    """The fault is cleared in one cycle and latched in the next."""
     pending = cell.request_recovery(["left"])
     cell.step(2)
     cell.loop.recoveries.stopped(0, "the obstacle is still there", 0)

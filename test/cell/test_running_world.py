@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pause, steps and things put elsewhere, of a loop that runs by itself."""
+"""Simulation in real time: pause, steps and moved objects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def step(cell, cycles):
     cell.wait(lambda: cell.world.cycles >= goal, 10.0, "steps")
 
 
-def test_steps_are_as_many_cycles_as_asked_for(paused):
+def test_steps_run_requested_number_of_cycles(paused):
     time, count = float(paused.latest_record()["time"]), paused.world.cycles
     for cycles in (1, 7):
         step(paused, cycles)
@@ -54,15 +54,15 @@ def test_steps_are_as_many_cycles_as_asked_for(paused):
     assert float(paused.latest_record()["time"]) - time == pytest.approx(8 / 500.0, abs=1e-9)
 
 
-def test_steps_counted_from_a_cycle_that_the_loop_had_passed_before_it_paused(paused):
-    """More cycles than expected may run until the loop reads a request for a pause."""
+def test_steps_were_counted_from_cycle_before_pause(paused):
+    """Additional cycles may run until the loop reads the pause request."""
     step(paused, 5)
     cycles = paused.world.cycles
     paused.debug.mailbox.words[SharedFlag.LAST_ROW] -= 3
     assert paused.world.request_steps(7) == cycles + 7
 
 
-def test_a_paused_world_says_so_and_goes_on(paused):
+def test_paused_simulation_is_reported_and_resumes(paused):
     paused.wait(paused.stall_reason, 10.0, "a reason")
     assert paused.stall_reason() == "the simulation is paused"
     with pytest.raises((TargetRejected, LoopError), match="the simulation is paused"):
@@ -74,9 +74,9 @@ def test_a_paused_world_says_so_and_goes_on(paused):
         paused.world.request_steps(1)
 
 
-def test_a_pause_did_not_end_steps_that_were_under_way(paused):
-    """A world that was to do a billion steps could be let go on, and not be stopped."""
-    for steps in (0, 10**9 + 1, 2**63):  # the last one is more than the loop can count to
+def test_pause_did_not_end_active_steps(paused):
+    """A simulation with a billion requested steps could be resumed but not paused."""
+    for steps in (0, 10**9 + 1, 2**63):  # the last number exceeds the counter of the loop
         with pytest.raises(SimulationRejected, match=rf"^steps: .*\b{steps}\b.*\b1\b"):
             paused.world.request_steps(steps)
     paused.world.request_steps(10**9)
@@ -87,9 +87,9 @@ def test_a_pause_did_not_end_steps_that_were_under_way(paused):
     assert paused.world.cycles == last
 
 
-def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
-    place = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
-    number = paused.world.request_pose("ball", place)
+def test_moved_object_falls_from_new_pose(paused):
+    new_pose = Pose.from_rpy([0.3, 1.2, 0.8], [0.1, 0.2, 0.3])
+    number = paused.world.request_pose("ball", new_pose)
     step(paused, 1)
     assert paused.world.is_placed("ball", number)
     assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
@@ -97,18 +97,18 @@ def test_a_thing_that_was_put_elsewhere_falls_from_there(paused):
     fallen = paused.objects()["ball"]
     assert np.allclose(fallen.position[:2], [0.3, 1.2], atol=1e-6)
     assert fallen.position[2] == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
-    assert np.allclose(fallen.rotation, place.rotation, atol=1e-6)
+    assert np.allclose(fallen.rotation, new_pose.rotation, atol=1e-6)
 
 
-def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(paused):
-    """Who asks is refused; who does not is told."""
+def test_object_moved_into_arm_pushed_it_without_report(paused):
+    """A checked request is refused, an unchecked one is reported."""
     elbow = Pose(np.array([0.0, 0.0, 0.3]), np.eye(3))
     request = paused.request_object_pose("ball", elbow)
     with pytest.raises(SimulationRejected, match=r"^move: ball\b.*\bleft:.*\d mm"):
         paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
     assert paused.objects()["ball"].position[1] == 1.0
-    aside = Pose(np.array([0.3, 1.2, 0.8]), np.eye(3))
-    request = paused.request_object_pose("ball", aside)
+    free_pose = Pose(np.array([0.3, 1.2, 0.8]), np.eye(3))
+    request = paused.request_object_pose("ball", free_pose)
     paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
     assert paused.objects()["ball"].position.tolist() == [0.3, 1.2, 0.8]
     assert paused.events() == []
@@ -117,12 +117,12 @@ def test_a_thing_that_was_put_into_an_arm_threw_it_aside_and_nobody_said_why(pau
     (event,) = paused.events()
     assert event.text.startswith("ball was moved ")
     assert event.text.endswith(" mm into left")
-    request = paused.request_object_pose("spare", aside)
+    request = paused.request_object_pose("spare", free_pose)
     with pytest.raises(SimulationRejected, match=r"^move: .*\bspare\b.*absent"):
         paused.wait(lambda: paused.scene_change_done(request), 10.0, "an answer")
 
 
-def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
+def test_objects_are_spawned_and_deleted_while_arms_move():
     with Cell(config()) as cell:
         q, epoch = cell.state("left").q, int(cell.latest_record()["epoch"])
         for k in range(10):
@@ -135,10 +135,10 @@ def test_things_come_and_go_while_the_loop_runs_and_arms_follow():
             cell.delete("spare")
             assert cell.spawnable == ("spare", "second")
         assert not cell.state("left").fault
-        assert int(cell.latest_record()["epoch"]) == epoch, "no law was deactivated"
+        assert int(cell.latest_record()["epoch"]) == epoch, "no controllet was deactivated"
 
 
-def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
+def test_paused_simulation_spawns_objects_without_time_step(paused):
     time, cycles = float(paused.latest_record()["time"]), paused.world.cycles
     paused.spawn("spare")
     assert paused.objects()["spare"].position.tolist() == [0.0, 1.0, 0.5]
@@ -159,7 +159,7 @@ def test_a_paused_world_lets_things_in_at_once_and_no_time_passes(paused):
     assert fallen == pytest.approx(0.8 - 0.5 * 9.81 * (50 / 500.0) ** 2, abs=3e-3)
 
 
-def test_of_two_things_that_were_put_elsewhere_in_one_cycle_one_stayed(paused):
+def test_one_of_two_objects_moved_in_one_cycle_stayed(paused):
     paused.spawn("spare")
     for name, x in (("ball", 0.3), ("spare", 0.4)):
         paused.world.request_pose(name, Pose(np.array([x, 1.2, 0.8]), np.eye(3)))
@@ -167,7 +167,7 @@ def test_of_two_things_that_were_put_elsewhere_in_one_cycle_one_stayed(paused):
     assert [pose.position[0] for pose in paused.objects().values()] == [0.3, 0.4]
 
 
-def test_what_cannot_be_is_refused(paused):
+def test_invalid_simulation_requests_are_refused(paused):
     with pytest.raises(UnknownName, match="wall"):
         paused.world.request_pose("wall", Pose(np.zeros(3), np.eye(3)))
     with pytest.raises(SimulationRejected, match=r"^ball: twist: .*\bnan\b.*\b6\b"):
@@ -176,7 +176,7 @@ def test_what_cannot_be_is_refused(paused):
         paused.world.request_steps(0)
 
 
-def test_time_of_others_is_not_stopped():
+def test_real_or_inline_cell_cannot_be_paused():
     arms = {"left": {"backend": "franka", "robot_ip": "127.0.0.1"}}
     real = Cell(config(cell={"name": "pausing"}, arms=arms))
     with pytest.raises(SimulationRejected, match=r"arms\.left\.backend: franka\b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to the simulation, against physics and against a second run."""
+"""Interface of the simulation, compared with physics and with a second run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def boxed(make_cell, **settings):
 
 
 def run(cell, cycles=150):
-    """Move an arm about, and return everything that was recorded but times of the machine."""
+    """Move an arm and return all recorded data except times of the machine."""
     total, _ = cell.records()
     start = cell.pose("left")
     cell.set_target("left", Pose(start.position + [0.0, 0.02, 0.03], start.rotation))
@@ -50,8 +50,8 @@ def run(cell, cycles=150):
     return [rows[name].tobytes() for name in ("time", "arms", "object_poses", "reports")]
 
 
-@pytest.mark.parametrize("arms", [{}, NOISY], ids=["exact", "spoiled"])
-def test_a_reset_cell_runs_as_a_fresh_one_bit_by_bit(make_cell, arms):
+@pytest.mark.parametrize("arms", [{}, NOISY], ids=["ideal", "noisy"])
+def test_reset_cell_runs_bitwise_as_new_one(make_cell, arms):
     cells = [
         make_cell({"left": arms, "right": {"position": [0.0, -0.8, 0.0], **arms}},
                   active=["left/cartesian_impedance_controller"])
@@ -65,7 +65,7 @@ def test_a_reset_cell_runs_as_a_fresh_one_bit_by_bit(make_cell, arms):
     assert run(cells[0]) == run(cells[1])
 
 
-def test_a_saved_state_is_gone_back_to_bit_by_bit_as_often_as_wanted(make_cell):
+def test_saved_state_is_restored_bitwise_and_repeatedly(make_cell):
     cell = make_cell({"left": NOISY}, active=["left/cartesian_impedance_controller"])
     run(cell)
     state = cell.simulation.save()
@@ -77,20 +77,20 @@ def test_a_saved_state_is_gone_back_to_bit_by_bit_as_often_as_wanted(make_cell):
     assert runs[0] == runs[1] == runs[2]
 
 
-def test_what_is_held_goes_on_from_a_saved_state_as_if_nothing_had_been(make_cell):
-    """Hands, things and contacts are where they were; so is what the hands press with."""
+def test_grasp_continues_from_saved_state(make_cell):
+    """The state of grippers, objects, contacts and forces is restored."""
     held = {**BOX, "size": [0.03, 0.03, 0.03], "position": [0.45, 0.0, 0.03], "mass": 0.2}
     cell = make_cell(ARM, objects={"box": held})
-    hand = cell.pose("arm")
-    cell.simulation.set_pose("box", Pose(hand.position, np.eye(3)))
+    tool_pose = cell.pose("arm")
+    cell.simulation.set_pose("box", Pose(tool_pose.position, np.eye(3)))
     cell.gripper("arm").grasp(0.06, force=30.0)
     cell.step(1)
     for _ in range(600):
-        cell.simulation.set_pose("box", Pose(hand.position, np.eye(3)))
+        cell.simulation.set_pose("box", Pose(tool_pose.position, np.eye(3)))
         cell.step(1)
     cell.step(400)
     state, before = cell.simulation.save(), cell.objects()["box"].position
-    assert before[2] > hand.position[2] - 0.03
+    assert before[2] > tool_pose.position[2] - 0.03
     cell.gripper("arm").move(0.08)
     cell.step(800)
     assert cell.objects()["box"].position[2] < before[2] - 0.1
@@ -100,7 +100,7 @@ def test_what_is_held_goes_on_from_a_saved_state_as_if_nothing_had_been(make_cel
     assert cell.gripper("arm").state().is_grasped
 
 
-def test_a_seed_draws_noise_anew_and_the_same_one_draws_the_same(make_cell):
+def test_seed_determines_noise(make_cell):
     cell = make_cell({"left": NOISY}, active=["left/cartesian_impedance_controller"])
     runs = []
     for seed in (1, 2, 1, None):
@@ -110,8 +110,8 @@ def test_a_seed_draws_noise_anew_and_the_same_one_draws_the_same(make_cell):
     assert all(runs[i] != runs[j] for i, j in ((0, 1), (0, 3), (1, 3)))
 
 
-def test_a_fault_and_the_past_are_gone_after_a_reset(make_cell):
-    """Hold is not handed a force from before, and an arm that had failed may be switched."""
+def test_reset_clears_faults_and_history(make_cell):
+    """Hold gets no previous force, and an arm with a previous fault may be switched."""
     cell = make_cell(ARM)
     state = cell.simulation.save()
     cell.simulation.data.qvel[0] = 30.0
@@ -124,7 +124,7 @@ def test_a_fault_and_the_past_are_gone_after_a_reset(make_cell):
     assert not result.handed_over
 
 
-def test_a_reset_takes_less_than_a_millisecond(make_cell):
+def test_reset_takes_less_than_one_millisecond(make_cell):
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     laws = {"soft": {"type": "cartesian_impedance"}}
     cell = make_cell(arms, laws, ["left/soft", "right/soft"], objects={"box": BOX})
@@ -134,11 +134,11 @@ def test_a_reset_takes_less_than_a_millisecond(make_cell):
         start = time.thread_time()
         cell.simulation.reset()
         times.append(time.thread_time() - start)
-    best = np.percentile(times, 10)  # others on the machine make the rest
+    best = np.percentile(times, 10)  # other processes cause the longer times
     assert best < 1e-3, best
 
 
-def test_a_thing_on_the_floor_is_carried_with_its_weight(make_cell):
+def test_contact_force_of_resting_object_is_its_weight(make_cell):
     cell = boxed(make_cell)
     cell.step(800)
     sim = cell.simulation
@@ -148,7 +148,7 @@ def test_a_thing_on_the_floor_is_carried_with_its_weight(make_cell):
     np.testing.assert_array_equal(sim.contact_force("box", "table"), np.zeros(3))
 
 
-def test_twice_the_inertia_is_twice_the_weight_and_once_is_as_before(make_cell):
+def test_scaled_inertia_scales_weight_from_original_value(make_cell):
     cell = boxed(make_cell)
     for factor, mass in ((2.0, 4.0), (0.5, 1.0), (1.0, 2.0)):
         cell.simulation.scale_inertia("box", factor)
@@ -156,7 +156,7 @@ def test_twice_the_inertia_is_twice_the_weight_and_once_is_as_before(make_cell):
         assert cell.simulation.contact_force("box")[2] == pytest.approx(mass * G, rel=2e-3)
 
 
-def test_a_push_accelerates_by_newton_and_ends_when_told(make_cell):
+def test_force_accelerates_object_by_newton_until_removed(make_cell):
     cell = boxed(make_cell)
     sim = cell.simulation
     sim.set_pose("box", Pose(np.array([0.6, 0.0, 1.0]), np.eye(3)))
@@ -171,7 +171,7 @@ def test_a_push_accelerates_by_newton_and_ends_when_told(make_cell):
     np.testing.assert_allclose(fallen, [0.6 * 0.2, 0.0, -0.5 * G * 0.2**2], atol=2e-3)
 
 
-def test_a_force_off_the_centre_turns(make_cell):
+def test_eccentric_force_rotates_object(make_cell):
     cell = boxed(make_cell)
     sim = cell.simulation
     sim.set_pose("box", Pose(np.array([0.6, 0.0, 1.0]), np.eye(3)))
@@ -179,12 +179,12 @@ def test_a_force_off_the_centre_turns(make_cell):
     cell.step(50)
     inertia = 2.0 * (0.1**2 + 0.1**2) / 12.0
     angle = 0.5 * (2.0 * G * 0.02 / inertia) * 0.05**2
-    turned = sim.pose("box").rotation
-    assert np.arctan2(turned[2, 1], turned[1, 1]) == pytest.approx(angle, rel=0.05)
+    final_rotation = sim.pose("box").rotation
+    assert np.arctan2(final_rotation[2, 1], final_rotation[1, 1]) == pytest.approx(angle, rel=0.05)
 
 
 @pytest.mark.parametrize(("push", "slides"), [(0.8, False), (1.2, True)])
-def test_a_thing_slides_from_where_friction_ends(make_cell, push, slides):
+def test_object_slides_above_friction_limit(make_cell, push, slides):
     cell = boxed(make_cell)
     cell.step(500)
     sim = cell.simulation
@@ -192,11 +192,15 @@ def test_a_thing_slides_from_where_friction_ends(make_cell, push, slides):
     before = sim.pose("box").position
     sim.apply_wrench("box", [0.0, push * 0.3 * 2.0 * G, 0.0], point=[*before[:2], 0.0])
     cell.step(300)
-    way = sim.pose("box").position[1] - before[1]
-    assert (way > 0.5 * 0.5 * (push - 1.0) * 0.3 * G * 0.09) if slides else (way < 2e-3)
+    displacement = sim.pose("box").position[1] - before[1]
+    assert (
+        (displacement > 0.5 * 0.5 * (push - 1.0) * 0.3 * G * 0.09)
+        if slides
+        else (displacement < 2e-3)
+    )
 
 
-def test_what_arms_feel_of_a_push_is_the_push(make_cell):
+def test_estimated_wrench_equals_applied_wrench(make_cell):
     cell = make_cell(ARM)
     cell.step(20)
     sim, state = cell.simulation, cell.state("arm")
@@ -206,7 +210,7 @@ def test_what_arms_feel_of_a_push_is_the_push(make_cell):
     np.testing.assert_allclose(estimated, [5.0, 0.0, -10.0, 0.0, 0.0, 0.0], atol=0.1)
 
 
-def test_things_without_mass_are_moved_and_come_back(make_cell):
+def test_massless_objects_are_moved_and_restored(make_cell):
     cell = boxed(make_cell)
     sim = cell.simulation
     there = Pose(np.array([0.6, 0.9, 0.3]), np.eye(3))
@@ -218,7 +222,7 @@ def test_things_without_mass_are_moved_and_come_back(make_cell):
     np.testing.assert_allclose(sim.pose("table").position, TABLE["position"])
 
 
-def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
+def test_contact_forces_between_arms_are_opposite(make_cell):
     arms = {"a": {}, "b": {"position": [0.6, 0.0, 0.0], "rpy": [0.0, 0.0, np.pi]}}
     cell = make_cell(arms)
     cell.step(30)
@@ -228,7 +232,7 @@ def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
 
 
 @pytest.mark.parametrize(
-    ("act", "error", "words"),
+    ("act", "error", "pattern"),
     [
         (lambda s: s.pose("bax"), UnknownName, "'bax'.*floor, .*box"),
         (
@@ -252,12 +256,12 @@ def test_the_links_of_two_arms_meet_with_opposite_forces(make_cell):
         (lambda s: s.reset(seed=-1), SimulationRejected, r"seed:.*-1.*\b0\b"),
     ],
 )
-def test_what_makes_no_sense_is_refused(make_cell, act, error, words):
-    with pytest.raises(error, match=words):
+def test_invalid_values_are_refused(make_cell, act, error, pattern):
+    with pytest.raises(error, match=pattern):
         act(boxed(make_cell).simulation)
 
 
-def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
+def test_wrong_types_raised_numpy_and_mujoco_errors(make_cell):
     sim = boxed(make_cell).simulation
     refused = [
         (lambda: sim.reset("x"), "reset: state: .*'x'"),
@@ -267,21 +271,21 @@ def test_values_of_another_type_ended_in_errors_of_numpy_and_mujoco(make_cell):
         (lambda: sim.image(width=64.5), r"image: width: .*\b64\.5\b"),
     ]
     for seed in ("x", 1.5, np.nan, True):
-        words = rf"reset: seed: .*{seed!r}.*\b0$"
-        refused.append((lambda seed=seed: sim.reset(seed=seed), words))
-    for act, words in refused:
-        with pytest.raises(SimulationRejected, match=words):
+        pattern = rf"reset: seed: .*{seed!r}.*\b0$"
+        refused.append((lambda seed=seed: sim.reset(seed=seed), pattern))
+    for act, pattern in refused:
+        with pytest.raises(SimulationRejected, match=pattern):
             act()
     sim.reset(seed=np.int64(7))
 
 
-def test_a_state_of_another_cell_is_refused(make_cell):
+def test_state_of_another_cell_is_refused(make_cell):
     one, other = make_cell(ARM), make_cell(ARM)
     with pytest.raises(SimulationRejected, match="another cell"):
         one.simulation.reset(other.simulation.save())
 
 
-def test_there_is_no_door_to_what_is_not_stepped_by_hand(make_cell):
+def test_simulation_interface_requires_started_inline_cell(make_cell):
     with pytest.raises(SimulationRejected, match=r"placement: thread.*inline"):
         make_cell(ARM, placement="thread").simulation  # noqa: B018
     with pytest.raises(SimulationRejected, match=r"arms\.arm\.backend: .*\bmock\b"):
@@ -290,7 +294,7 @@ def test_there_is_no_door_to_what_is_not_stepped_by_hand(make_cell):
         simple_cell(ARM).simulation  # noqa: B018
 
 
-def test_a_picture_shows_what_was_put_into_the_scene(make_cell):
+def test_image_shows_moved_object(make_cell):
     cell = boxed(make_cell)
     sim = cell.simulation
     before = sim.image("overview", 64, 48)
@@ -302,7 +306,7 @@ def test_a_picture_shows_what_was_put_into_the_scene(make_cell):
         sim.image("top")
 
 
-def test_the_page_says_what_runs(monkeypatch, capsys):
+def test_documented_example_runs(monkeypatch, capsys):
     root = Path(__file__).parents[2]
     monkeypatch.chdir(root)
     (code,) = re.findall(r"```python\n(.*?)```", (root / "doc/simulation.md").read_text(), re.S)

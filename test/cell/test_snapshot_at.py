@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was at an instant is read as it was recorded, whatever the loop has done since."""
+"""Snapshots of past instants equal the records."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from multipanda_py.config.cell_file import CellConfig
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
-def test_a_moment_is_the_cycle_of_its_instant():
+def test_snapshot_is_nearest_recorded_cycle():
     config = CellConfig.from_dict(
         {"cell": {"name": "moment", "placement": "inline"}, "arms": {"arm": {"gripper": False}}}
     )
@@ -25,7 +25,9 @@ def test_a_moment_is_the_cycle_of_its_instant():
         for ago in (0.0, 0.0316, 0.15):
             expected = rows["time"][np.abs(rows["time"] - (cell.time - ago)).argmin()]
             assert cell.snapshot_at(cell.time - ago).time == expected
-        assert cell.snapshot_at(cell.time + 5.0).time == cell.time, "what is to come is not known"
+        assert cell.snapshot_at(cell.time + 5.0).time == cell.time, (
+            "future instants give the newest record"
+        )
         assert cell.snapshot_at(-5.0).time == rows["time"][0]
         assert cell.snapshot_at(cell.time).pose("arm").position == pytest.approx(
             cell.pose("arm").position

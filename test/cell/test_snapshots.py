@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of arms against the rows that they are from."""
+"""Snapshots of arms, compared with their rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inline
 ARMS = {"left": {"position": [0, 0.5, 0]}, "right": {"model": "ur5e", "position": [0, -0.5, 0]}}
 
 
-def test_a_snapshot_is_what_its_row_says_by_name(make_cell):
+def test_snapshot_fields_equal_fields_of_row(make_cell):
     cell = make_cell(ARMS)
     cell.switch(["right/joint_impedance_controller"])
     cell.set_target("right", q=cell.state("right").q + 0.1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that come and go, against physics, closed forms and a cell without them."""
+"""Spawned and deleted objects, compared with physics, formulas and a cell without them."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def cell_with(make_cell, objects, **settings):
 
 
 def circle(cell, cycles=400):
-    """Draw a circle with the arm; return the joint positions of every cycle."""
+    """Move the arm along a circle; return the joint positions of every cycle."""
     cell.step(1)
     start, total = cell.pose("arm"), cell.records()[0]
     for k in range(0, cycles, 10):
-        turn = 2.0 * np.pi * k / cycles
-        offset = [0.0, 0.05 * np.sin(turn), 0.05 * (1.0 - np.cos(turn))]
+        angle = 2.0 * np.pi * k / cycles
+        offset = [0.0, 0.05 * np.sin(angle), 0.05 * (1.0 - np.cos(angle))]
         cell.set_target("arm", Pose(start.position + offset, start.rotation))
         cell.step(10)
     return cell.records(total)[1]["arms"]["q"][:, 0]
 
 
-def test_a_thing_that_comes_falls_rests_and_presses_with_its_weight(make_cell):
+def test_spawned_object_falls_rests_and_has_its_weight(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK})
     cell.step(200)
     assert cell.objects() == {}
@@ -69,7 +69,7 @@ def test_a_thing_that_comes_falls_rests_and_presses_with_its_weight(make_cell):
     assert abs(cell.objects()["brick"].position[2] - HALF) < 1e-3
 
 
-def test_bricks_are_stacked_where_the_cell_file_has_them(make_cell):
+def test_bricks_are_stacked_as_in_cell_file(make_cell):
     cell = cell_with(make_cell, {"low": BRICK, "high": STACKED})
     cell.spawn("low")
     cell.spawn("high")
@@ -84,18 +84,18 @@ def test_bricks_are_stacked_where_the_cell_file_has_them(make_cell):
     np.testing.assert_allclose(force("high", "floor"), [0, 0, MASS * G], atol=1e-3)
 
 
-def test_arms_move_as_if_there_were_no_absent_thing(make_cell):
-    """The declared place is in the middle of the arm, in its way and that of its laws."""
+def test_absent_object_does_not_affect_arms(make_cell):
+    """The declared pose of the object is inside the arm."""
     without = circle(cell_with(make_cell, {}))
     absent = cell_with(make_cell, {"one": IN_ARM, "two": BRICK})
     np.testing.assert_allclose(circle(absent), without, atol=1e-12)
-    gone = cell_with(make_cell, {"one": BRICK})
-    gone.spawn("one")
-    gone.delete("one")
-    np.testing.assert_allclose(circle(gone), without, atol=1e-12)
+    removed = cell_with(make_cell, {"one": BRICK})
+    removed.spawn("one")
+    removed.delete("one")
+    np.testing.assert_allclose(circle(removed), without, atol=1e-12)
 
 
-def test_an_absent_thing_neither_falls_nor_gains_energy(make_cell):
+def test_absent_object_neither_falls_nor_gains_energy(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK})
     cell.spawn("brick", at(0.5, 0.3, 0.5), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     cell.simulation.apply_wrench("brick", [1.0, 2.0, 3.0])
@@ -109,11 +109,13 @@ def test_an_absent_thing_neither_falls_nor_gains_energy(make_cell):
     cell.spawn("brick", at(0.5, 0.3, 0.5))
     cell.step(200)
     fallen = cell.objects()["brick"].position[2] - 0.5
-    assert fallen == pytest.approx(-0.5 * G * 0.2**2, abs=1.1e-3), "it is pushed no more"
+    assert fallen == pytest.approx(-0.5 * G * 0.2**2, abs=1.1e-3), (
+        "the applied wrench must be cleared"
+    )
 
 
-def test_weight_is_off_and_on_too_where_no_arm_compensates_its_own(make_cell):
-    """MuJoCo leaves compensation out of such a model, and things would fall while absent."""
+def test_weight_is_toggled_without_own_gravity_compensation(make_cell):
+    """MuJoCo omits compensation in such a model, and absent objects would fall."""
     cell = make_cell({"arm": {"compensates_gravity": False}}, objects={"brick": BRICK})
     cell.step(300)
     np.testing.assert_array_equal(cell.simulation.data.qpos[-7:-4], ABSENT_POSITION)
@@ -122,8 +124,8 @@ def test_weight_is_off_and_on_too_where_no_arm_compensates_its_own(make_cell):
     assert cell.simulation.contact_force("brick")[2] == pytest.approx(MASS * G, abs=1e-3)
 
 
-def test_a_law_keeps_off_a_thing_while_it_is_there(make_cell):
-    def come_near(cell):
+def test_controllet_avoids_object_only_while_present(make_cell):
+    def approach(cell):
         here = cell.pose("arm")
         for k in range(45):
             target = here.position - [0.0, 0.0, 0.005 * min(k, 40)]
@@ -145,70 +147,70 @@ def test_a_law_keeps_off_a_thing_while_it_is_there(make_cell):
             "params": params,
         }
     }
-    ways = {}
-    for name in ("absent", "present", "gone"):
+    heights = {}
+    for name in ("absent", "present", "removed"):
         cell = make_cell({"arm": {}}, law, ["arm/soft"], objects={"wall": wall})
         if name != "absent":
             cell.spawn("wall")
             cell.step(100)
-        if name == "gone":
+        if name == "removed":
             cell.delete("wall")
-        ways[name] = come_near(cell)
+        heights[name] = approach(cell)
         assert not cell.simulation.contact_force("arm").any(), name
-    assert ways["absent"] == pytest.approx(-0.2, abs=0.02)
-    assert ways["present"] > -0.18, "kept off"
-    assert ways["gone"] == pytest.approx(ways["absent"], abs=2e-3)
+    assert heights["absent"] == pytest.approx(-0.2, abs=0.02)
+    assert heights["present"] > -0.18, "the arm must keep a distance"
+    assert heights["removed"] == pytest.approx(heights["absent"], abs=2e-3)
 
 
 @pytest.mark.parametrize(
-    ("place", "what", "depth"),
+    ("spawn_position", "obstacle", "depth"),
     [
         ((0.5, 0.5, 0.02), "floor", 10.0),
         ((0.6, 0.8, 0.22), "table", 10.0),
         ((0.4 - HALF + 0.007, 0.8, 0.1), "table", 7.0),
     ],
 )
-def test_what_would_be_inside_of_something_is_refused(make_cell, place, what, depth):
+def test_spawn_inside_another_object_is_refused(make_cell, spawn_position, obstacle, depth):
     cell = cell_with(make_cell, {"brick": BRICK, "table": TABLE})
     with pytest.raises(
-        SimulationRejected, match=rf"^spawn: brick\b.*\b{what}:.*\b{depth:.1f} mm\b.*\b1 mm"
+        SimulationRejected, match=rf"^spawn: brick\b.*\b{obstacle}:.*\b{depth:.1f} mm\b.*\b1 mm"
     ):
-        cell.spawn("brick", at(*place))
+        cell.spawn("brick", at(*spawn_position))
     assert cell.spawnable == ("brick",)
 
 
-def test_what_would_be_inside_of_an_arm_is_refused(make_cell):
+def test_spawn_inside_arm_is_refused(make_cell):
     cell = cell_with(make_cell, {"brick": IN_ARM, "ball": {**BRICK, "shape": "sphere",
                                                            "size": [0.02]}})  # fmt: skip
     cell.step(5)
     with pytest.raises(SimulationRejected, match=r"^spawn: brick\b.*\barm:.*\d\d\.\d mm"):
         cell.spawn("brick")
-    hand = cell.pose("arm")
+    tool_pose = cell.pose("arm")
     with pytest.raises(SimulationRejected, match=r"^spawn: ball .*\barm: "):
-        cell.spawn("ball", Pose(hand.position + [0.0, 0.0, 0.08], np.eye(3)))
-    cell.spawn("ball", hand)  # between the open fingers
+        cell.spawn("ball", Pose(tool_pose.position + [0.0, 0.0, 0.08], np.eye(3)))
+    cell.spawn("ball", tool_pose)  # the object is between the open fingers
     assert "ball" in cell.objects()
 
 
-def test_depth_is_that_of_two_balls(make_cell):
+def test_reported_depth_is_that_of_two_spheres(make_cell):
     ball = {**BRICK, "shape": "sphere", "size": [0.05]}
     cell = cell_with(make_cell, {"one": ball, "two": ball})
     cell.spawn("one", at(0.5, 0.5, 0.5))
-    place = np.array([0.5, 0.5, 0.5]) + 0.09 * np.array([0.6, 0.0, 0.8])
+    spawn_position = np.array([0.5, 0.5, 0.5]) + 0.09 * np.array([0.6, 0.0, 0.8])
     with pytest.raises(SimulationRejected, match=r"\bone: .*10\.0 mm"):
-        cell.spawn("two", at(*place))
-    cell.spawn("two", at(*(place + 0.0092 * np.array([0.6, 0.0, 0.8]))))
+        cell.spawn("two", at(*spawn_position))
+    cell.spawn("two", at(*(spawn_position + 0.0092 * np.array([0.6, 0.0, 0.8]))))
 
 
-def test_a_refused_thing_changes_nothing_to_the_last_bit(make_cell):
+def test_refused_spawn_changes_nothing_bitwise(make_cell):
     runs = []
     for tries in (False, True):
         cell = cell_with(make_cell, {"brick": BRICK, "other": {**STACKED, "present": True}})
         circle(cell, 100)
         if tries:
-            for place in ((0.5, 0.3, 0.02), (0.0, 0.0, 0.2)):
+            for spawn_position in ((0.5, 0.3, 0.02), (0.0, 0.0, 0.2)):
                 with pytest.raises(SimulationRejected, match=r"^spawn: brick .*\d mm"):
-                    cell.spawn("brick", at(*place))
+                    cell.spawn("brick", at(*spawn_position))
         total = cell.records()[0]
         circle(cell, 100)
         rows = cell.records(total)[1]
@@ -218,7 +220,7 @@ def test_a_refused_thing_changes_nothing_to_the_last_bit(make_cell):
     assert runs[0] == runs[1]
 
 
-def test_an_episode_begins_as_the_cell_file_says(make_cell):
+def test_reset_restores_presence_of_cell_file(make_cell):
     there = {**BRICK, "position": [0.5, -0.3, HALF], "present": True}
     cell = cell_with(make_cell, {"brick": BRICK, "there": there})
     cell.step(50)
@@ -238,7 +240,7 @@ def test_an_episode_begins_as_the_cell_file_says(make_cell):
     assert cell.spawnable == ("brick",)
 
 
-def test_two_episodes_are_the_same_to_the_last_bit(make_cell):
+def test_two_episodes_are_bitwise_equal(make_cell):
     cell, runs = cell_with(make_cell, {"brick": BRICK, "high": STACKED}), []
     for _ in range(2):
         cell.simulation.reset()
@@ -256,7 +258,7 @@ def test_two_episodes_are_the_same_to_the_last_bit(make_cell):
     assert runs[0] == runs[1]
 
 
-def test_what_a_hand_holds_does_not_go_and_what_is_absent_is_not_held(make_cell):
+def test_attached_object_cannot_be_deleted_nor_absent_one_attached(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK})
     cell.step(5)
     with pytest.raises(AttachmentRejected, match=r"^brick\b.*absent"):
@@ -273,7 +275,7 @@ def test_what_a_hand_holds_does_not_go_and_what_is_absent_is_not_held(make_cell)
     assert cell.objects() == {}
 
 
-def test_what_makes_no_sense_is_refused(make_cell):
+def test_invalid_requests_are_refused(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK, "table": TABLE})
     sim = cell.simulation
     refused = [
@@ -285,15 +287,15 @@ def test_what_makes_no_sense_is_refused(make_cell):
         (lambda: sim.pose("brick"), SimulationRejected, "^brick: "),
         (lambda: sim.apply_wrench("brick", [1, 2, 3]), SimulationRejected, "^brick: "),
     ]
-    for act, error, words in refused:
-        with pytest.raises(error, match=words):
+    for act, error, pattern in refused:
+        with pytest.raises(error, match=pattern):
             act()
     cell.spawn("brick")
     with pytest.raises(SimulationRejected, match=r"^spawn: .*\bbrick\b"):
         cell.spawn("brick")
 
 
-def test_a_picture_does_not_show_what_is_absent(make_cell):
+def test_image_does_not_show_absent_object(make_cell):
     without, cell = cell_with(make_cell, {}), cell_with(make_cell, {"brick": BRICK})
     cells = [c.simulation.image("overview", 64, 48) for c in (without, cell)]
     assert np.array_equal(*cells)
@@ -301,7 +303,7 @@ def test_a_picture_does_not_show_what_is_absent(make_cell):
     assert not np.array_equal(cell.simulation.image("overview", 64, 48), cells[0])
 
 
-def test_absent_things_like_another_are_found(make_cell):
+def test_absent_objects_of_equal_shape_are_found(make_cell):
     scene_objects = {"red": {**BRICK, "rgba": [1.0, 0.0, 0.0, 1.0]}, "one": BRICK, "two": STACKED}
     cell = cell_with(make_cell, scene_objects)
     cell.spawn("one")
@@ -311,7 +313,7 @@ def test_absent_things_like_another_are_found(make_cell):
     assert cell.spawnable_like("one") == ""
 
 
-def test_the_check_of_a_cell_file_knows_about_absence():
+def test_check_of_cell_file_considers_absence():
     def config(**scene_object):
         return CellConfig.from_dict({"arms": {"arm": {}}, "objects": {"brick": scene_object}})
 
@@ -322,7 +324,7 @@ def test_the_check_of_a_cell_file_knows_about_absence():
         config(**{**BRICK, "mass": 0.0})
 
 
-def test_real_things_do_not_come_and_go(make_cell):
+def test_real_objects_cannot_be_spawned(make_cell):
     cell = make_cell({"arm": {"backend": "mock"}}, objects={"brick": BRICK})
     cell.step(1)
     assert cell.objects() == {}
@@ -330,7 +332,7 @@ def test_real_things_do_not_come_and_go(make_cell):
         cell.spawn("brick")
 
 
-def test_a_request_waited_for_ever_once_a_newer_one_was_answered(make_cell):
+def test_request_waited_forever_after_newer_one_was_answered(make_cell):
     cell = cell_with(make_cell, {"brick": BRICK})
     first = cell.request_spawn("brick")
     cell.step(1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that start inside of something are named before anything moves."""
+"""Checks for collisions at the start configuration."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def cell(objects=None, **arm):
     return CellConfig.from_dict({"arms": {"left": arm}, "objects": objects or {}})
 
 
-def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
-    """The box, 0.1 m wide, stands about the vertical of joint 4, from 0.15 to 0.45 m."""
+def test_arm_in_box_passed_check_and_faulted_at_once():
+    """The box, 0.1 m wide and 0.15 to 0.45 m high, is at joint 4."""
     box = {"shape": "box", "size": [0.1, 0.1, 0.3], "position": [0.35, 0.0, 0.3]}
     (sentence,) = check_initial_contacts(cell({"box": box}))
     assert re.match(r"left .*\bbox: .*\bleft_fr3_", sentence)
@@ -28,12 +28,12 @@ def test_an_arm_in_a_box_passed_the_check_and_faulted_at_once():
     assert not check_initial_contacts(cell({"box": box}))
 
 
-def test_an_arm_in_the_floor_is_named():
+def test_arm_in_floor_is_reported():
     down = [0.0, 1.7, 0.0, -0.3, 0.0, 2.0, 0.785]
     (sentence, *_) = check_initial_contacts(cell(q_start=down))
     assert re.match(r"left .*\bfloor: .*\bleft_fr3_", sentence)
 
 
 @pytest.mark.parametrize("name", ["dual_sim", "quad_sim", "four_arms_sim", "positions_sim"])
-def test_arms_of_shipped_cells_start_free(name):
+def test_shipped_cells_start_without_collision(name):
     assert not check_initial_contacts(CellConfig.from_yaml(CONFIG / f"{name}.yaml"))

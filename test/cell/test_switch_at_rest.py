@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A switch that may force brings arms to rest before they are commanded something else."""
+"""Switches with FORCE_AUTO stop arms before a change of the command interface."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RATES = np.array([0.8, 0.0, 0.0, 0.0, 0.0, 0.5, -0.8])
 
 @pytest.fixture
 def cell(make_cell):
-    """The left arm moves at velocities, the right one by torques."""
+    """Return a cell with a left arm in velocity control and a right arm in torque control."""
     cell = make_cell(ARMS, LAWS, ["left/rate", "right/torques"])
     cell.set_target("left", dq=RATES)
     cell.step(400)
@@ -39,11 +39,11 @@ def force(cell, *names, timeout=10.0):
 
 
 def commanded(cell):
-    """Return what the left arm was commanded so far, (cycles, 3, n)."""
+    """Return the commands of the left arm so far, (cycles, 3, n)."""
     return cell.records()[1]["arms"]["joint_command"][:, 0]
 
 
-def test_a_moving_arm_is_braked_within_its_limits_and_then_changes(cell):
+def test_moving_arm_is_braked_within_limits_before_switch(cell):
     other = cell.state("right").owner
     answer = force(cell, "left/torques")
     assert answer.activated == ("left/torques",)
@@ -65,7 +65,7 @@ def test_a_moving_arm_is_braked_within_its_limits_and_then_changes(cell):
     assert not [event for event in cell.events() if event.event.name == "SWITCH_FAILED"]
 
 
-def test_at_rest_nobody_is_said_to_have_been_stopped(cell):
+def test_resting_arm_is_not_reported_as_stopped(cell):
     cell.hold()
     cell.step(500)
     answer = force(cell, "left/torques")
@@ -73,28 +73,29 @@ def test_at_rest_nobody_is_said_to_have_been_stopped(cell):
     assert "rest" not in answer.message
 
 
-def test_an_arm_that_goes_on_moving_is_not_waited_for_longer_than_asked(cell):
+def test_stop_before_switch_has_timeout(cell):
     pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=0.5)
     assert pending.poll() is None
     cell.step(1)
-    while time.monotonic() < pending.deadline:  # the loop stands still: the arm moves on
+    # The loop runs no cycle, so that the arm does not brake.
+    while time.monotonic() < pending.deadline:
         pass
-    place = r"^left/torques: .*0\.\d+ rad/s .joint \d.*\b0\.01 rad/s .* 0\.5 s .*\bleft/rate\b"
-    with pytest.raises(SwitchRejected, match=place):
+    pattern = r"^left/torques: .*0\.\d+ rad/s .joint \d.*\b0\.01 rad/s .* 0\.5 s .*\bleft/rate\b"
+    with pytest.raises(SwitchRejected, match=pattern):
         pending.poll()
     assert cell.state("left").owner == "left/hold"
     cell.step(500)
     assert force(cell, "left/torques").rested == ()
 
 
-def test_with_no_time_to_wait_nothing_is_stopped(cell):
+def test_zero_timeout_stops_no_arm(cell):
     with pytest.raises(SwitchRejected, match=r"^left/torques: .*joint \d.*\b0\.02 rad/s"):
         force(cell, "left/torques", timeout=0.0)
     cell.step(1)
     assert cell.state("left").owner == "left/rate"
 
 
-def test_a_stop_comes_before_what_waits_for_rest(cell):
+def test_stop_cancels_switch_that_waits_for_rest(cell):
     pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     assert pending.poll() is None
     cell.step(2)
@@ -106,11 +107,11 @@ def test_a_stop_comes_before_what_waits_for_rest(cell):
     assert cell.active == ("left/hold", "right/hold")
 
 
-@pytest.mark.parametrize("looks", [0, 3])
-def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, looks):
+@pytest.mark.parametrize("polls", [0, 3])
+def test_switch_queued_behind_braking_switch_continued_after_stop(cell, polls):
     first = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     second = cell.request_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
-    for _ in range(looks):
+    for _ in range(polls):
         assert first.poll() is None
         assert second.poll() is None
         cell.step(1)
@@ -123,7 +124,7 @@ def test_a_switch_that_waited_behind_one_that_brakes_went_on_after_a_stop(cell, 
     cell.switch(["right/velocity"])
 
 
-def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_nothing(cell):
+def test_stop_during_braking_reported_no_ended_controllets(cell):
     pending = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     assert pending.poll() is None
     cell.step(1)
@@ -132,7 +133,7 @@ def test_a_stop_over_laws_that_were_ended_for_rest_was_said_to_have_changed_noth
         pending.poll()
 
 
-def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
+def test_switch_finished_before_stop_was_reported_as_pending(cell):
     pending = cell.request_switch(["right/velocity"], ["right/torques"], timeout=10.0)
     assert pending.poll() is None
     cell.step(1)
@@ -142,7 +143,7 @@ def test_a_switch_that_was_done_before_a_stop_was_said_to_be_pending(cell):
     assert (answer.activated, answer.deactivated) == (("right/velocity",), ("right/torques",))
 
 
-def test_another_switch_waits_for_its_turn_meanwhile(cell):
+def test_another_switch_waits_for_braking_switch(cell):
     first = cell.request_switch(["left/torques"], strictness="force_auto", timeout=10.0)
     second = cell.request_switch(["right/velocity"], strictness="force_auto", timeout=10.0)
     assert first.poll() is None
@@ -154,7 +155,7 @@ def test_another_switch_waits_for_its_turn_meanwhile(cell):
     assert done == ["first", "second"]
 
 
-def test_nothing_is_stopped_for_an_arm_with_a_fault(make_cell):
+def test_faulted_arm_prevents_stop_of_others(make_cell):
     laws = {**LAWS, "odd": {"type": "misbehaving"}}
     cell = make_cell(ARMS, laws, ["left/rate", "right/odd"])
     cell.set_parameters("right/odd", {"fault": "nan"})
@@ -165,7 +166,7 @@ def test_nothing_is_stopped_for_an_arm_with_a_fault(make_cell):
     assert cell.state("left").owner == "left/rate"
 
 
-def test_the_other_arm_of_a_coupled_law_is_brought_to_rest_too(make_cell):
+def test_all_arms_of_coupled_controllet_are_stopped_first(make_cell):
     cell = make_cell(ARMS, LAWS, ["left/rate", "right/velocity"])
     cell.set_target("right", dq=RATES)
     cell.step(300)

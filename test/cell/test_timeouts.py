@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A timeout that is no time is refused in a sentence; nothing is asked of the loop but to stop."""
+"""Invalid timeouts are refused with a reason; only a stop takes effect despite one."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from multipanda_py.exceptions import SwitchRejected, TareRejected
 
 pytestmark = pytest.mark.inline
 
-NO_TIMES = ["x", None, True, math.nan, -1.0, [1.0]]
+INVALID_TIMEOUTS = ["x", None, True, math.nan, -1.0, [1.0]]
 
 
-@pytest.mark.parametrize("timeout", NO_TIMES)
-def test_switch_raised_a_bare_type_error_over_its_timeout(make_cell, timeout):
+@pytest.mark.parametrize("timeout", INVALID_TIMEOUTS)
+def test_invalid_timeout_of_switch_raised_type_error(make_cell, timeout):
     cell = make_cell()
     active = cell.active
     name = next(info.name for info in cell.controllets() if info.state == "inactive")
-    for ask in (
+    for request in (
         lambda: cell.switch([name], strictness="force_auto", timeout=timeout),
         lambda: cell.tare(cell.arms[0], timeout=timeout),
     ):
         with pytest.raises((SwitchRejected, TareRejected), match="timeout:"):
-            ask()
+            request()
     cell.step(5)
     assert cell.active == active
 
 
-@pytest.mark.parametrize("timeout", NO_TIMES)
-def test_arms_went_on_because_a_stop_s_timeout_was_no_time(make_cell, timeout):
+@pytest.mark.parametrize("timeout", INVALID_TIMEOUTS)
+def test_stop_with_invalid_timeout_did_not_stop_arms(make_cell, timeout):
     cell = make_cell()
     other = next(info.name for info in cell.controllets() if info.state == "inactive")
     cell.switch([other], strictness="force_auto")
@@ -47,6 +47,6 @@ def test_arms_went_on_because_a_stop_s_timeout_was_no_time(make_cell, timeout):
     assert cell.hold().deactivated == ()
 
 
-def test_numbers_are_taken():
+def test_numeric_timeouts_are_accepted():
     for number in (0, 1.5, np.float32(2.0), np.int64(3), math.inf):
         assert checked_timeout(number, SwitchRejected) == float(number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A target that the active law would not use is refused, and changes nothing."""
+"""Targets that the active controllet does not use are refused without effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def one_arm(make_cell, law, **keys):
 
 
 def record_of(cell, channel="joint"):
-    """Return the newest record that the loop is given of a channel."""
+    """Return the newest record of a channel for the loop."""
     slot = cell.debug.mailbox.targets[cell.spec("left/law").index][channel][0]
     return slot.newest()
 
@@ -33,7 +33,7 @@ def refused(cell, reason, **target):
 
 
 @pytest.mark.parametrize("law", ["joint_rate", "joint_velocity"])
-def test_positions_given_to_a_law_of_velocities_were_ignored(make_cell, law):
+def test_positions_for_velocity_controllet_were_ignored(make_cell, law):
     cell = one_arm(make_cell, law)
     q = cell.state("left").q
     refused(cell, "^left: joint: .*positions.*velocities", q=q)
@@ -43,19 +43,19 @@ def test_positions_given_to_a_law_of_velocities_were_ignored(make_cell, law):
 
 
 @pytest.mark.parametrize("law", ["joint_position", "joint_trajectory"])
-def test_velocities_given_to_a_law_that_plans_its_own_were_ignored(make_cell, law):
-    """Alone they even were a motion: to where the arm was."""
+def test_velocities_for_planning_controllet_were_ignored(make_cell, law):
+    """Velocities alone even caused a motion to the current position."""
     cell = one_arm(make_cell, law)
     q = cell.state("left").q + 0.1
     refused(cell, "^left: joint: .*velocities.*positions", dq=RATES)
     refused(cell, "^left: joint: .*velocities", dq=ZERO)
     refused(cell, "velocities.*positions.*zeros", q=q, dq=RATES)
-    cell.set_target("left", q=q, dq=ZERO)  # as joint states of an arm at rest say it
+    cell.set_target("left", q=q, dq=ZERO)  # zeros, as in joint states of an arm at rest
     np.testing.assert_allclose(record_of(cell)[:7], q)
 
 
 @pytest.mark.parametrize("law", ["cartesian_impedance", "force_impedance", "admittance"])
-def test_a_posture_that_no_feature_looks_at_was_taken(make_cell, law):
+def test_unused_nullspace_configuration_was_accepted(make_cell, law):
     cell = one_arm(make_cell, law, features=["coriolis"])
     q = cell.state("left").q
     refused(cell, "^left/law: joint: ", q=q)
@@ -68,7 +68,7 @@ def test_a_posture_that_no_feature_looks_at_was_taken(make_cell, law):
     np.testing.assert_allclose(record_of(full)[:7], q + 0.1)
 
 
-def test_a_wrench_for_a_feature_that_is_switched_off_was_taken(make_cell):
+def test_wrench_for_disabled_feature_was_accepted(make_cell):
     cell = one_arm(make_cell, "cartesian_impedance", params={"wrench": {"enabled": False}})
     refused(cell, r"\bwrench: .*\bwrench\.enabled\b", wrench=[5.0, 0, 0, 0, 0, 0])
     cell.set_parameters("left/law", {"wrench.enabled": True})
@@ -77,15 +77,15 @@ def test_a_wrench_for_a_feature_that_is_switched_off_was_taken(make_cell):
 
 
 @pytest.mark.parametrize("law", ["operational_space", "cartesian_pose"])
-def test_a_law_that_uses_the_posture_itself_takes_it_without_the_feature(make_cell, law):
+def test_controllet_with_own_nullspace_accepts_configuration_without_feature(make_cell, law):
     cell = one_arm(make_cell, law, features=["coriolis"] if law == "operational_space" else [])
     q = cell.state("left").q + 0.1
     cell.set_target("left", q=q)
     np.testing.assert_allclose(record_of(cell)[:7], q)
 
 
-def test_a_target_during_a_switch_was_written_for_an_inactive_controllet(make_cell):
-    """The loop sets one flag of activity after another, so there is a time without any."""
+def test_target_during_switch_was_written_for_inactive_controllet(make_cell):
+    """The loop sets the activity flags one by one; for a moment none is set."""
     cell = one_arm(make_cell, "joint_impedance")
     flags = cell.debug.mailbox.active
     for index in range(len(flags)):

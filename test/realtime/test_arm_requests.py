@@ -387,5 +387,7 @@ def test_robot_thresholds_ignore_tare(make_cell):
     robot, state = cell.loop.backends[0].robots[0], cell.loop.arms[0].state
     raw = np.linalg.lstsq(state.jacobian.T, robot.tau_ext, rcond=None)[0]
     rotation_to_base = state.rotation_ee_in_base
-    np.testing.assert_allclose(robot.wrench_in_stiffness_frame()[:3], rotation_to_base.T @ raw[:3], atol=1e-3)
+    np.testing.assert_allclose(
+        robot.wrench_in_stiffness_frame()[:3], rotation_to_base.T @ raw[:3], atol=1e-3
+    )
     assert np.abs(state.wrench_ext_in_base).max() < 1e-6

@@ -345,12 +345,12 @@ def test_seeded_controllet_commands_transferred_torque(name):
         wrenches = [rng.normal(size=6) * [8, 8, 8, 0.6, 0.6, 0.6] for _ in states]
         handovers = [BumplessTransfer(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
         law.on_activate(states, target)
-        words = law.on_transfer(states, target, handovers)
+        text = law.on_transfer(states, target, handovers)
         for state, wrench in zip(states, wrenches):
             state.tau[:] = wrench @ state.jacobian
             state.tau_ext[:] = -state.tau
             state.wrench_ext_in_base[:] = -wrench
-            assert f" {np.linalg.norm(wrench[:3]):.1f} N" in words
+            assert f" {np.linalg.norm(wrench[:3]):.1f} N" in text
         law.update(states, target, 1e-3)
         for tau, handover in zip(law.tau, handovers):
             assert np.allclose(tau, handover.tau, atol=1e-6)

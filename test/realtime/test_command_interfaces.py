@@ -88,7 +88,8 @@ def test_joint_target_is_reached_and_commands_keep_limits():
         found = rows(cell, 1500)
         assert np.abs(cell.state("left").q - goal).max() < 1e-4
         within_limits(found["joint_command"][:, 0], MODELS["fr3"].limits)
-        assert np.abs(found["joint_command"][:, 0] - found["q"]).max() < 0.03  # the lag of the servo
+        # The lag of the servo.
+        assert np.abs(found["joint_command"][:, 0] - found["q"]).max() < 0.03
 
 
 @pytest.mark.parametrize("law", ["unsteady", "rates"])
@@ -108,7 +109,7 @@ def test_velocity_steps_are_bounded_in_commands(law):
 @pytest.mark.parametrize("law", ["unsteady", "rates"])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_brakes_within_limits_in_same_cycle(law, fault):
-    """At 1 rad/s in all joints the shortest stop takes 0.11 s; the faulty command is never sent."""
+    """At 1 rad/s in all joints the shortest stop takes 0.11 s; no faulty command is sent."""
     with cell_of(law) as cell:
         switch(cell, law)
         cell.set_parameters(f"left/{law}", {"rate": 1.0})
@@ -284,8 +285,8 @@ def test_moving_arm_cannot_wait_for_change_of_interface():
         for _ in range(3):
             cell.set_target("right", dq=[0.3] + [0.0] * 6)
             cell.step(50)
-        words = r"right moves at 0\.\d+ rad/s .* while arm left changes from position to effort"
-        with pytest.raises(SwitchRejected, match=words):
+        pattern = r"right moves at 0\.\d+ rad/s .* while arm left changes from position to effort"
+        with pytest.raises(SwitchRejected, match=pattern):
             cell.switch(["both"], ["left/position", "right/velocity"])
         assert cell.state("right").owner == "right/velocity"
 

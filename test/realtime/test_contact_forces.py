@@ -53,7 +53,7 @@ def pressed(box):
 
 
 def off_middle(box):
-    """Return the position of the box relative to the midpoint of the tools, in the world, (3,) [m]."""
+    """Return the vector from the midpoint of the tools to the box, in the world, (3,) [m]."""
     tool_positions = [box.cell.pose(arm).position + box.bases[arm] for arm in BOTH]
     return box.cell.objects()["box"].position - np.mean(tool_positions, axis=0)
 
@@ -152,7 +152,8 @@ def test_force_on_removed_object_is_not_requested_again(make_cell, law, then):
     sim.set_pose("box", Pose([1.5, 1.5, 0.5], np.eye(3)))
     box.cell.step(800)
     newest = {e.controllet: e.event for e in box.cell.events() if "FORCE" in e.event.name}
-    assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}  # otherwise /diagnostics would warn permanently
+    # Otherwise /diagnostics would warn permanently.
+    assert set(newest.values()) == {Event.FORCE_NO_LONGER_MISSING}
     before = {arm: box.cell.pose(arm) for arm in BOTH}
     answer = switch(box, then)
     assert "internal force" not in answer.message

@@ -326,7 +326,8 @@ def test_singular_reach_stays_bounded(make_cell):
         cell.step(25)
         fastest = max(fastest, float(np.abs(cell.state("left").dq).max()))
     assert cell.events() == []
-    assert fastest < 2.0  # the nullspace does not prevent a stretched arm, therefore joint 4 moves fast
+    # The nullspace does not prevent a stretched arm, therefore joint 4 moves fast.
+    assert fastest < 2.0
     cell.step(2000)
     assert cell.pose("left").distance(Pose(np.array([0.307, 0.0, 0.5]), pose.rotation))[0] < 2e-3
 

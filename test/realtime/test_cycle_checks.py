@@ -124,14 +124,18 @@ SECOND = 1_000_000_000
 @pytest.fixture
 def rig():
     """Return a watchdog with a timeout of 0.5 s, its shared words, and the reasons for hold."""
-    words, held = [0] * len(SharedFlag) * 2, []
+    shared_words, held = [0] * len(SharedFlag) * 2, []
     owners = SimpleNamespace(active=[], hold_all=lambda event, text, now_ns: held.append(text))
-    return Watchdog(owners, SimpleNamespace(words=words), SECOND // 2), words, held
+    return (
+        Watchdog(owners, SimpleNamespace(shared_words=shared_words), SECOND // 2),
+        shared_words,
+        held,
+    )
 
 
 def test_heartbeat_before_loop_start_was_stale_in_first_cycle(rig):
-    timeout, words, held = rig
-    words[SharedFlag.CLIENT_HEARTBEAT] = 10 * SECOND
+    timeout, shared_words, held = rig
+    shared_words[SharedFlag.CLIENT_HEARTBEAT] = 10 * SECOND
     timeout.check(13 * SECOND)
     assert held == []
     timeout.check(13 * SECOND + 6 * SECOND // 10)

@@ -120,8 +120,8 @@ def test_joint_projection_equals_separate_ones_and_accelerates_no_tool(rig):
     features, _, states, target = rig
     assert kinds(features.working) == [SharedNullspace]
     together = torques(features.working, states, target)
-    apart = torques(features.adding, states, target)
-    assert together == pytest.approx(apart, abs=1e-12)
+    separate = torques(features.adding, states, target)
+    assert together == pytest.approx(separate, abs=1e-12)
     for feature in features.adding:
         assert np.abs(torques([feature], states, target)).max(axis=1).min() > 0.01
     for state, tau in zip(states, together):

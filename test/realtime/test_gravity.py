@@ -15,7 +15,8 @@ from multipanda_py.robots import MODELS
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TOOL = {"mass": 0.8, "com": [0.0, 0.0, 0.05], "position": [0.0, 0.0, 0.12]}
-LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}  # declared load, equal to the simulated payload
+# Declared load, equal to the simulated payload.
+LOAD = {"load_mass": 1.0, "load_com": [0.0, 0.02, 0.1]}
 PAYLOAD = {"payload": 1.0, "payload_com": [0.0, 0.02, 0.1]}
 LAWS = ("cartesian_impedance", "joint_impedance", "operational_space", "admittance",
         "force_impedance", "gravity_compensation", "joint_velocity",
@@ -26,7 +27,7 @@ START = {
 }
 
 
-def heavy(model, **more):
+def loaded_arm(model, **more):
     return {
         "model": model, "compensates_gravity": False, "tool": TOOL, "franka": LOAD,
         "perturbation": PAYLOAD,
@@ -40,7 +41,7 @@ def faults(cell):
 
 def test_arm_falls_without_gravity_compensation(make_cell):
     """Without this motion the tests below could not fail."""
-    cell = make_cell({"arm": heavy("ur5e")}, {})
+    cell = make_cell({"arm": loaded_arm("ur5e")}, {})
     cell.loop.arms[0].gravity.update = lambda: None
     cell.loop.arms[0].state.tau_gravity[:] = 0.0
     cell.loop.arms[0].owner.tau[0][:] = 0.0
@@ -51,19 +52,20 @@ def test_arm_falls_without_gravity_compensation(make_cell):
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 @pytest.mark.parametrize("law", every_nth(3, LAWS))
 def test_every_controllet_rests_at_start(make_cell, law, model):
-    cell = make_cell({"arm": heavy(model)}, {"law": {"type": law}}, ["arm/law"])
+    cell = make_cell({"arm": loaded_arm(model)}, {"law": {"type": law}}, ["arm/law"])
     before, pose = cell.state("arm").q.copy(), cell.pose("arm").position.copy()
     cell.step(800)
     assert not faults(cell)
     assert np.abs(cell.state("arm").q - before).max() < 1e-3
     assert np.abs(cell.pose("arm").position - pose).max() < 1e-3
-    assert np.abs(cell.state("arm").tau).max() < 0.05  # the loop compensates gravity, not the controllet
+    # The loop compensates gravity, not the controllet.
+    assert np.abs(cell.state("arm").tau).max() < 0.05
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 def test_switches_do_not_drop_arm(make_cell, model):
     laws = {name: {"type": name} for name in LAWS[:3]}
-    cell = make_cell({"arm": heavy(model)}, laws, [f"arm/{LAWS[0]}"])
+    cell = make_cell({"arm": loaded_arm(model)}, laws, [f"arm/{LAWS[0]}"])
     before = cell.state("arm").q.copy()
     for first, second in zip(LAWS[:3], (*LAWS[1:3], LAWS[0])):
         cell.switch(activate=[f"arm/{second}"], deactivate=[f"arm/{first}"])
@@ -73,7 +75,7 @@ def test_switches_do_not_drop_arm(make_cell, model):
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 def test_hold_stops_from_random_states_within_a_second(make_cell, episodes, model):
-    cell = make_cell({"arm": heavy(model)}, {})
+    cell = make_cell({"arm": loaded_arm(model)}, {})
     limits, rng = MODELS[model].limits, np.random.default_rng(11)
     data, n = cell.simulation.data, limits.n_joints
     start = cell.simulation.save()
@@ -97,7 +99,7 @@ def test_hold_stops_from_random_states_within_a_second(make_cell, episodes, mode
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 def test_fault_and_recovery_do_not_drop_arm(make_cell, model):
     cell = make_cell(
-        {"arm": heavy(model)},
+        {"arm": loaded_arm(model)},
         {"bad": {"type": "misbehaving"}, "good": {"type": "joint_impedance"}},
         ["arm/good"],
     )
@@ -116,16 +118,18 @@ def test_fault_and_recovery_do_not_drop_arm(make_cell, model):
 
 def test_decaying_torque_keeps_gravity_compensation(make_cell):
     """A non-finite joint position removes only the torque of the controllet."""
-    cell = make_cell({"arm": heavy("ur5e")}, {"good": {"type": "joint_impedance"}}, ["arm/good"])
+    cell = make_cell(
+        {"arm": loaded_arm("ur5e")}, {"good": {"type": "joint_impedance"}}, ["arm/good"]
+    )
     cell.step(50)
     backend, state = cell.loop.backends[0], cell.loop.arms[0].state
     before, read = cell.state("arm").q.copy(), backend.read
 
-    def spoiled(fresh):
+    def read_nan(fresh):
         read(fresh)
         state.q[2] = np.nan
 
-    backend.read = spoiled
+    backend.read = read_nan
     cell.step(100)
     assert Event.NON_FINITE_STATE in [fault.event for fault in faults(cell)]
     assert np.isfinite(cell.simulation.data.ctrl).all()
@@ -137,7 +141,7 @@ def test_decaying_torque_keeps_gravity_compensation(make_cell):
 def test_total_torque_is_bounded_including_gravity(make_cell):
     """Gravity added to a bounded torque could exceed the limits of the robot."""
     cell = make_cell(
-        {"arm": heavy("ur5e", q_start=[0.0, -0.2, 0.2, 0.0, 0.0, 0.0], perturbation={})},
+        {"arm": loaded_arm("ur5e", q_start=[0.0, -0.2, 0.2, 0.0, 0.0, 0.0], perturbation={})},
         {"stiff": {"type": "joint_impedance", "params": {"governor.enabled": False}}},
         ["arm/stiff"], gate={"joint": 3.0},
     )  # fmt: skip
@@ -194,7 +198,7 @@ def test_distant_attached_object_lifted_arm(make_cell):
         "position": [0.9, -0.9, 0.05],
         "mass": 5.0,
     }
-    cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"block": block})
+    cell = make_cell({"arm": loaded_arm("ur5e")}, {}, objects={"block": block})
     cell.step()
     before = cell.state("arm").q.copy()
     allowed = r"0\.45 m\b.*\(compensates_gravity: false\)"
@@ -218,7 +222,7 @@ def test_reset_with_attached_object_let_arm_sag(make_cell):
         "position": [3.0, 3.0, 0.02],
         "mass": 1.0,
     }
-    cell = make_cell({"arm": heavy("ur5e")}, {}, objects={"box": scene_object})
+    cell = make_cell({"arm": loaded_arm("ur5e")}, {}, objects={"box": scene_object})
     beside = Pose(cell.pose("arm").position + [0.2, 0.0, 0.0], np.eye(3))
     cell.simulation.set_pose("box", beside)
     cell.step()

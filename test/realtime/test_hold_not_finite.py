@@ -36,7 +36,8 @@ def test_non_finite_hold_filled_log(make_cell, active):
     for _ in range(60):
         cell.step(10)
         events += cell.events()
-    assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]  # one of the controllet and one of hold
+    # The controllet and hold report at most one event each.
+    assert 1 <= len(events) <= 2, [str(event) for event in events[:5]]
     assert {event.arm for event in events} == {"left"}
     assert all(event.event.is_fault for event in events)
     _, rows = cell.records()

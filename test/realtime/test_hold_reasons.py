@@ -24,7 +24,7 @@ LAWS = {
     "position": {"type": "joint_position"},
     "both": {"type": "misbehaving", "arms": ["left", "right"]},
 }
-WHO = "a client of this test"
+CLIENT = "a client of this test"
 
 
 @pytest.fixture
@@ -82,17 +82,17 @@ def break_backend(cell, monkeypatch):
     monkeypatch.setattr(cell.loop.backends[0], "read", read)
 
 
-def request(ask):
-    return lambda cell, _: ask(cell).poll()
+def request(send_request):
+    return lambda cell, _: send_request(cell).poll()
 
 
 def reset_to_saved(cell, _):
-    cell.simulation.reset(cell.kept)
+    cell.simulation.reset(cell.saved)
 
 
 CAUSES = {
-    "law raises": (fail_controllet("both", "raise"), Event.CONTROLLET_ERROR),
-    "no number": (fail_controllet("both", "nan"), Event.NON_FINITE_TORQUE),
+    "controllet raises": (fail_controllet("both", "raise"), Event.CONTROLLET_ERROR),
+    "not finite": (fail_controllet("both", "nan"), Event.NON_FINITE_TORQUE),
     "parameters raise": (fail_controllet("both", "init"), Event.CONTROLLET_ERROR),
     "robot stops": (stop_robot, Event.ARM_STOPPED),
     "backend raises": (break_backend, Event.BACKEND_ERROR),
@@ -104,14 +104,16 @@ CAUSES = {
         lambda cell, _: cell.loop.hold_all(Event.CLIENT_GONE, "gone", 0),
         Event.CLIENT_GONE,
     ),
-    "switch": (request(lambda cell: cell.request_switch((), ["both"], by=WHO)), Event.SWITCHED),
-    "other arm's law": (
-        request(lambda cell: cell.request_switch(["right/impedance"], (), "force_auto", by=WHO)),
+    "switch": (request(lambda cell: cell.request_switch((), ["both"], by=CLIENT)), Event.SWITCHED),
+    "controllet of other arm": (
+        request(
+            lambda cell: cell.request_switch(["right/impedance"], (), "force_auto", by=CLIENT)
+        ),
         Event.SWITCHED,
     ),
-    "stop": (request(lambda cell: cell.request_hold(by=WHO)), Event.SWITCHED),
-    "inactive": (request(lambda cell: cell.request_inactive("right", by=WHO)), Event.SWITCHED),
-    "set back": (reset_to_saved, Event.SWITCHED),
+    "stop": (request(lambda cell: cell.request_hold(by=CLIENT)), Event.SWITCHED),
+    "inactive": (request(lambda cell: cell.request_inactive("right", by=CLIENT)), Event.SWITCHED),
+    "reset": (reset_to_saved, Event.SWITCHED),
 }
 
 
@@ -119,7 +121,7 @@ CAUSES = {
 def test_every_cause_of_hold_is_reported_for_every_arm(cell, monkeypatch, name):
     cause, kind = CAUSES[name]
     cell.hold()
-    cell.kept = cell.simulation.save()
+    cell.saved = cell.simulation.save()
     cell.switch(["both"])
     cell.step(5)
     watch = OwnerMonitor(cell)
@@ -128,7 +130,7 @@ def test_every_cause_of_hold_is_reported_for_every_arm(cell, monkeypatch, name):
     watch.step(3)
     ended = {arm: event.event for arm, event in watch.ended}
     assert ended["left"] is kind
-    if name == "other arm's law":
+    if name == "controllet of other arm":
         assert set(ended) == {"left"}
     elif name == "robot stops":  # the partner holds because of the fault of the other arm
         assert ended["right"] is Event.HOLDS
@@ -136,8 +138,8 @@ def test_every_cause_of_hold_is_reported_for_every_arm(cell, monkeypatch, name):
         assert cell.state("right").fault == ""
     else:
         assert ended["right"] is kind
-    if kind is Event.SWITCHED and name != "set back":
-        assert all(f"requested by {WHO}" in event.text for _, event in watch.ended)
+    if kind is Event.SWITCHED and name != "reset":
+        assert all(f"requested by {CLIENT}" in event.text for _, event in watch.ended)
 
 
 def test_stop_before_switch_reports_its_purpose(cell):
@@ -145,7 +147,7 @@ def test_stop_before_switch_reports_its_purpose(cell):
     cell.set_parameters("left/odd", {"torque": 3.0})
     cell.step(100)
     watch = OwnerMonitor(cell)
-    pending = cell.request_switch(["left/position"], (), "force_auto", 5.0, by=WHO)
+    pending = cell.request_switch(["left/position"], (), "force_auto", 5.0, by=CLIENT)
     while pending.poll() is None:
         watch.step()
     assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.SWITCHED)]
@@ -162,13 +164,13 @@ def test_switch_report_names_controllet_and_client(cell):
 
 
 def test_reset_with_failing_activation_left_arms_without_owner(cell):
-    kept = cell.simulation.save()
+    saved = cell.simulation.save()
     cell.switch(["left/odd"], strictness="force_auto")
     cell.set_parameters("both", {"fault": "activate"})
     cell.step(3)
     watch = OwnerMonitor(cell)
     with pytest.raises(MultipandaError, match="does not start"):
-        cell.simulation.reset(kept)
+        cell.simulation.reset(saved)
     watch.step(3)
     assert set(cell.active) == {"left/hold", "right/hold"}
     assert [(arm, event.event) for arm, event in watch.ended] == [("left", Event.HOLDS)]
@@ -179,20 +181,20 @@ def test_no_sequence_of_causes_leaves_hold_without_report(make_cell, monkeypatch
     for seed in range(episodes(3, 60)):
         rng = np.random.default_rng(seed)
         cell = make_cell(controllets=LAWS, active=["both"])
-        cell.kept = cell.simulation.save()
+        cell.saved = cell.simulation.save()
         watch = OwnerMonitor(cell)
         names = [spec.name for spec in cell.specs if not spec.is_hold]
         for _ in range(60):
             watch.step(int(rng.integers(1, 4)))
             with contextlib.suppress(MultipandaError):
-                _act(cell, rng, names, monkeypatch)
+                apply_random_event(cell, rng, names, monkeypatch)
             watch.check()
         watch.step(3)
         assert watch.ended, seed
         cell.close()
 
 
-def _act(cell, rng, names, monkeypatch):
+def apply_random_event(cell, rng, names, monkeypatch):
     kind = rng.integers(6)
     if kind == 0:
         causes = [cause for cause, _ in CAUSES.values()]

@@ -84,7 +84,9 @@ def test_multiline_exception_broke_event_line(make_cell):
 
 @pytest.mark.inline
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_during_inline_start_was_attributed_to_controllet(make_cell, monkeypatch, request, number):
+def test_signal_during_inline_start_was_attributed_to_controllet(
+    make_cell, monkeypatch, request, number
+):
     for each in interruption.SIGNALS:
         before = signal.getsignal(each)
         request.addfinalizer(lambda each=each, before=before: signal.signal(each, before))

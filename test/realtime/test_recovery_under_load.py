@@ -74,8 +74,8 @@ def test_short_reference_lead_carries_less_and_reports_it(make_cell):
     soft = {"type": "joint_velocity", "params": {"max_reference_lead": 0.02}}
     cell = make_cell(LOADED, {**LAWS, "soft": soft}, ["arm/stiff"])
     cell.step(1500)
-    words = cell.switch(["arm/soft"], strictness="force_auto").message
-    reported, whole = words.split("keeps ")[1].split(" of ")
+    text = cell.switch(["arm/soft"], strictness="force_auto").message
+    reported, whole = text.split("keeps ")[1].split(" of ")
     cell.step(1)
     arm = cell.loop.arms[0]
     law = cell.loop.owners.active[0].law

@@ -124,16 +124,16 @@ def test_rows_contain_current_reference_of_planned_motion():
     """During a trajectory the rows contained its final configuration."""
     with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
         cell.step(10)
-        start, displacement = cell.state("arm").q.copy(), np.full(7, 0.2)
-        points = [np.concatenate([[k], start + k * displacement, displacement * (k == 1), np.zeros(7)])
+        start, slope = cell.state("arm").q.copy(), np.full(7, 0.2)
+        points = [np.concatenate([[k], start + k * slope, slope * (k == 1), np.zeros(7)])
                   for k in range(3)]  # fmt: skip
         cell.follow_trajectory("arm", np.array(points))
         cell.step(1000)
         record = cell.latest_record()["arms"][0]
         assert int(record["target_channels"]) & 1 << TRACED_CHANNELS.index("joint")
         q, dq = record["target_joint"]
-        np.testing.assert_allclose(q, start + displacement, atol=2e-3)
-        np.testing.assert_allclose(dq, displacement, atol=1e-2)
+        np.testing.assert_allclose(q, start + slope, atol=2e-3)
+        np.testing.assert_allclose(dq, slope, atol=1e-2)
         np.testing.assert_allclose(record["q"], q, atol=2e-2)
 
 

@@ -45,9 +45,7 @@ def test_switch_of_two_arms_took_most_of_its_period(make_cell, law):
     assert 200 < started - usual < CALLS
 
 
-def test_first_transfer_ran_in_cycle_of_switch(
-    make_cell, monkeypatch
-):
+def test_first_transfer_ran_in_cycle_of_switch(make_cell, monkeypatch):
     significance = []
     take_over = CartesianImpedance.on_transfer
 

@@ -103,8 +103,8 @@ def test_switched_feature_keeps_its_term_index(rig):
     for _ in range(round(FADE_TIME / PERIOD) + 1):
         cycle()
         features.remove_settled()
-    gone, _ = cycle()
-    assert gone == [LAW, 2.0, 0.0, 0.0, 4.0, 0.0]
+    after_fade, _ = cycle()
+    assert after_fade == [LAW, 2.0, 0.0, 0.0, 4.0, 0.0]
 
 
 STIFF = [5000.0] * 3 + [300.0] * 3
@@ -124,8 +124,8 @@ def notices_of(scale_factors):
     """Return cycles and texts of the notices for a sequence of reported scales."""
     law = Reporting(StateMaker(2).context, None)
     law.min_scale_arm, derating, found = 1, GainReductionNotice("reporting", law), []
-    for cycle, kept in enumerate(scale_factors):
-        law.report[0] = kept
+    for cycle, scale_value in enumerate(scale_factors):
+        law.report[0] = scale_value
         derating.check()
         found += [(cycle, text) for text in law.context.notices]
         law.context.notices.clear()
@@ -156,7 +156,7 @@ def test_short_reduction_is_reported_later_and_worsening_too():
 
 
 def expected_scale(state, stiffness):
-    """Return the scale, from mass and Jacobian, that limits the modes of the spring to 60 rad/s."""
+    """Return the scale that limits the modes of the spring to 60 rad/s, from mass and Jacobian."""
     inverse = state.jacobian @ np.linalg.solve(state.mass_matrix, state.jacobian.T)
     return min(1.0, 60.0**2 / np.linalg.eigvals(inverse @ np.diag(stiffness)).real.max())
 

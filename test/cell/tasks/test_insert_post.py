@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped insertion: a post is raised about an edge, hung over a well and let down into it."""
+"""Shipped insertion: a post is raised about an edge and lowered into a well."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ pytestmark = pytest.mark.inline
 
 TASK = Path(__file__).parents[3] / "config" / "tasks" / "insert_post.yaml"
 EDGE = np.array([0.1, 0.0, -0.4])
-"""About which it is raised, in its own frame [m]."""
+"""Edge of rotation in the frame of the post [m]."""
 
 
-def lean(pose):
+def tilt(pose):
     """Return the angle between the post and the vertical [rad]."""
     return math.acos(min(1.0, float(pose.rotation[2, 2])))
 
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
+def test_post_is_raised_about_edge_on_platform():
     data = TaskFile.from_yaml(TASK).model_dump()
     data["subtasks"] = data["subtasks"][:3]
     task = TaskFile.from_dict(data)
@@ -40,8 +40,8 @@ def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
             start = start or cell.objects()["post"]
         assert runner.state == "done", runner.reason
         end = cell.objects()["post"]
-    assert lean(start) == pytest.approx(math.pi / 2, abs=0.01)
-    assert lean(end) == pytest.approx(math.pi / 3, abs=0.1)
+    assert tilt(start) == pytest.approx(math.pi / 2, abs=0.01)
+    assert tilt(end) == pytest.approx(math.pi / 3, abs=0.1)
     moved = (end.position + end.rotation @ EDGE) - (start.position + start.rotation @ EDGE)
     assert np.abs(moved).max() < 0.03
 
@@ -49,11 +49,11 @@ def test_a_post_is_raised_about_an_edge_that_stays_on_the_platform():
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize("seed", range(11))
-def test_a_post_is_inserted_into_a_well_of_its_profile(seed):
+def test_post_is_inserted_into_matching_well(seed):
     task = TaskFile.from_yaml(TASK)
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         end = cell.objects()["post"]
     assert end.position == pytest.approx([-0.5, 0.0, 0.4], abs=0.015)  # on the floor
-    assert lean(end) < 0.01
+    assert tilt(end) < 0.01

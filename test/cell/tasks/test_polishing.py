@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped polishing: the plate feels the force that was asked for, along the stroke."""
+"""Shipped polishing: requested force on the plate along the stroke."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def polish():
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
+def test_stroke_in_mode_force_keeps_force_and_line():
     task = polish()
     forces, tips = [], []
     with Cell.from_yaml(task.cell, placement="inline") as cell:
@@ -37,16 +37,16 @@ def test_a_stroke_is_done_in_mode_force_with_its_force_and_along_its_line():
         assert runner.is_going, runner.reason
         runner.abort()
         assert set(cell.active) == {"arm/hold"}
-    off = np.array(forces) - FORCE
-    assert np.sqrt(np.square(off).mean()) < 0.5
-    assert np.abs(off).max() < 2.0
+    deviation = np.array(forces) - FORCE
+    assert np.sqrt(np.square(deviation).mean()) < 0.5
+    assert np.abs(deviation).max() < 2.0
     assert tips[0][1] == pytest.approx(-0.06, abs=0.01)
     assert tips[-1][1] == pytest.approx(0.06, abs=0.011)
     assert np.abs(np.array(tips)[:, 0] - 0.5).max() < 0.008
     assert not [event for event in runner.events if event.kind in ("retry", "replanned")]
 
 
-def test_a_hand_that_presses_is_led_in_mode_force_alone():
+def test_pressing_tool_is_allowed_only_in_mode_force():
     data = polish().model_dump()
     data["subtasks"][2]["mode"] = "hybrid"
     with pytest.raises(ConfigurationError, match="arm/tool"):

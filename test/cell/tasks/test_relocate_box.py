@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped relocation: one arm turns a box by its end, and drags it onto a platform."""
+"""Shipped relocation: one arm rotates a box at its end and drags it onto a platform."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ pytestmark = pytest.mark.inline
 TASK = Path(__file__).parents[3] / "config" / "tasks" / "relocate_box.yaml"
 
 
-def turn(pose):
-    """Return by how much the long axis of the box is turned about the vertical [rad]."""
+def yaw(pose):
+    """Return the rotation of the long axis of the box about the vertical [rad]."""
     return math.atan2(pose.rotation[1, 0], pose.rotation[0, 0])
 
 
 @pytest.mark.long
 @pytest.mark.sim
-@pytest.mark.parametrize(("friction", "turned"), [(1.0, (0.3, 0.6)), (0.0, (-0.05, 0.05))])
-def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(friction, turned):
-    """The table bears the box and what presses on it; the tip holds by what it presses alone."""
+@pytest.mark.parametrize(("friction", "expected_yaw"), [(1.0, (0.3, 0.6)), (0.0, (-0.05, 0.05))])
+def test_rubber_tip_drags_box_and_smooth_tip_slips(friction, expected_yaw):
+    """The friction of the tip acts only with its own normal force, that of the table with both."""
     data = TaskFile.from_yaml(TASK).model_dump()
     data["subtasks"] = data["subtasks"][:3]
     data["subtasks"][0]["duration"] = 0.4
@@ -39,29 +39,29 @@ def test_a_tip_of_rubber_drags_the_end_of_a_box_and_one_as_smooth_as_it_slips(fr
         is_done = TaskRunner(cell, task).run()
         end = cell.objects()["box"]
     assert is_done or not friction
-    assert turned[0] < turn(end) < turned[1]
+    assert expected_yaw[0] < yaw(end) < expected_yaw[1]
 
 
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize("seed", range(11))
-def test_a_box_is_turned_and_dragged_onto_a_platform(seed):
+def test_box_is_rotated_and_dragged_onto_platform(seed):
     task = TaskFile.from_yaml(TASK)
     with varied_cell(task.cell, seed) as cell:
         runner = TaskRunner(cell, task)
         assert runner.run(), runner.reason
         end = cell.objects()["box"]
     assert end.position == pytest.approx([0.45, 0.35, 0.574], abs=0.02)
-    assert turn(end) == pytest.approx(math.pi / 2, abs=0.1)
+    assert yaw(end) == pytest.approx(math.pi / 2, abs=0.1)
 
 
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.timeout(600)
-def test_a_hand_that_pressed_harder_was_driven_off_by_the_barrier_of_a_joint():
-    """With 25 and 50 N the box ends nearer to the arm, whose joint 4 was 0.06 rad from its limit.
+def test_larger_force_let_joint_barrier_drive_tool_away():
+    """With 25 and 50 N the box ends closer to the arm, with joint 4 at 0.06 rad from its limit.
 
-    The hand that searched for the box was driven up until its time was over.
+    The tool moved up in its search for the box until the timeout.
     """
     data = TaskFile.from_yaml(TASK).model_dump()
     for subtask in data["subtasks"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda task``: progress, exit codes, and one line for what is wrong."""
+"""``multipanda task``: progress, exit codes, and one-line errors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from multipanda_py.apps.cli import main
 EXAMPLE = CONFIG / "tasks" / "carry_box.yaml"
 
 
-def near(tmp_path, *changes):
-    """Return the example's approach alone, as a file beside the cell's."""
+def approach_task(tmp_path, *changes):
+    """Write a task file with only the approach of the example; return its path."""
     text = EXAMPLE.read_text().replace("../box_task_sim.yaml", str(CONFIG / "box_task_sim.yaml"))
     text = text[: text.index("  - name: squeeze")].replace("duration: 1.5", "duration: 0.4")
     for old, new in changes:
@@ -31,8 +31,8 @@ def near(tmp_path, *changes):
 
 @pytest.mark.inline
 @pytest.mark.sim
-def test_a_task_is_done_with_progress(tmp_path, capsys):
-    assert main(["task", near(tmp_path), "--lockstep"]) == 0
+def test_task_reports_progress(tmp_path, capsys):
+    assert main(["task", approach_task(tmp_path), "--lockstep"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("carry_box: 1 of 1 subtasks checked in ")
     assert "started: carry_box" in lines[1]
@@ -42,8 +42,8 @@ def test_a_task_is_done_with_progress(tmp_path, capsys):
 
 @pytest.mark.inline
 @pytest.mark.sim
-def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
-    file = near(tmp_path, ("approach_distance: 0.015", "approach_distance: 0.5"))
+def test_failed_task_reports_reason_and_hold(tmp_path, capsys):
+    file = approach_task(tmp_path, ("approach_distance: 0.015", "approach_distance: 0.5"))
     assert main(["task", file, "--lockstep", "--no-check"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("multipanda task: approach: ")
@@ -53,16 +53,16 @@ def test_a_task_that_fails_says_why_and_that_arms_hold(tmp_path, capsys):
 
 @pytest.mark.inline
 @pytest.mark.sim
-def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
+def test_task_report_has_every_subtask_and_images(tmp_path, capsys):
     folder = tmp_path / "report"
-    assert main(["task", near(tmp_path), "--lockstep", "--report", str(folder)]) == 0
+    assert main(["task", approach_task(tmp_path), "--lockstep", "--report", str(folder)]) == 0
     found = json.loads((folder / "measures.json").read_text())
     (approach,) = found["subtasks"]
     assert found["state"] == "done"
     assert approach["name"] == "approach"
     assert approach["mode"] == "optimization"
     assert 0.4 <= approach["duration"] < 0.7
-    assert approach["force_rmse"] is None  # nothing is pressed on
+    assert approach["force_rmse"] is None  # the approach has no contact
     assert "| approach | optimization |" in (folder / "measures.md").read_text()
     for name in ("forces.png", "ways.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
@@ -70,16 +70,16 @@ def test_a_report_has_every_subtask_and_pictures(tmp_path, capsys):
 
 
 @pytest.mark.inline
-def test_arms_on_a_clock_leave_no_part_out(tmp_path, capsys):
-    assert main(["task", near(tmp_path), "--ablate", "force"]) == 1
+def test_ablation_without_lockstep_is_refused(tmp_path, capsys):
+    assert main(["task", approach_task(tmp_path), "--ablate", "force"]) == 1
     assert "--ablate: needs --lockstep" in capsys.readouterr().err
 
 
 @pytest.mark.inline
-def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
-    assert main(["task", near(tmp_path), "--check"]) == 0
+def test_task_file_is_checked_without_motion(tmp_path, capsys):
+    assert main(["task", approach_task(tmp_path), "--check"]) == 0
     assert "1 of 1 subtasks" in capsys.readouterr().out
-    assert main(["task", near(tmp_path), "--check", "--json"]) == 0
+    assert main(["task", approach_task(tmp_path), "--check", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["refused"] == ""
     assert [(one["subtask"], one["is_checked"]) for one in found["subtasks"]] == [
@@ -99,13 +99,13 @@ def test_a_file_is_checked_without_a_motion(tmp_path, capsys):
         ((str(CONFIG / "box_task_sim.yaml"), '""'), "cell: missing"),
     ],
 )
-def test_what_is_wrong_is_one_line(tmp_path, capsys, change, reported):
-    assert main(["task", near(tmp_path, change), "--check"]) == 1
+def test_invalid_task_is_reported_in_one_line(tmp_path, capsys, change, reported):
+    assert main(["task", approach_task(tmp_path, change), "--check"]) == 1
     assert reported in capsys.readouterr().err
 
 
 @pytest.mark.inline
-def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
+def test_missing_file_is_reported_in_one_line(tmp_path, capsys):
     assert main(["task", str(tmp_path / "none.yaml")]) == 1
     assert "cannot be read" in capsys.readouterr().err
 
@@ -113,8 +113,8 @@ def test_a_file_that_is_not_there_is_one_line(tmp_path, capsys):
 @pytest.mark.slow
 @pytest.mark.clock
 @pytest.mark.sim
-def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
-    """Beside a loop of its own, as on a real cell."""
+def test_interrupted_task_ends_in_hold(tmp_path):
+    """The loop runs in a separate process, as for a real cell."""
     cell = tmp_path / "cell.yaml"
     text = (CONFIG / "box_task_sim.yaml").read_text()
     cell.write_text(text.replace("name: box_task_sim", f"name: test_task_{os.getpid()}"))
@@ -123,7 +123,7 @@ def test_a_task_that_is_interrupted_ends_in_hold(tmp_path):
         "-m",
         "multipanda_py.apps.cli",
         "task",
-        near(tmp_path, ("duration: 0.4", "duration: 20.0")),
+        approach_task(tmp_path, ("duration: 0.4", "duration: 20.0")),
         "--cell",
         str(cell),
     ]

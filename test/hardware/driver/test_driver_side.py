@@ -61,9 +61,9 @@ def driver():
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         running.append(process)
-        took, *answer = map(float, process.stdout.readline().split())
+        waited, *answer = map(float, process.stdout.readline().split())
         assert answer == [1, 2, 3, 4, 5, 6, 7]
-        return process, took
+        return process, waited
 
     yield start
     os.sched_setaffinity(0, CPUS)
@@ -74,13 +74,13 @@ def driver():
 
 @needs_two_cores
 def test_driver_with_own_core_needed_wake_up(driver):
-    _, took = driver(CPUS[0], 60.0)
-    assert took < 30.0
+    _, waited = driver(CPUS[0], 60.0)
+    assert waited < 30.0
 
 
 def test_driver_on_core_of_loop_sleeps(driver):
-    _, took = driver(CPUS[-1], 0.1)
-    assert took >= 0.1
+    _, waited = driver(CPUS[-1], 0.1)
+    assert waited >= 0.1
 
 
 def test_driver_detects_lines_and_end_of_input(driver):

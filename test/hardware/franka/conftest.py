@@ -22,7 +22,7 @@ from multipanda_py.simulation.fci import FciSim
 from multipanda_py.state import ArmState
 
 NAMES = ("left", "right")
-PATIENT = {"answer_budget": 0.5}
+LONG_BUDGET = {"answer_budget": 0.5}
 """Settings for lockstep: the robot waits, so that the load of the machine has no effect."""
 STIFFNESS = np.array([40.0] * 4 + [10.0, 10.0, 5.0])
 DAMPING = np.array([8.0] * 4 + [1.5, 1.5, 1.0])
@@ -32,7 +32,7 @@ class Harness:
     """Interface of a control loop for a backend; torques move the arms to ``goals``."""
 
     def __init__(self, addresses, **arm):
-        options = arm.pop("franka", PATIENT)
+        options = arm.pop("franka", LONG_BUDGET)
         names = NAMES[: len(addresses)]
         arms = {
             name: {"backend": "franka", "robot_ip": ip, "franka": options, **arm}

@@ -28,7 +28,7 @@ from multipanda_py.testing import simple_cell
 
 pytestmark = [pytest.mark.usefixtures("needs_pylibfranka"), pytest.mark.slow]
 
-PATIENT = {"answer_budget": 0.4, "priority": 0}
+LONG_BUDGET = {"answer_budget": 0.4, "priority": 0}
 LAWS = {
     CARTESIAN: {"type": "cartesian_impedance"},
     "joint_impedance_controller": {"type": "joint_impedance"},
@@ -40,7 +40,7 @@ LAWS = {
 class Rig:
     """Two simulated robots, their cell, and checks of both."""
 
-    def __init__(self, addresses, options=PATIENT, *, stopped=(), **sim):
+    def __init__(self, addresses, options=LONG_BUDGET, *, stopped=(), **sim):
         """Describe the rig; the user stop of ``stopped`` arms is pressed at the start."""
         self.left, self.right = addresses
         self.options, self.stopped = options, stopped
@@ -184,20 +184,20 @@ def stop_the_driver(rig):
         os.kill(rig.drivers[0], signal.SIGCONT)
 
 
-def misbehave(rig, how):
+def misbehave(rig, fault_kind):
     rig.cell.switch(["left/odd"], strictness="force_auto")
-    rig.cell.set_parameters("left/odd", {"fault": how})
+    rig.cell.set_parameters("left/odd", {"fault": fault_kind})
 
 
 @pytest.mark.clock
 @pytest.mark.parametrize("name", long_form(FAULTS, keep=("reflex", "driver_killed", "nan")))
 def test_fault_of_one_arm_does_not_affect_other(rig, name):
-    cause, word = FAULTS[name]
+    cause, expected = FAULTS[name]
     goal = rig.lift("right")
     cause(rig)
     rig.until(lambda: rig.fault_of("left") != "", "fault")
     report = next(e for e in rig.cell.events() if e.arm == "left" and e.event.is_fault)
-    assert word.replace("_", " ") in report.text.replace("_", " ")
+    assert expected.replace("_", " ") in report.text.replace("_", " ")
     assert rig.cell.state("left").owner == "left/hold"
     with pytest.raises(SwitchRejected, match="left/error_recovery"):
         rig.cell.switch([f"left/{CARTESIAN}"], strictness="force_auto")

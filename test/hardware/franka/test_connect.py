@@ -49,7 +49,7 @@ def test_states_arrive_without_commands(lockstep, make):
 @pytest.mark.parametrize(
     ("tool", "load"),
     [(None, {}), (TOOL, {}), (None, LOAD), (TOOL, LOAD)],
-    ids=["hand", "hand-and-tool", "hand-and-load", "all"],
+    ids=["gripper", "gripper-and-tool", "gripper-and-load", "all"],
 )
 def test_pose_and_model_of_robot_agree_with_package(lockstep, make, tool, load):
     """Compare O_T_EE, mass, Coriolis, gravity and Jacobian for declared tools and loads."""
@@ -158,22 +158,23 @@ def test_every_unready_arm_is_reported_and_connects_later(lockstep, make, new_ad
 
 @pytest.mark.clock
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "expected_text"),
     [("user_stop", "user stop is pressed; release it"), ("guiding", "guided by hand")],
 )
-def test_robot_not_ready_at_start_connects_later(lockstep, make, command, words):
+def test_robot_not_ready_at_start_connects_later(lockstep, make, command, expected_text):
     sim, addresses = lockstep
     sim.admin(addresses[1], command, pressed=True)
     cell = make(addresses)
     kind, text = cell.fault(1)
     assert kind == "not_connected"
     assert addresses[1] in text
-    assert words in text
+    assert expected_text in text
     cell.run(lambda: cell.backend.is_ready(0))
-    np.testing.assert_array_equal(cell.states[1].q, READY_CONFIGURATION)  # the configuration of the cell file
+    # The arm has the configuration of the cell file.
+    np.testing.assert_array_equal(cell.states[1].q, READY_CONFIGURATION)
     cell.backend.recover(1)
     cell.faults.clear()
-    assert words in cell.fault(1)[1], "still pressed"
+    assert expected_text in cell.fault(1)[1], "still pressed"
     sim.admin(addresses[1], command, pressed=False)
     cell.recover(1)
 

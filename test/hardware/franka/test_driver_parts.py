@@ -139,7 +139,8 @@ def test_model_check_removes_rotor_inertia_and_names_joint():
     arm = ArmDescription("left")
     found = _robot_reports(arm)
     assert difference_message(ModelCheck(arm).compare(FrankaSettings(), found)) == ""
-    assert ARMATURE.min() > FrankaSettings().tolerance_mass  # with rotor inertia the check would fail
+    # With rotor inertia the check would fail.
+    assert ARMATURE.min() > FrankaSettings().tolerance_mass
     found["gravity"][3] += 0.7
     text = difference_message(ModelCheck(arm).compare(FrankaSettings(), found))
     assert "gravity at joint 4" in text

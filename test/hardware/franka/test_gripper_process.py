@@ -51,7 +51,7 @@ class Observed(list):
 
 
 @pytest.fixture
-def hand(robot):
+def device(robot):
     """Return an open gripper without object and its published widths."""
     sim, address = robot
     sim.admin(address, "object", width=0.0)
@@ -75,8 +75,8 @@ def admin(robot):
 
 @pytest.mark.clock
 @needs_pylibfranka
-def test_homing_motion_and_state_rate_of_gripper(hand):
-    gripper, observed = hand
+def test_homing_motion_and_state_rate_of_gripper(device):
+    gripper, observed = device
     assert gripper.homing().wait().succeeded
     assert gripper.state().max_width == pytest.approx(0.08)
     result = gripper.move(0.03, 0.2).wait()
@@ -94,8 +94,8 @@ def test_homing_motion_and_state_rate_of_gripper(hand):
 
 
 @needs_pylibfranka
-def test_grasp_success_depends_on_width_and_tolerance(hand, admin):
-    gripper, observed = hand
+def test_grasp_success_depends_on_width_and_tolerance(device, admin):
+    gripper, observed = device
     missed = gripper.grasp(0.05, 0.2).wait()
     assert missed.outcome is Outcome.UNSUCCESSFUL
     assert not gripper.state().is_grasped
@@ -109,8 +109,8 @@ def test_grasp_success_depends_on_width_and_tolerance(hand, admin):
 
 
 @needs_pylibfranka
-def test_stop_interrupts_blocking_motion(hand, admin):
-    gripper, _ = hand
+def test_stop_interrupts_blocking_motion(device, admin):
+    gripper, _ = device
     motion = gripper.move(0.0, 0.01)
     wait_until(lambda: admin("stats")["width"] < 0.079)
     assert gripper.state().is_moving
@@ -127,8 +127,8 @@ def test_stop_interrupts_blocking_motion(hand, admin):
 
 
 @needs_pylibfranka
-def test_newer_command_aborts_older_one(hand):
-    gripper, _ = hand
+def test_newer_command_aborts_older_one(device):
+    gripper, _ = device
     older = gripper.move(0.0, 0.01)
     newer = gripper.move(0.06, 0.2)
     assert newer.wait().succeeded
@@ -137,8 +137,8 @@ def test_newer_command_aborts_older_one(hand):
 
 
 @needs_pylibfranka
-def test_killed_process_is_reported_and_restarted_by_next_command(hand):
-    gripper, _ = hand
+def test_killed_process_is_reported_and_restarted_by_next_command(device):
+    gripper, _ = device
     first = gripper.pid
     wait_until(lambda: len(children(first)) == 1)
     worker = children(first)[0]
@@ -174,8 +174,8 @@ def test_stopped_process_never_answered_and_moved_fingers_later(robot, admin):
 
 
 @needs_pylibfranka
-def test_rebooted_robot_is_reported_and_reconnected_by_next_command(hand, admin):
-    gripper, _ = hand
+def test_rebooted_robot_is_reported_and_reconnected_by_next_command(device, admin):
+    gripper, _ = device
     admin("reboot", seconds=0.3)
     wait_until(lambda: gripper.state().problem)
     assert "gripper of left" in gripper.state().problem
@@ -189,8 +189,8 @@ def test_rebooted_robot_is_reported_and_reconnected_by_next_command(hand, admin)
 
 
 @needs_pylibfranka
-def test_closing_during_motion_ends_processes(hand):
-    gripper, _ = hand
+def test_closing_during_motion_ends_processes(device):
+    gripper, _ = device
     wait_until(lambda: len(children(gripper.pid)) == 1)
     processes = [gripper.pid, *children(gripper.pid)]
     motion = gripper.move(0.0, 0.01)
@@ -233,24 +233,24 @@ def test_gripper_of_real_arm_moved_while_loop_was_stopped(robot, make_cell):
         controllets={}, placement="process", name=f"test_gripper_still_{os.getpid()}",
         realtime={"priority": 0, "cpu": -2}, heartbeat_timeout=10.0,
     )  # fmt: skip
-    hands = [cell.gripper(arm) for arm in cell.arms]
-    for hand in hands:
-        assert hand.move(0.04, 0.2).wait().succeeded
+    two_grippers = [cell.gripper(arm) for arm in cell.arms]
+    for device in two_grippers:
+        assert device.move(0.04, 0.2).wait().succeeded
     before = sim.admin(address, "stats")["width"]
     os.kill(cell.loop_pid, signal.SIGSTOP)
     try:
         wait_until(cell.stall_reason)
-        for hand in hands:
-            for command in (hand.homing, lambda hand=hand: hand.move(0.06),
-                            lambda hand=hand: hand.grasp(0.01)):  # fmt: skip
+        for device in two_grippers:
+            for command in (device.homing, lambda device=device: device.move(0.06),
+                            lambda device=device: device.grasp(0.01)):  # fmt: skip
                 with pytest.raises(TargetRejected, match=r"\b\d+\.\d\d s\b"):
                     command()
-        assert hands[0].stop().wait().succeeded
+        assert two_grippers[0].stop().wait().succeeded
     finally:
         os.kill(cell.loop_pid, signal.SIGCONT)
     wait_until(lambda: not cell.stall_reason())
     assert sim.admin(address, "stats")["width"] == pytest.approx(before, abs=1e-3)
-    assert hands[0].move(0.06, 0.2).wait().succeeded
+    assert two_grippers[0].move(0.06, 0.2).wait().succeeded
 
 
 @needs_pylibfranka
@@ -284,15 +284,15 @@ def test_gripper_process_with_killed_owner_ended_with_traceback(robot):
     _, address = robot
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
     try:
-        hand = subprocess.Popen(
+        device = subprocess.Popen(
             [sys.executable, "-m", "multipanda_py.hardware.franka.gripper_process", address],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-    with hand:
-        assert hand.stdout.readline()
-        hand.stdout.close()
-        assert hand.stderr.read() == b""
-        hand.stdin.close()
-        assert hand.wait(10.0 * TIMEOUT_SCALE) == 0
+    with device:
+        assert device.stdout.readline()
+        device.stdout.close()
+        assert device.stderr.read() == b""
+        device.stdin.close()
+        assert device.wait(10.0 * TIMEOUT_SCALE) == 0

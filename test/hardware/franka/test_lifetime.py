@@ -80,8 +80,8 @@ def test_failed_connection_leaves_no_descriptors(lockstep, make):
     assert sorted(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_killed_loop_ends_its_driver(clocked, needs_pylibfranka, how):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_loop_ends_its_driver(clocked, needs_pylibfranka, number):
     """The driver ends the motion at zero torque, without a reflex."""
     sim, addresses = clocked
     process = subprocess.Popen(
@@ -90,7 +90,7 @@ def test_killed_loop_ends_its_driver(clocked, needs_pylibfranka, how):
     try:
         driver = int(process.stdout.readline())
         assert is_running(driver)
-        process.send_signal(how)
+        process.send_signal(number)
         process.wait(3.0)
         wait_until(lambda: not is_running(driver))
     finally:

@@ -90,8 +90,8 @@ class Rig:
         return np.abs(state.q - goal).max() < 5e-3 and np.abs(state.dq).max() < 5e-3
 
     def integration_error(self):
-        """Return the difference of the integrated velocities of the robot and the positions of the loop.
-        
+        """Return the difference of integrated velocities of the robot and positions of the loop.
+
         It is exact only at rest because the robot reports its position with seven digits.
         """
         row = self.cell.latest_record()["arms"][0]
@@ -212,7 +212,7 @@ import ruckig
 
 @pytest.mark.long
 def test_slow_first_switch_to_positions_was_taken_for_silence(tmp_path, monkeypatch, capfd):
-    """The driver imports numpy and ruckig at this switch, which may take seconds."""
+    """The import of numpy and ruckig by the driver at this switch may take seconds."""
     (tmp_path / "ruckig.py").write_text(SLOW.format(path=str(tmp_path)))
     paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))

@@ -125,7 +125,7 @@ def test_arm_in_hold_receives_load_while_other_moves(rig):
 
 
 def test_pushed_arm_holds_current_position_after_settings(rig):
-    """The target is seeded anew: the arm gives way to the push from pose_right once more."""
+    """The target restarts at the current position: the push displaces the arm again."""
     cell = rig.cell
     free = cell.pose("left").position[2]
     rig.sim.admin(rig.ip["left"], "push", wrench=[0.0, 0.0, -12.0, 0.0, 0.0, 0.0])
@@ -138,7 +138,8 @@ def test_pushed_arm_holds_current_position_after_settings(rig):
     assert rig.moves("left")
     assert cell.state("left").fault == ""
     assert rig.reported("left")["upper_torque_thresholds"] == [60.0] * 7
-    within_bounds(rig.stats("left"), longest_run=10**6)  # a constant push results in a constant torque
+    # A constant push results in a constant torque.
+    within_bounds(rig.stats("left"), longest_run=10**6)
 
 
 @pytest.mark.parametrize("owner", [f"left/{CARTESIAN}", "pair"])
@@ -167,7 +168,7 @@ def test_settings_refused_by_robot_change_nothing(rig):
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "pattern"),
     [
         ({"load_mass": -1.0}, r"left: load_mass: .*-1\.0.* 0\b"),
         ({"load_mass": 0.3, "load_com": [0.0, 0.0]}, "left: load_com: got"),
@@ -176,9 +177,9 @@ def test_settings_refused_by_robot_change_nothing(rig):
         ({"nonsense": 1.0}, "'nonsense'.*load_mass"),
     ],
 )
-def test_invalid_settings_do_not_reach_loop(rig, values, words):
+def test_invalid_settings_do_not_reach_loop(rig, values, pattern):
     before = rig.cell.robot_settings("left")
-    with pytest.raises(SettingsRejected, match=words):
+    with pytest.raises(SettingsRejected, match=pattern):
         rig.cell.set_robot_settings("left", **values)
     assert rig.cell.robot_settings("left") == before
     assert not [event for event in rig.cell.events() if event.event.is_fault]

@@ -30,10 +30,10 @@ def write_cell(path, placement, arm, **more):
 def cells(lockstep, tmp_path):
     """Return the files of a cell with a simulated robot and driver, and of its twin."""
     _, addresses = lockstep
-    patient = {"answer_budget": 0.4, "priority": 0}
+    settings = {"answer_budget": 0.4, "priority": 0}
     plant = write_cell(
         tmp_path / "plant.yaml", "process",
-        {"backend": "franka", "robot_ip": addresses[0], "franka": patient},
+        {"backend": "franka", "robot_ip": addresses[0], "franka": settings},
         controllets={"move": {"type": "joint_trajectory"}}, active=["arm/move"],
         realtime={"priority": 0, "cpu": -2},
     )  # fmt: skip
@@ -42,7 +42,7 @@ def cells(lockstep, tmp_path):
 
 @pytest.mark.long
 def test_validation_compares_plant_and_twin_at_equal_times(cells, tmp_path):
-    """The robot log started at power-on, which caused differences of 0.35 rad."""
+    """The start of the robot log at power-on caused differences of 0.35 rad."""
     pytest.importorskip("matplotlib")
     plant, twin = cells
     page = tmp_path / "report.html"

@@ -30,7 +30,7 @@ pytestmark = [
 ]  # fmt: skip
 BASES = {"left": [0.0, 0.3, 0.0], "right": [0.0, -0.3, 0.0]}
 LAWS = {"joint_trajectory_controller": {"type": "joint_trajectory"}}
-FIRM = {"upper_force_thresholds": [45.0] * 3 + [25.0] * 3,
+THRESHOLDS = {"upper_force_thresholds": [45.0] * 3 + [25.0] * 3,
         "upper_torque_thresholds": [20.0, 30.0, 18.0, 30.0, 16.0, 14.0, 12.0]}  # fmt: skip
 """Thresholds above those of the examples, which stop at 20 N."""
 TABLE = {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.6, 0.0, 0.2], "friction": 0.2}
@@ -46,7 +46,7 @@ class Bench:
 
     def __init__(self, folder, spec=None):
         self.folder, self.addresses = folder, [unused_address(), unused_address()]
-        arms = {name: {"position": place} for name, place in BASES.items()}
+        arms = {name: {"position": base} for name, base in BASES.items()}
         self.twin = write(
             folder / "twin.yaml", {"arms": arms, "objects": {"table": TABLE}, "controllets": LAWS}
         )
@@ -56,7 +56,7 @@ class Bench:
             line += ["--spec", write_spec(folder, spec)]
         assert main(line) == 0
         driven = {
-            name: {**arm, "backend": "franka", "robot_ip": address, "franka": dict(FIRM)}
+            name: {**arm, "backend": "franka", "robot_ip": address, "franka": dict(THRESHOLDS)}
             for (name, arm), address in zip(arms.items(), self.addresses)
         }
         cell = {"name": f"clock_{uuid.uuid4().hex[:8]}"}
@@ -165,9 +165,7 @@ def test_refine_command_improves_twin(tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["--recover"]])
-def test_robot_stop_is_reported_and_task_continues_if_requested(
-    more, tmp_path
-):
+def test_robot_stop_is_reported_and_task_continues_if_requested(more, tmp_path):
     bench, page = Bench(tmp_path, PERFECT), tmp_path / "report.html"
     line = ["validate", "--plant", bench.plant, "--twin", bench.twin, "--task", "1", "--seconds",
             "3", "--repeats", "2", "-o", str(page), *more]  # fmt: skip

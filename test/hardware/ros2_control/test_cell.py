@@ -100,7 +100,7 @@ def test_stale_states_of_stopped_controller_manager_were_published_as_new(rig):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("spoil", "pattern"),
     [
         ("nan", "state_invalid: .*nan.*allowed finite numbers"),
         ("short", "state_invalid: .*got 6 velocities of 7 joints"),
@@ -109,11 +109,11 @@ def test_stale_states_of_stopped_controller_manager_were_published_as_new(rig):
         ("nothing", "robot_silent: .*no state on"),
     ],
 )
-def test_invalid_states_are_reported_and_arm_stays(rig, spoil, words):
+def test_invalid_states_are_reported_and_arm_stays(rig, spoil, pattern):
     start = np.array(rig.arm.send()["q"])
     rig.arm.send(spoil=spoil)
     text = fault_of(rig)
-    assert re.search(words, text), text
+    assert re.search(pattern, text), text
     observed = rig.arm.send(spoil="")
     assert np.abs(np.array(observed["q"]) - start).max() < 0.02
     assert observed["fastest"] < 0.2
@@ -193,7 +193,7 @@ def test_load_changes_while_driver_runs(rig):
 
 @pytest.mark.slow
 def test_killed_loop_leaves_braked_and_compensated_arm(make_rig):
-    """The other process keeps the last effort, which must not be one of a moving arm."""
+    """The other process keeps the last effort; it must not be one of a moving arm."""
     settings = {"command_type": "joint_state", "effort": "torque"}
     rig = make_rig(settings, command_type="joint_state", watchdog=False).start()
     # The brakes are released, and no external force acts.

@@ -99,7 +99,7 @@ def test_cell_file_accepts_ros2_control_arm():
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "pattern"),
     [
         (cell(rate=1000), r"arms\.ur\.ros2_control\.rate: .*\b500 Hz"),
         (cell(settings={"state_topic": "a b"}), r"state_topic: .*'a b'"),
@@ -109,8 +109,8 @@ def test_cell_file_accepts_ros2_control_arm():
         (cell(settings={"damping": 2.0}), r"damping"),
     ],
 )
-def test_invalid_settings_are_refused_with_path(data, words):
-    with pytest.raises(ConfigurationError, match=words):
+def test_invalid_settings_are_refused_with_path(data, pattern):
+    with pytest.raises(ConfigurationError, match=pattern):
         CellConfig.from_dict(data)
 
 

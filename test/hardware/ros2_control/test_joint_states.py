@@ -25,9 +25,8 @@ def test_joints_are_selected_by_name():
     reading = JointReading(["a", "b"])
     assert reading.receive(message(1.5, ["x", "b", "a"], [9, 2, 1], [9, 4, 3], [9, 6, 5]))
     assert (reading.time, reading.q, reading.dq, reading.effort) == (1.5, [1, 2], [3, 4], [5, 6])
-    assert reading.receive(
-        message(1.6, ["a", "b"], [1, 2], [3, 4], [])
-    )  # different order, without efforts
+    # Different order, without efforts.
+    assert reading.receive(message(1.6, ["a", "b"], [1, 2], [3, 4], []))
     assert (reading.q, reading.effort) == ([1, 2], [])
 
 
@@ -41,7 +40,7 @@ def test_older_or_foreign_messages_are_ignored():
 
 
 @pytest.mark.parametrize(
-    ("names", "q", "dq", "effort", "words"),
+    ("names", "q", "dq", "effort", "pattern"),
     [
         (["a", "c"], [1, 2], [3, 4], [], "got joints"),
         (["a", "b", "a"], [1, 2, 3], [3, 4, 5], [], "once"),
@@ -53,10 +52,10 @@ def test_older_or_foreign_messages_are_ignored():
         (["a", "b"], [1, 2], [3, 4], [5, float("nan")], "allowed finite"),
     ],
 )
-def test_invalid_states_are_refused_without_change(names, q, dq, effort, words):
+def test_invalid_states_are_refused_without_change(names, q, dq, effort, pattern):
     reading = JointReading(["a", "b"])
     assert reading.receive(message(1.0, ["a", "b"], [1, 2], [3, 4], []))
-    with pytest.raises(StateInvalid, match=words):
+    with pytest.raises(StateInvalid, match=pattern):
         reading.receive(message(2.0, names, q, dq, effort))
     assert (reading.time, reading.q, reading.dq) == (1.0, [1, 2], [3, 4])
 
@@ -69,7 +68,8 @@ def test_joint_jump_is_refused_until_physically_possible():
         reading.receive(message(1.002, ["b", "a"], [3.1, 1.0], [0, 0], []))
     with pytest.raises(StateInvalid, match=r"\bb\b.*\b3\.1\b.*\b2\.8 rad"):
         reading.receive(message(1.002, ["b", "a"], [2.8, 0.5], [0, 0], []))
-    assert reading.receive(message(1.002, ["b", "a"], [-3.1, 0.5], [0, 0], []))  # a full revolution is no jump
+    # A full revolution is no jump.
+    assert reading.receive(message(1.002, ["b", "a"], [-3.1, 0.5], [0, 0], []))
     assert reading.receive(message(1.102, ["b", "a"], [-3.1, 1.0], [0, 0], []))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A UR5e behind topics that takes positions: the other side keeps the last one."""
+"""UR5e with position commands over topics; the other process keeps the last command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ LAWS = {
     "bad": {"type": "unsteady_position"},
 }
 STEP = np.array([0.3, 0.1, -0.2, 0.1, 0.2, -0.3])
-LED = np.array([0.4, -0.4, -0.4, 0.4, 0.4, 0.4])  # up: near the floor no motion would begin
+# Upwards because no motion starts near the floor.
+RELOCATION = np.array([0.4, -0.4, -0.4, 0.4, 0.4, 0.4])
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ def shared(rig_of):
 
 @pytest.fixture
 def rig(shared):
-    """The rig without a fault and at rest."""
+    """Return the rig without fault and at rest."""
     shared.arm.send(spoil="")
     if shared.fault():
         shared.recover()
@@ -50,7 +51,7 @@ def q_of(rig):
 
 
 def rest(rig):
-    """Wait until its commands stand still; return where."""
+    """Wait until the arm is at rest; return its joint positions."""
     wait_until(lambda: max(map(abs, rig.arm.send()["dq"])) < 1e-9, what=lambda: str(rig.texts()))
     return q_of(rig)
 
@@ -67,15 +68,15 @@ def is_stopped(rig, kind):
     assert any(text.startswith(kind) for text in rig.texts())
 
 
-def turn(rig):
-    """Have joint 1 move at 0.5 rad/s."""
+def start_rotation(rig):
+    """Move joint 1 at 0.5 rad/s."""
     rig.cell.switch(["ur/rates"], strictness="force_auto")
     rig.cell.set_target("ur", dq=[-0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
     rig.until(lambda: rig.arm.send()["dq"][0] < -0.45)
 
 
 @pytest.mark.long
-def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
+def test_position_and_velocity_controllets_move_arm_within_limits(rig):
     rig.arm.send()
     move(rig, STEP)
     rig.cell.switch(["ur/pose"], strictness="force_auto")
@@ -83,14 +84,14 @@ def test_laws_of_positions_and_velocities_move_it_within_its_limits(rig):
     goal = Pose(here.position + [0.0, 0.05, 0.05], here.rotation)
     rig.cell.set_target("ur", goal)
     rig.until(lambda: rig.cell.pose("ur").distance(goal)[0] < 1e-3)
-    turn(rig)
+    start_rotation(rig)
     rig.cell.hold()
     rest(rig)
     assert not rig.texts()
     assert rig.arm.send()["refused"] == 0
 
 
-def test_a_law_with_a_jump_is_braked(rig):
+def test_command_jump_of_controllet_is_braked(rig):
     rig.cell.switch(["ur/bad"])
     rig.cell.set_parameters("ur/bad", {"rate": 0.5})
     rig.until(lambda: max(map(abs, rig.arm.send()["dq"])) > 0.45)
@@ -101,8 +102,8 @@ def test_a_law_with_a_jump_is_braked(rig):
     rig.cell.set_parameters("ur/bad", {"fault": "none", "rate": 0.0})
 
 
-def test_a_controller_manager_that_stopped_in_motion_finds_a_command_at_rest(rig):
-    turn(rig)
+def test_controller_manager_stopped_in_motion_continues_at_rest(rig):
+    start_rotation(rig)
     os.kill(rig.arm.process.pid, signal.SIGSTOP)
     try:
         is_stopped(rig, "robot_silent")
@@ -113,33 +114,32 @@ def test_a_controller_manager_that_stopped_in_motion_finds_a_command_at_rest(rig
     move(rig, -0.5 * STEP)
 
 
-def test_a_side_that_was_away_is_told_nothing_until_a_motion_begins_where_its_arm_is(rig):
-    """It was told the position of before, wherever its arm was when it came back.
-
-    While it is away it stands where it was told to be last: to brake from there, 0.4 s later,
-    would begin with the speed of before.
+def test_returning_process_gets_no_command_until_recovery(rig):
+    """The old position was sent, independent of the position of the returning arm. An arm that
+    is away stays at its last command; braking from there 0.4 s later would start with the old
+    velocity.
     """
-    turn(rig)
+    start_rotation(rig)
     stands = rig.arm.send(spoil="nothing")
     is_stopped(rig, "robot_silent")
-    assert rig.arm.send()["commands"] - stands["commands"] <= 1  # which was under way
-    led_to = q_of(rig) + LED
-    rig.arm.send(put=led_to.tolist())
+    assert rig.arm.send()["commands"] - stands["commands"] <= 1  # one command may be in transit
+    relocated = q_of(rig) + RELOCATION
+    rig.arm.send(put=relocated.tolist())
     rig.arm.send(spoil="")
     before = rig.arm.send()
     wait_until(lambda: rig.arm.send()["time"] > before["time"] + 0.5, what=lambda: "states")
     after = rig.arm.send()
     assert after["commands"] == before["commands"]
-    assert np.abs(q_of(rig) - led_to).max() < 1e-9
+    assert np.abs(q_of(rig) - relocated).max() < 1e-9
     rig.recover()
     rest(rig)
-    assert np.abs(q_of(rig) - led_to).max() < 1e-3
+    assert np.abs(q_of(rig) - relocated).max() < 1e-3
     move(rig, -0.5 * STEP)
 
 
 @pytest.mark.parametrize("spoil", ["nan", "nothing"])
-def test_without_states_it_brakes(rig, spoil):
-    turn(rig)
+def test_missing_states_brake_arm(rig, spoil):
+    start_rotation(rig)
     rig.arm.send(spoil=spoil)
     wait_until(rig.fault, what=lambda: str(rig.arm.send()))
     rest(rig)
@@ -148,8 +148,8 @@ def test_without_states_it_brakes(rig, spoil):
     move(rig, -0.5 * STEP)
 
 
-def test_a_killed_driver_leaves_the_arm_where_it_was_told_last(rig):
-    turn(rig)
+def test_killed_driver_leaves_arm_at_last_command(rig):
+    start_rotation(rig)
     os.kill(rig.driver(), signal.SIGKILL)
     is_stopped(rig, "driver_died")
     rest(rig)
@@ -158,12 +158,12 @@ def test_a_killed_driver_leaves_the_arm_where_it_was_told_last(rig):
 
 
 @pytest.mark.slow
-def test_a_killed_loop_leaves_the_arm_braked_within_its_limits(rig_of):
+def test_killed_loop_leaves_arm_braked_within_limits(rig_of):
     settings = {"command_type": "joint_state"}
     made = {"interface": "position", "watchdog": False, "heavy": False, **settings}
     rig = rig_of(settings, LAWS, **made).start()
     try:
-        turn(rig)
+        start_rotation(rig)
         rig.arm.send()
         os.kill(rig.cell.loop_pid, signal.SIGKILL)
         there = rest(rig)
@@ -188,11 +188,11 @@ def arms(interface, **arm):
     ("interface", "law", "kind"),
     [("position", "joint_impedance", "effort"), ("effort", "joint_position", "position")],
 )
-def test_laws_of_the_other_kind_are_refused_with_the_file(interface, law, kind):
+def test_controllets_of_other_interface_are_refused_with_cell_file(interface, law, kind):
     with pytest.raises(ConfigurationError, match=rf"{law} .*\b{kind}\b.*\bur\b"):
         CellConfig.from_dict({**arms(interface), "controllets": {"law": {"type": law}}})
 
 
-def test_an_interface_that_the_other_side_has_not_is_refused():
+def test_unsupported_interface_is_refused():
     with pytest.raises(ConfigurationError, match=r"interfaces: .*\beffort\b.*\bposition, vel"):
         CellConfig.from_dict(arms("position", interfaces=["effort"]))

@@ -41,10 +41,10 @@ def test_sound_log_has_no_warnings(rate):
 
 
 def test_few_lost_samples_cause_no_warning():
-    kept = np.ones(1000, bool)
-    kept[[100, 400, 401]] = False
+    mask = np.ones(1000, bool)
+    mask[[100, 400, 401]] = False
     log = good()
-    assert check_log(log.with_columns({name: log[name][kept] for name in log.names})) == []
+    assert check_log(log.with_columns({name: log[name][mask] for name in log.names})) == []
 
 
 CASES = {

@@ -39,13 +39,13 @@ def config_in(folder):
 @pytest.fixture
 def small_disk(tmp_path):
     """Mount a file system of 3 MB, if permitted."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    line = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(place)]
+    mount_point = tmp_path / "disk"
+    mount_point.mkdir()
+    line = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(mount_point)]
     if os.geteuid() != 0 or subprocess.run(line, capture_output=True).returncode != 0:
         pytest.skip("no file system can be mounted here")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    yield mount_point
+    subprocess.run(["umount", "-l", str(mount_point)], check=True)
 
 
 def break_down(cell):
@@ -109,9 +109,7 @@ def test_full_disk_ends_recording_and_written_part_is_readable(small_disk):
 
 
 @pytest.mark.long
-def test_full_disk_is_reported_once_and_later_faults_are_recorded(
-    small_disk, monkeypatch, capfd
-):
+def test_full_disk_is_reported_once_and_later_faults_are_recorded(small_disk, monkeypatch, capfd):
     monkeypatch.setenv("MULTIPANDA_FAULT_LOGS", "on")
     filler = small_disk / "filler"
     filler.write_bytes(bytes(3_000_000))
@@ -131,7 +129,9 @@ def test_full_disk_is_reported_once_and_later_faults_are_recorded(
             path.unlink()  # remains of the first fault log
         break_down(cell)
         cell.wait(
-            lambda: complaint_reported() and reported.count("recording of a fault: ") == 1, 30.0, "a log"
+            lambda: complaint_reported() and reported.count("recording of a fault: ") == 1,
+            30.0,
+            "a log",
         )
         cell.check()
     reported += capfd.readouterr().err

@@ -195,9 +195,7 @@ def test_failed_start_of_recording_left_torque_terms_enabled(tmp_path, monkeypat
         assert not cell.latest_record()["arms"]["torque_terms_recorded"].any()
 
 
-def test_full_disk_at_end_is_reported_and_cell_closes(
-    tmp_path, monkeypatch, capfd
-):
+def test_full_disk_at_end_is_reported_and_cell_closes(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(FileSink, "finish", full)
     with Cell.from_yaml("config/single_sim.yaml", placement="inline") as cell:
         cell.recorder.start(tmp_path / "run.mcap")
@@ -240,7 +238,7 @@ def test_invalid_records_are_refused(data, tmp_path):
 
 
 def test_changed_byte_is_reported_or_changes_no_row(recorded, tmp_path):
-    """A changed byte in a definition or a channel ended the program with an exception of Python."""
+    """A changed byte in a definition or a channel ended the program with a Python exception."""
     path, _, rows, _ = recorded
     data, rng = path.read_bytes(), np.random.default_rng(0)
     changed, refused = tmp_path / "changed.mcap", 0

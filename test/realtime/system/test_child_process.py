@@ -46,9 +46,7 @@ def test_loop_does_not_import_pydantic_from_current_directory(trap):
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 11), (3, 12)])
-def test_child_ignores_current_directory_and_keeps_pythonpath(
-    trap, monkeypatch, version
-):
+def test_child_ignores_current_directory_and_keeps_pythonpath(trap, monkeypatch, version):
     package = trap / "workspace" / "talker"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()

@@ -48,7 +48,10 @@ QUIET = [task("ssh", 0, 1, 2, 3, is_realtime=False), task("audio", 0, 1, 2, 3)]
         ([task("build", 3, is_realtime=False)], 3),
         ([task(DRIVER_NAME, 3), task(DRIVER_NAME, 3)], 3),
         ([task(LOOP_NAME, 3), task(LOOP_NAME, 2), task(LOOP_NAME, 1)], 0),
-        ([task(LOOP_NAME, cpu) for cpu in (0, 1, 2, 3, 3)], 2),  # no core is free; core 2 has the fewest loops
+        (
+            [task(LOOP_NAME, cpu) for cpu in (0, 1, 2, 3, 3)],
+            2,
+        ),  # no core is free; core 2 has the fewest loops
     ],
 )
 def test_two_loops_shared_last_core_while_others_were_free(tasks, expected):
@@ -111,7 +114,7 @@ def test_kernel_threads_are_no_loops():
 
 
 LATENCY = "/dev/cpu_dma_latency"
-ASK = f"""
+REQUEST_LATENCY = f"""
 import struct
 from multipanda_py.realtime.system.scheduling import keep_cores_awake
 refused = keep_cores_awake()
@@ -123,20 +126,20 @@ with open({LATENCY!r}, "rb") as file:
 @pytest.mark.skipif(not os.access(LATENCY, os.W_OK), reason="not allowed to on this machine")
 def test_cores_stay_awake_until_process_ends():
     answer = subprocess.run(
-        [sys.executable, "-c", ASK], capture_output=True, text=True, check=True
+        [sys.executable, "-c", REQUEST_LATENCY], capture_output=True, text=True, check=True
     )
     assert answer.stdout.split() == ["0", "0"]  # the latency that the kernel reports
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
 def test_missing_right_to_keep_cores_awake_is_explained():
-    ask = (
+    request_code = (
         "import os; os.setuid(65534)\n"
-        + ASK.split("with open", maxsplit=1)[0]
+        + REQUEST_LATENCY.split("with open", maxsplit=1)[0]
         + "print(refused[0])"
     )
     answer = subprocess.run(
-        [sys.executable, "-c", "import multipanda_py.realtime.system.scheduling\n" + ask],
+        [sys.executable, "-c", "import multipanda_py.realtime.system.scheduling\n" + request_code],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "realtime.disable_cpu_idle" in answer.stdout
@@ -169,9 +172,7 @@ def keeps_cores_awake(loop):
     ("realtime", "allowed"),
     [({}, True), ({"disable_cpu_idle": False}, False), ({"priority": 0}, False)],
 )
-def test_simulated_loop_with_priority_keeps_cores_awake(
-    make_cell, realtime, allowed
-):
+def test_simulated_loop_with_priority_keeps_cores_awake(make_cell, realtime, allowed):
     cell = make_cell(placement="process", name=f"test_{uuid.uuid4().hex[:12]}", realtime=realtime)
     has_priority = os.sched_getscheduler(cell.loop_pid) == os.SCHED_FIFO
     assert keeps_cores_awake(cell.loop_pid) == (allowed and has_priority)
@@ -185,13 +186,13 @@ def test_zero_priority_leaves_default_scheduler():
 def test_priority_of_thread_ends_with_its_block():
     policies = []
 
-    def note():
+    def record_policy():
         policies.append(os.sched_getscheduler(0))
 
     with before_ordinary_threads(RealtimeConfig()):
         allowed = os.sched_getscheduler(0)
-        inherits = threading.Thread(target=note)
+        inherits = threading.Thread(target=record_policy)
         inherits.start()
         inherits.join()
-    note()
+    record_policy()
     assert policies == [allowed, os.SCHED_OTHER]
