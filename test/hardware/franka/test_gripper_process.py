@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from processes import TIMEOUT_SCALE, wait_until
@@ -18,6 +19,7 @@ from requirements import needs_pylibfranka
 
 from multipanda_py.exceptions import LoopTimeout, TargetRejected
 from multipanda_py.hardware.franka.gripper import FrankaGripper
+from multipanda_py.hardware.franka.gripper_process import Worker
 from multipanda_py.robots.gripper import Outcome
 from multipanda_py.simulation.fci import FciSim
 
@@ -296,3 +298,20 @@ def test_gripper_process_with_killed_owner_ended_with_traceback(robot):
         assert device.stderr.read() == b""
         device.stdin.close()
         assert device.wait(10.0 * TIMEOUT_SCALE) == 0
+
+
+def test_command_to_ended_worker_raised_broken_pipe():
+    """The supervisor reads the end of the worker, and reports it as the result of the command."""
+
+    def refuse(address):
+        raise RuntimeError(f"{address} refused")
+
+    library = SimpleNamespace(Gripper=refuse, NetworkException=OSError)
+    worker = Worker(library, "127.0.0.1")
+    try:
+        messages = b"".join(iter(lambda: os.read(worker.fd, 4096), b""))
+        assert b"127.0.0.1 refused" in messages
+        worker.send({"number": 1, "action": "move", "width": 0.05, "speed": 0.1})
+        assert worker.number == 1
+    finally:
+        worker.kill()

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from recordings import PANDA, needs_panda
 
 from multipanda_py.exceptions import LogError, UnknownName
 from multipanda_py.realtime import recording as logs
-from multipanda_py.realtime.recording.log import check_log
+from multipanda_py.realtime.recording.log import check_log, check_recording, joined_logs
 
 pytestmark = pytest.mark.inline
 
@@ -157,3 +159,12 @@ def test_several_logs_are_joined_into_one_data_set(tmp_path):
     log = logs.read([tmp_path / "arm.csv", tmp_path / "b" / "arm.csv"]).the_arm("arm")
     assert len(log) == 100
     assert log.segments() == [slice(0, 50), slice(50, 100)]
+
+
+def test_lost_records_of_later_joined_logs_were_not_reported(tmp_path):
+    columns().to_csv(tmp_path / "arm.csv", index=False)
+    single = logs.read(tmp_path / "arm.csv")
+    parts = [replace(single, about={"dropped": lost}) for lost in ("0", "3", "4")]
+    (message,) = check_recording(joined_logs(parts))
+    assert "7 cycle records" in message
+    assert check_recording(joined_logs(parts[:1] * 2)) == []
