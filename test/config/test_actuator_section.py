@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant actuators of an arm in the cell file: what is allowed, and what files say."""
+"""Compliant actuators of an arm in the cell file: allowed values and files."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def arm_with(actuators, **arm):
         ({}, {"backend": "mock"}, r": .*\bbackend mock\b"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(changed, arm, message):
+def test_invalid_actuators_are_refused(changed, arm, message):
     groups = {"a": {**GROUP, **changed}, "b": {"type": "sea", "joints": ["joint7"]}}
     with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators.*{message}"):
         arm_with(groups, **arm)
 
 
-def test_mode_of_one_arm_without_motors_was_accepted_by_the_cell_file():
+def test_motor_mode_of_arm_without_motors_was_accepted():
     actuators = {"actuators": {"a": {"type": "sea"}}}
     controllet = {"type": "actuator_commands", "arm_params": {"right": {"mode": "motor_pid"}}}
     cell = {
@@ -98,7 +98,7 @@ def test_mode_of_one_arm_without_motors_was_accepted_by_the_cell_file():
     assert fault.startswith("cell: controllets.springs.arm_params.right.mode: motor_pid ")
 
 
-def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
+def test_motor_defaults_and_mode_names_agree_with_simulation():
     assert [mode.name.lower() for mode in OperationMode] == list(get_args(actuator_section.Mode))
     assert [mode.name.lower() for mode in OperationMode if mode.has_motors] == list(
         actuator_section.WITH_MOTORS
@@ -106,11 +106,11 @@ def test_defaults_of_motors_and_names_of_modes_are_those_of_the_simulation():
     own, springs = MotorConfig(), find("actuators", "sea")(1)
     motors = Motors.of([(springs, [0])])
     for name in MotorConfig.model_fields:
-        if name not in ("min_position", "max_position"):  # infinite there
+        if name not in ("min_position", "max_position"):  # infinite in the simulation
             assert getattr(own, name) == getattr(motors, name)[0, 0], name
 
 
-def test_controllers_of_links_are_the_toolbox_s_unless_a_group_says_otherwise():
+def test_link_controllers_have_toolbox_defaults_unless_set():
     own, of_links = LinkPidConfig(), LinkPid.from_config(1)
     assert [own.p, own.i, own.d] == [of_links.p[0], of_links.i[0], of_links.d[0]]
     arm = arm_with(
@@ -127,7 +127,7 @@ def test_controllers_of_links_are_the_toolbox_s_unless_a_group_says_otherwise():
     np.testing.assert_array_equal(found.max_torque, [arm.robot.limits.torque[0], 3.0, 3.0])
 
 
-def test_groups_put_their_numbers_where_their_joints_are():
+def test_groups_assign_values_to_their_joints():
     arm = arm_with(
         {
             "wrist": {
@@ -141,7 +141,7 @@ def test_groups_put_their_numbers_where_their_joints_are():
     assert elastic_of(arm) == [0, 5, 6]
     groups = CompliantGroups([arm])
     springs = groups.springs
-    assert [places for _, places in springs] == [[1, 2], [0]]
+    assert [indices for _, indices in springs] == [[1, 2], [0]]
     np.testing.assert_array_equal(springs[0][0].of["stiffness"], [60.0, 70.0])
     np.testing.assert_array_equal(groups.presets, [0.3, 0.0, 0.0])
     motors = groups.motors
@@ -150,10 +150,10 @@ def test_groups_put_their_numbers_where_their_joints_are():
     expected = np.array(MODELS["fr3"].armature)
     expected[5:] = 0.02, 0.01
     np.testing.assert_array_equal(arm.robot.armature, expected)
-    assert arm.robot is arm.robot  # made once: laws and bodies compare robots by identity
+    assert arm.robot is arm.robot  # controllets and bodies compare robots by identity
 
 
-def test_a_urdf_of_the_toolbox_is_read_as_it_is():
+def test_toolbox_urdf_is_read_unchanged():
     arm = CellConfig.from_yaml(FOLDER / "two_joints.yaml").arms["arm"]
     (group,) = arm.actuators.values()
     assert (group.type, group.joints) == ("qbmove", ["joint_1", "joint_2"])
@@ -171,7 +171,7 @@ def rewritten(tmp_path, change):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("kind", ["sea", "bavs", "awas_ii"])
-def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, kind):
+def test_awas_ii_urdf_was_refused_for_weak_motor(tmp_path, kind):
     def change(text):
         return re.sub("<mot_.*>", "", text.replace("libqbmove_plugin", f"lib{kind}_plugin"))
 
@@ -186,13 +186,13 @@ def test_a_urdf_with_awas_ii_was_refused_as_a_motor_that_is_too_weak(tmp_path, k
         np.testing.assert_allclose(cell.state("arm").q, 0.3, atol=0.05)
 
 
-def test_an_unknown_tag_is_said_of_the_model(tmp_path):
+def test_unknown_tag_is_reported_for_model(tmp_path):
     file = rewritten(tmp_path, lambda text: text.replace("mot_1_tauFric", "mot_1_rust"))
     with pytest.raises(ConfigurationError, match=r"arm\.model: .*\bmot_1_rust: "):
         CellConfig.from_yaml(file)
 
 
-def test_joints_in_different_modes_are_groups_of_their_own(tmp_path):
+def test_joints_in_different_modes_form_separate_groups(tmp_path):
     file = rewritten(tmp_path, lambda text: re.sub("mode>6<", "mode>3<", text, count=1))
     groups = CellConfig.from_yaml(file).arms["arm"].actuators
     assert {name: (group.joints, group.mode) for name, group in groups.items()} == {
@@ -201,7 +201,7 @@ def test_joints_in_different_modes_are_groups_of_their_own(tmp_path):
     }
 
 
-def test_the_cell_file_goes_before_the_urdf(tmp_path):
+def test_cell_file_overrides_urdf(tmp_path):
     text = "        actuators: {mine: {type: sea, joints: [joint_2]}}\n        gripper: false"
     file = rewritten(tmp_path, lambda old: old.replace("        gripper: false", text))
     assert list(CellConfig.from_yaml(file).arms["arm"].actuators) == ["mine"]
@@ -224,9 +224,7 @@ def read(folder, **changed):
     return CellConfig.from_yaml(path).arms["left"].actuators["a"]
 
 
-def test_a_file_beside_the_cell_has_the_springs_and_what_the_cell_says_goes_before_it(
-    folder, monkeypatch
-):
+def test_cell_file_overrides_identified_springs_of_file(folder, monkeypatch):
     monkeypatch.chdir("/")
     springs = read(folder, params={"k_1": 0.7, "max_deflection": 0.9}).actuator(2)
     assert springs.of["a_1"].tolist() == [5.0, 6.0]
@@ -244,6 +242,6 @@ def test_a_file_beside_the_cell_has_the_springs_and_what_the_cell_says_goes_befo
         ({"identified": 3}, r"a\.identified:.*\b3\b"),
     ],
 )
-def test_a_file_that_does_not_fit_the_group_is_refused(folder, changed, reason):
+def test_file_that_does_not_match_group_is_refused(folder, changed, reason):
     with pytest.raises(ConfigurationError, match=rf"arms\.left\.actuators\.{reason}"):
         read(folder, **changed)

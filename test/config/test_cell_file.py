@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell file is refused as a whole, with every fault: path, what was got, what is allowed."""
+"""Refusal of a cell file with all its faults: path, received value and allowed value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ FAULTS: list[tuple[str, Any, str]] = [
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """Return the good cell with one thing changed."""
+    """Return the valid cell with one change."""
     cell = copy.deepcopy(GOOD)
     *parents, last = path.split(".")
     part = cell
@@ -144,7 +144,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_good_cell_is_good_and_stays_itself() -> None:
+def test_valid_cell_survives_round_trip() -> None:
     config = CellConfig.from_dict(GOOD)
     assert [instance.name for instance in config.instances()] == [
         "left/hold", "right/hold", "left/soft", "right/soft", "left/stiff", "right/stiff", "both"
@@ -154,7 +154,7 @@ def test_the_good_cell_is_good_and_stays_itself() -> None:
 
 
 @pytest.mark.parametrize(("path", "value", "reported"), FAULTS)
-def test_a_fault_is_said_with_its_path(path: str, value: Any, reported: str) -> None:
+def test_fault_is_reported_with_key_path(path: str, value: Any, reported: str) -> None:
     faults = faults_of(changed(path, value))
     assert any(re.match(f"file: {reported}", fault) for fault in faults), faults
 
@@ -176,7 +176,7 @@ NO_NUMBERS: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("path", "value", "kind"), NO_NUMBERS)
-def test_switches_and_quoted_numbers_were_taken_for_numbers(
+def test_booleans_and_quoted_numbers_were_accepted_as_numbers(
     path: str, value: Any, kind: str
 ) -> None:
     key, _, element = path.rpartition(".") if isinstance(value, list) else (path, "", "")
@@ -186,7 +186,7 @@ def test_switches_and_quoted_numbers_were_taken_for_numbers(
     )
 
 
-def test_whole_numbers_tuples_and_arrays_are_taken_where_numbers_and_lists_are() -> None:
+def test_integers_tuples_and_arrays_are_accepted_as_numbers_and_lists() -> None:
     cell = changed("cell.rate", 500)
     cell["arms"]["left"] |= {"position": (0, 1, np.float64(2)), "rpy": np.zeros(3)}
     cell["arms"]["left"]["franka"] = {"load_mass": 1, "load_com": (0, 0, 0)}
@@ -224,14 +224,14 @@ UNUSABLE: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("path", "value"), UNUSABLE)
-def test_a_value_that_no_cell_could_use_is_refused(path: str, value: Any) -> None:
+def test_unusable_value_is_refused(path: str, value: Any) -> None:
     fault = faults_of(changed(path, value))[0]
     assert fault.startswith(f"file: {path}")
     assert "got" in fault
-    assert "should" in fault  # and what is allowed
+    assert "should" in fault  # the allowed range
 
 
-def test_the_largest_allowed_cell_can_be_built_and_moves(make_cell: Any) -> None:
+def test_largest_allowed_cell_runs(make_cell: Any) -> None:
     cell = make_cell(
         arms={"a" * 64: {"position": [100.0, -100.0, 100.0], "rpy": [6.283, -6.283, 6.283],
                          "tool": {"mass": 20, "com": [0.0, 0.0, 2.0]},
@@ -247,7 +247,7 @@ def test_the_largest_allowed_cell_can_be_built_and_moves(make_cell: Any) -> None
     assert np.abs(cell.state("a" * 64).q - before).max() < 0.2
 
 
-def test_all_faults_of_one_kind_are_said_at_once() -> None:
+def test_all_faults_of_one_kind_are_reported_at_once() -> None:
     cell = changed("arms.left.position", [0.0])
     cell["cell"]["rate"] = 5
     cell["arms"]["right"]["colour"] = "red"
@@ -264,12 +264,12 @@ def test_every_fault_is_one_line() -> None:
         assert not any("\n" in fault for fault in faults_of(changed(path, value)))
 
 
-def test_no_features_can_be_written_for_ros() -> None:
+def test_empty_feature_list_can_be_written_for_ros() -> None:
     config = CellConfig.from_dict(changed("controllets.stiff.features", [""]))
     assert config.controllets["stiff"].features == []
 
 
-def test_configurations_cannot_be_changed() -> None:
+def test_configuration_is_immutable() -> None:
     config = CellConfig.from_dict(GOOD)
     with pytest.raises(ValueError, match="frozen"):
         config.cell.rate = 1.0  # type: ignore[misc]
@@ -302,7 +302,7 @@ PATHS = sorted({path for path, _, _ in FAULTS})
 @given(_garbage)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @example({"arms": {1: {}}})
-def test_any_garbage_is_refused_in_words(garbage: Any) -> None:
+def test_garbage_is_refused_with_faults(garbage: Any) -> None:
     with pytest.raises(ConfigurationError) as refusal:
         CellConfig.from_dict(garbage)
     assert refusal.value.faults
@@ -310,7 +310,7 @@ def test_any_garbage_is_refused_in_words(garbage: Any) -> None:
 
 @given(st.sampled_from(PATHS), _garbage)
 @settings(suppress_health_check=[HealthCheck.too_slow])
-def test_garbage_in_a_good_cell_is_taken_or_refused_in_words(path: str, garbage: Any) -> None:
+def test_garbage_in_valid_cell_is_accepted_or_refused_with_faults(path: str, garbage: Any) -> None:
     config, faults = None, ()
     try:
         config = CellConfig.from_dict(changed(path, garbage))
@@ -321,7 +321,7 @@ def test_garbage_in_a_good_cell_is_taken_or_refused_in_words(path: str, garbage:
         assert CellConfig.model_validate_json(config.model_dump_json()) == config
 
 
-def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
+def test_faults_name_their_file(tmp_path: Path) -> None:
     path = write(
         tmp_path / "cell.yaml",
         "/**:\n  ros__parameters:\n    arms:\n      left: {position: [0, 0.5, 0.0]}\n"
@@ -348,12 +348,12 @@ def test_a_file_names_itself_and_all_its_faults(tmp_path: Path) -> None:
      ("/**: {ros__parameters: {cell: {rate: 1" + "0" * 9000 + "}}}", "9001 digits"),
      ("/**: {ros__parameters: {cell: {rate: 0x" + "f" * 900 + "}}}", "902 digits")],
 )  # fmt: skip
-def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, reason: str) -> None:
+def test_file_of_wrong_form_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
         CellConfig.from_yaml(write(tmp_path / "cell.yaml", text))
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file"):
         CellConfig.from_yaml(tmp_path / "nothing.yaml")
     with pytest.raises(ConfigurationError, match="directory"):
@@ -363,7 +363,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
         CellConfig.from_yaml(tmp_path / "binary.yaml")
 
 
-def test_a_feature_that_would_act_twice_is_refused():
+def test_feature_that_would_act_twice_is_refused():
     with pytest.raises(ConfigurationError, match="takes wrench targets itself"):
         CellConfig.from_dict(
             {
@@ -374,8 +374,8 @@ def test_a_feature_that_would_act_twice_is_refused():
 
 
 @pytest.mark.parametrize("key", ["other_node:", "/lab/other_node:", "multimode:"])
-def test_parameters_of_another_node_were_good_for_check_alone(tmp_path, key):
-    """The node said that no cell was given."""
+def test_parameters_of_another_node_passed_check_only(tmp_path, key):
+    """The node reported a missing cell."""
     text = (Path(__file__).parents[2] / "config" / "dual_sim.yaml").read_text(encoding="utf-8")
     file = write(tmp_path / "cell.yaml", text.replace("/**:", key))
     with pytest.raises(ConfigurationError, match=rf"'{key[:-1]}'.*'/"):
@@ -387,8 +387,8 @@ def test_parameters_of_another_node_were_good_for_check_alone(tmp_path, key):
 @pytest.mark.parametrize(
     "line", ["! Two arms: []", "left: [1, 2]", "\u202eactive: [left/hold]", "a: 1"]
 )
-def test_what_ros_refuses_beside_the_cell_was_good_for_check_alone(tmp_path, line):
-    """The node ended with an error of rcl on files that `multipanda check` called good."""
+def test_text_refused_by_ros_passed_check_only(tmp_path, line):
+    """The node failed with an rcl error on files that `multipanda check` accepted."""
     text = (Path(__file__).parents[2] / "config" / "dual_sim.yaml").read_text(encoding="utf-8")
     other = "other:\n  node: {ros__parameters: {x: 1}}\n"
     file = tmp_path / "cell.yaml"

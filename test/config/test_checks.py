@@ -28,19 +28,19 @@ pytestmark = pytest.mark.inline
 
 
 def cell(**right):
-    place = [0.0, 0.3, 0.0]
-    return CellConfig.from_dict({"arms": {"left": {"position": place}, "right": right}})
+    placement = [0.0, 0.3, 0.0]
+    return CellConfig.from_dict({"arms": {"left": {"position": placement}, "right": right}})
 
 
-def test_two_arms_at_one_base_pose_passed_without_a_word():
-    """Both faulted as soon as the cell ran, and nothing said why."""
+def test_two_arms_at_one_base_pose_had_no_warning():
+    """Both arms faulted at the first cycle without a reason."""
     (sentence,) = check_overlapping_bases(cell(position=[0.0, 0.3, 0.0]))
     assert re.match(r"left and right\b.*\b0\.000 m\b", sentence)
     assert "arms.right.position" in sentence
     assert check_overlapping_bases(cell(position=[0.05, 0.3, 0.0], rpy=[0.0, 0.0, 1.0]))
 
 
-def test_arms_side_by_side_or_on_both_sides_of_a_plate_are_meant():
+def test_adjacent_or_opposite_arms_have_no_warning():
     assert not check_overlapping_bases(cell(position=[0.0, -0.3, 0.0]))
     assert not check_overlapping_bases(cell(position=[0.0, 0.3, -0.02], rpy=[math.pi, 0.0, 0.0]))
 
@@ -62,11 +62,11 @@ def arm_of_torso(folder, side, sign):
     for name, y in (("left", 0.18), ("right", -0.18)):
         turn = -1.3 if y > 0 else 1.3
         parts += [f'<link name="{name}_{n}">{BODY}</link>' for n in (1, 2)]
-        for n, before, place in ((1, "torso", f'xyz="0 {y} 0.2" rpy="{turn} 0 0"'),
+        for n, before, placement in ((1, "torso", f'xyz="0 {y} 0.2" rpy="{turn} 0 0"'),
                                  (2, f"{name}_1", 'xyz="0 0 0.4"')):  # fmt: skip
             parts.append(
                 f'<joint name="{name}_j{n}" type="revolute"><parent link="{before}"/>'
-                f'<child link="{name}_{n}"/><origin {place}/><axis xyz="1 0 0"/>'
+                f'<child link="{name}_{n}"/><origin {placement}/><axis xyz="1 0 0"/>'
                 '<limit lower="-2" upper="2" velocity="2" effort="80"/></joint>'
             )
     (folder / "two.urdf").write_text(f'<robot name="two">{"".join(parts)}</robot>')
@@ -77,7 +77,7 @@ def arm_of_torso(folder, side, sign):
 
 
 @pytest.mark.sim
-def test_arms_that_begin_with_one_torso_were_thrown_out_of_each_others(make_cell, tmp_path):
+def test_arms_of_one_torso_were_pushed_apart(make_cell, tmp_path):
     arms = {
         "left": arm_of_torso(tmp_path, "left", -1),
         "right": arm_of_torso(tmp_path, "right", 1),
@@ -106,18 +106,18 @@ def latency_of(**perturbation):
         {"command_delay": 0.012},
     ],
 )
-def test_a_delay_with_which_nothing_stops_an_arm_passed_without_a_word(late):
+def test_excessive_delay_had_no_warning(late):
     (sentence,) = latency_of(**late)
     assert re.match(r"arms\.left\.perturbation: .*\b12 ms\b.*\b7 ms\b", sentence)
 
 
-def test_what_hold_is_known_to_stand_is_no_news():
+def test_delay_within_limit_of_hold_has_no_warning():
     assert not latency_of()
     assert not latency_of(state_delay=0.005, torque_lag=0.002)
     assert not latency_of(state_delay=0.003, command_delay=0.002, torque_lag=0.002)
 
 
-def test_slow_motors_behind_springs_are_late_too():
+def test_slow_motors_behind_springs_add_delay():
     motor = {"inertia": 0.05, "damping": 0.0, "d": 10.0}  # 5 ms
     springs = {"all": {"type": "sea", "mode": "motor_pid", "motor": motor}}
     for delay, count in ((0.001, 0), (0.003, 1)):
@@ -129,25 +129,25 @@ def rates(**cell):
     return check_rates(CellConfig.from_dict({"arms": {"left": {}}, "cell": cell}))
 
 
-def test_transforms_asked_for_at_200_hz_came_at_100_without_a_word():
+def test_tf_rate_above_joint_state_rate_had_no_warning():
     (sentence,) = rates(tf_rate=200.0)
     assert re.match(r"cell\.tf_rate: .*\b200 Hz.*\b100 Hz.*\bjoint_state_rate", sentence)
     assert not rates(tf_rate=200.0, joint_state_rate=200.0)
     assert not rates(joint_state_rate=20.0)
 
 
-def test_no_state_is_sent_twice():
+def test_rates_above_loop_rate_have_warning():
     reported = rates(rate=100.0, joint_state_rate=500.0, introspection_rate=500.0)
     for name, sentence in zip(("joint_state_rate", "introspection_rate"), reported, strict=True):
         assert re.match(rf"cell\.{name}: .*\b500 Hz.*\b100 Hz.*\bcell\.rate", sentence)
 
 
 STRENGTH = 2.0 * 1.4 * np.sinh(5.0 * 0.8)
-"""Of the shoulder with the springs of the wrist [Nm]."""
+"""Maximum torque of the shoulder with the springs of the wrist [Nm]."""
 
 
 def soft(mode="equilibrium_pid", **motor):
-    """The springs of the wrist at the shoulder, too."""
+    """Return actuators whose shoulder has the soft springs of the wrist."""
     groups = springs(mode)
     groups["shoulder"]["params"] |= {"k_1": 1.4, "k_2": 1.4}
     groups["shoulder"]["motor"] |= motor
@@ -158,7 +158,7 @@ def configured(actuators, **arm):
     return CellConfig.from_dict({"arms": {"left": {"actuators": actuators, **arm}}})
 
 
-def test_strong_springs_leave_laws_all_torques_and_are_no_news():
+def test_strong_springs_keep_torque_limits_without_warning():
     config = configured(springs())
     (arm,) = describe_arms(config)
     np.testing.assert_array_equal(arm.limits.torque, config.arms["left"].rigid_robot.limits.torque)
@@ -169,8 +169,8 @@ def test_strong_springs_leave_laws_all_torques_and_are_no_news():
 
 
 @pytest.mark.parametrize("mode", ["equilibrium", "equilibrium_pid"])
-def test_weak_springs_are_limits_of_the_arm(mode):
-    """Laws were told of 87 Nm where springs exert 76."""
+def test_weak_springs_limit_torque_of_arm(mode):
+    """Controllets used a limit of 87 Nm although the springs exert 76 Nm."""
     config = configured(soft(mode))
     (arm,) = describe_arms(config)
     np.testing.assert_allclose(arm.limits.torque[:4], STRENGTH)
@@ -181,24 +181,24 @@ def test_weak_springs_are_limits_of_the_arm(mode):
     assert "joint5" not in reported
 
 
-def test_motors_that_cannot_hold_the_springs_are_limits_too():
+def test_motors_too_weak_for_springs_limit_torque():
     (arm,) = describe_arms(configured(soft(max_torque=20.2, friction=0.2)))
     assert (arm.limits.torque[:4] < 40.0).all()
     with pytest.raises(ConfigurationError, match=r"shoulder.motor.max_torque:"):
         configured(soft(max_torque=1.0))
 
 
-def test_an_arm_that_its_motors_cannot_carry_is_refused_at_the_start(make_cell):
+def test_arm_too_heavy_for_its_motors_is_refused(make_cell):
     with pytest.raises(BackendError, match=r"left_fr3_joint\d: .*\d"):
         make_cell({"left": {"actuators": soft(max_torque=12.0)}})
 
 
-def test_an_arm_whose_motors_would_stand_beyond_their_stops_is_refused_and_not_flung(make_cell):
+def test_start_beyond_motor_stops_is_refused(make_cell):
     with pytest.raises(BackendError, match=r"left_fr3_joint\d: .*\b1 .*\b2\b"):
         make_cell({"left": {"actuators": soft(min_position=1.0, max_position=2.0)}})
 
 
-def test_what_carries_the_arm_is_no_room_for_laws(make_cell):
+def test_weight_of_arm_reduces_torque_headroom(make_cell):
     cell = make_cell({"left": {"actuators": soft("equilibrium")}})
     cell.step(2)
     arm = cell.loop.arms[0]
@@ -208,11 +208,11 @@ def test_what_carries_the_arm_is_no_room_for_laws(make_cell):
     assert room.is_reduced
     expected = np.minimum(arm.state.limits.torque[:4], STRENGTH - np.abs(weight[:4]))
     np.testing.assert_allclose(room.update(arm.state)[:4], expected, atol=1e-6)
-    assert not arm.state.tau_gravity.any()  # the springs carry it, not the loop
+    assert not arm.state.tau_gravity.any()  # the springs support the weight, not the loop
 
 
-def test_at_the_limit_springs_are_asked_for_no_more_and_it_is_said_once(make_cell):
-    """Torques wound up beyond springs, and nobody was told that the arm gave way."""
+def test_saturated_springs_are_bounded_and_reported_once(make_cell):
+    """Torques wound up beyond the springs' maximum, without a notice."""
     law = {"law": {"type": "joint_impedance"}}
     cell = make_cell({"left": {"actuators": soft("equilibrium")}}, law, ["left/law"])
     sim, state, requested = cell.simulation, cell.loop.arms[0].state, []
@@ -228,16 +228,16 @@ def test_at_the_limit_springs_are_asked_for_no_more_and_it_is_said_once(make_cel
     assert re.search(r"\bjoint 4 .*\b76\.4 Nm", text)
     assert len(reported) == 1
     sim.apply_wrench("left_fr3_link7", [0.0, 0.0, 0.0])
-    cell.step(500)  # nothing was wound up
+    cell.step(500)  # no windup
     assert not cell.state("left").fault
     assert np.abs(state.dq).max() < 0.2
     np.testing.assert_allclose(state.q, cell.config.arms["left"].q_start, atol=0.05)
-    went = []
-    for _ in range(2):  # also where a saved state was at the limit
+    final = []
+    for _ in range(2):  # also after the reset to a saturated state
         sim.reset(middle)
         cell.step(20)
-        went.append(state.q.copy())
-    np.testing.assert_array_equal(*went)
+        final.append(state.q.copy())
+    np.testing.assert_array_equal(*final)
 
 
 def checked(**wrist):
@@ -246,22 +246,22 @@ def checked(**wrist):
     return check_motor_ranges(CellConfig.from_dict({"arms": {"left": {"actuators": groups}}}))
 
 
-def test_stops_beyond_the_joints_are_no_news():
+def test_stops_beyond_joint_range_have_no_warning():
     assert checked() == []
     assert checked(min_position=-6.0, max_position=6.0) == []
     assert check_motor_ranges(CellConfig.from_dict({"arms": {"left": {}}})) == []
 
 
-def test_a_joint_that_goes_further_than_its_motors_is_said():
+def test_joint_range_beyond_motor_range_is_reported():
     (reported,) = checked(min_position=[-6.0, -6.0, -1.0], max_position=6.0)
     assert reported.startswith("arms.left.actuators: ")
     assert "joint5" not in reported
-    # The motors of a qbmove stand a preset to either side: one of them meets its stop later.
+    # Motors of a qbmove stand at plus and minus the preset: one meets its stop later.
     preset = springs()["wrist"]["preset"]
     assert re.search(f"joint7 .*{-1.0 + preset:.3g} .*{6.0 - preset:.3g} rad", reported)
     assert "starts at" not in reported
 
 
-def test_a_start_that_stops_forbid_is_said():
+def test_start_beyond_motor_stop_is_reported():
     (reported,) = checked(min_position=[-6.0, -6.0, 2.0], max_position=6.0)
     assert reported.endswith("starts at 0.785 rad")

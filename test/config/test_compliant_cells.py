@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped arms of one, two and five compliant joints stand, and come to rest after a push."""
+"""Shipped arms with one, two and five compliant joints rest, also after a push."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "config" / "compliant"
 CELLS = {"one_joint": "link_1", "two_joints": "link_2", "five_joints": "link_4"}
 
 
-def test_these_are_all():
+def test_cells_are_complete():
     assert {file.stem for file in FOLDER.glob("*_joint*.yaml") if "extra" not in file.stem} == {
         *CELLS
     }
@@ -26,7 +26,7 @@ def test_these_are_all():
 
 @pytest.mark.sim
 @pytest.mark.parametrize("name", CELLS)
-def test_an_arm_comes_to_rest_where_it_was(name):
+def test_arm_returns_to_rest_after_push(name):
     with Cell.from_yaml(FOLDER / f"{name}.yaml", placement="inline") as cell:
         assert cell.config.cell.name == name
         start = cell.state("arm").q.copy()
@@ -42,8 +42,8 @@ def test_an_arm_comes_to_rest_where_it_was(name):
         np.testing.assert_allclose(cell.state("arm").dq, 0.0, atol=0.01)
 
 
-def test_every_law_takes_an_arm_of_one_joint():
-    """What pinocchio gives for one joint is a vector, and ended the start of laws."""
+def test_every_controllet_runs_on_arm_with_one_joint():
+    """Pinocchio returns a vector for one joint, which stopped controllets at their start."""
     config = CellConfig.from_yaml(FOLDER / "one_joint.yaml").model_dump()
     laws = [law for law in registry.built_in("controllets") if law != "hold"]
     alone = [law for law in laws if registry.find("controllets", law).min_arms == 1]

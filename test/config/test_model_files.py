@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm whose model is files beside the cell file."""
+"""Arms whose model is in files next to the cell file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
 @pytest.fixture
 def write(tmp_path):
-    """Write a cell file beside a robot's files in a folder."""
+    """Write a cell file next to a robot's files in a folder."""
     (tmp_path / "robots").mkdir()
     for kind in ("yaml", "urdf"):
         shutil.copy(DATA_FOLDER / f"ur5e.{kind}", tmp_path / "robots" / f"own.{kind}")
@@ -45,7 +45,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("placement", ["inline", "thread", "process"])
-def test_a_robot_by_its_files_moves_wherever_the_loop_runs(write, placement):
+def test_robot_from_files_runs_in_any_placement(write, placement):
     with Cell.from_yaml(write({"extra": "robots/own.yaml"}), placement=placement) as cell:
         if placement == "inline":
             cell.step(20)
@@ -53,7 +53,7 @@ def test_a_robot_by_its_files_moves_wherever_the_loop_runs(write, placement):
         assert cell.state("right").q.shape == (7,)
 
 
-def test_paths_are_those_beside_the_cell_file_and_the_mapping_goes_before_the_yaml(write):
+def test_paths_are_relative_to_cell_file_and_mapping_overrides_yaml(write):
     model = {"extra": "robots/own.yaml", "urdf": "robots/own.urdf", "tip": "tool0", "name": "mine"}
     arm = CellConfig.from_yaml(write(model)).arms["left"]
     assert arm.robot.name == "mine"
@@ -64,7 +64,7 @@ def test_paths_are_those_beside_the_cell_file_and_the_mapping_goes_before_the_ya
     assert not arm.gripper
 
 
-def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
+def test_cell_with_files_survives_round_trip(write):
     config = CellConfig.from_yaml(write({"extra": "robots/own.yaml"}))
     assert CellConfig.model_validate_json(config.model_dump_json()) == config
     assert CellConfig.from_dict(config.model_dump()) == config
@@ -83,17 +83,17 @@ def test_a_cell_with_files_comes_back_from_json_and_as_a_dictionary(write):
         (["fr3"], r"left\.model: .*\['fr3'\].*string"),
     ],
 )  # fmt: skip
-def test_files_that_describe_no_robot_are_refused_where_they_are_named(write, model, sentence):
+def test_invalid_robot_files_are_refused_with_key(write, model, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         CellConfig.from_yaml(write(model))
 
 
-def test_check_names_the_robot_of_the_files(write, capsys):
+def test_check_names_robot_of_files(write, capsys):
     assert main(["check", str(write({"extra": "robots/own.yaml"}))]) == 0
     assert "left own mujoco" in capsys.readouterr().out
 
 
-def test_parameters_of_a_node_name_files_beside_the_parameter_file_that_has_them(write, tmp_path):
+def test_node_parameters_resolve_paths_against_their_parameter_file(write, tmp_path):
     file = write({"extra": "robots/own.yaml"})
     args = ["node", "--params-file", "/elsewhere/others.yaml", "--params-file", str(file)]
     folders = [Path(path).parent for path in args[2::2]]
@@ -106,14 +106,14 @@ def test_parameters_of_a_node_name_files_beside_the_parameter_file_that_has_them
 
 
 @pytest.mark.parametrize("key", ["state", "wrench", "torque"])
-def test_residual_files_are_relative_to_the_cell_file(tmp_path, key):
+def test_residual_files_are_relative_to_cell_file(tmp_path, key):
     data = {"arms": {"left": {"residual": {key: "weights.npz"}}}}
     residual = relative_to([tmp_path], data)["arms"]["left"]["residual"]
     assert residual == {key: str(tmp_path / "weights.npz")}
 
 
-def test_parts_of_two_arms_with_one_name_are_refused(write, tmp_path):
-    """Arm a with a robot b_c and arm a_b with a robot c: MuJoCo refused it, not the check."""
+def test_same_part_name_in_two_arms_is_refused(write, tmp_path):
+    """Arm a with robot b_c and arm a_b with robot c: the check missed what MuJoCo refused."""
     extra = str(tmp_path / "robots" / "own.yaml")
     write({})
     arms = {
@@ -124,7 +124,7 @@ def test_parts_of_two_arms_with_one_name_are_refused(write, tmp_path):
         CellConfig.from_dict({"arms": arms})
 
 
-def test_a_link_named_as_the_tool_is_refused_if_there_is_one(write, tmp_path):
+def test_link_name_of_tool_is_refused_only_with_tool(write, tmp_path):
     write({})
     for kind in ("yaml", "urdf"):
         path = tmp_path / "robots" / f"own.{kind}"
@@ -135,8 +135,8 @@ def test_a_link_named_as_the_tool_is_refused_if_there_is_one(write, tmp_path):
         CellConfig.from_dict({"arms": {"left": arm | {"tool": {"mass": 0.5}}}})
 
 
-def test_a_real_franka_is_not_driven_by_files_that_only_have_its_name():
-    """An arm of six joints that was called fr3 passed for one."""
+def test_real_franka_with_foreign_model_named_fr3_is_refused():
+    """A six-joint arm named fr3 was accepted as an FR3."""
     urdf = Path(__file__).parents[2] / "examples" / "bench_arm" / "bench_arm.urdf"
     model = {"urdf": str(urdf), "base": "base_link", "tip": "tool0", "name": "fr3"}
     arm = {"backend": "franka", "robot_ip": "127.0.0.1", "model": model}
@@ -146,7 +146,7 @@ def test_a_real_franka_is_not_driven_by_files_that_only_have_its_name():
 
 @pytest.fixture
 def with_hand(write, tmp_path):
-    """Return a cell's file, with a gripper's files in a folder beside it."""
+    """Return a function that writes a cell file next to a gripper's files."""
     example = Path(__file__).parents[2] / "examples" / "wide_gripper"
     shutil.copytree(example, tmp_path / "grippers")
 
@@ -161,14 +161,14 @@ def with_hand(write, tmp_path):
 
 
 @pytest.mark.parametrize("placement", ["inline", "process"])
-def test_a_gripper_by_its_files_moves_wherever_the_loop_runs(with_hand, placement):
+def test_gripper_from_files_moves_in_any_placement(with_hand, placement):
     hand = {"extra": "grippers/wide_gripper.yaml"}
     with Cell.from_yaml(with_hand(hand), placement=placement) as cell:
         gripper = cell.gripper("left")
         assert gripper.move(0.03).wait().width == pytest.approx(0.03, abs=2e-4)
 
 
-def test_a_cell_with_a_gripper_comes_back_from_json_and_its_urdf_goes_before_the_yaml(with_hand):
+def test_cell_with_gripper_survives_round_trip_and_urdf_overrides_yaml(with_hand):
     hand = {"urdf": "grippers/wide_gripper.urdf", "extra": "grippers/wide_gripper.yaml"}
     config = CellConfig.from_yaml(with_hand(hand))
     assert CellConfig.model_validate_json(config.model_dump_json()) == config
@@ -193,8 +193,6 @@ def test_a_cell_with_a_gripper_comes_back_from_json_and_its_urdf_goes_before_the
          r"left\.gripper: .*\bbackend franka\b"),
     ],
 )  # fmt: skip
-def test_files_that_describe_no_gripper_are_refused_where_they_are_named(
-    with_hand, hand, arm, sentence
-):
+def test_invalid_gripper_files_are_refused_with_key(with_hand, hand, arm, sentence):
     with pytest.raises(ConfigurationError, match=sentence):
         CellConfig.from_yaml(with_hand(hand, **arm))

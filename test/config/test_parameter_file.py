@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of a parameter file for controllets and robots mean the same wherever it is read."""
+"""Sections for controllets and robots have one meaning wherever a parameter file is read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CELL = """
 
 @pytest.fixture
 def read(tmp_path):
-    """A function that reads the cell with more sections behind it."""
+    """Return a function that reads the cell with further sections."""
 
     def read_with(more, namespace=None):
         path = tmp_path / "cell.yaml"
@@ -60,13 +60,13 @@ SOFTER = [100.0] * 6
         ("/lab/left/soft", ["left/soft"]),
     ],
 )
-def test_a_section_of_a_controllet_was_ignored_in_silence(read, key, reached):
+def test_section_of_controllet_was_ignored_silently(read, key, reached):
     values = read(section(key, stiffness=SOFTER))
     found = [name for name, own in values.items() if list(own.get("stiffness", ())) == SOFTER]
     assert found == reached
 
 
-def test_a_section_goes_before_the_cell_and_leaves_the_rest(read):
+def test_section_overrides_cell_and_keeps_other_values(read):
     values = read(
         section("/left/soft", **{"nullspace": "{stiffness: [7.0, 7.0, 7.0, 7.0, 7.0, 7.0, 7.0]}"})
     )
@@ -75,14 +75,14 @@ def test_a_section_goes_before_the_cell_and_leaves_the_rest(read):
     assert list(values["left/soft"]["damping_ratio"]) == [0.5] * 6
 
 
-def test_only_the_cell_s_own_namespace_counts_where_it_is_known(read):
+def test_only_own_namespace_applies_if_known(read):
     more = section("/lab/left/soft", stiffness=SOFTER)
     for namespace, is_reached in (("lab", True), ("/lab", True), ("", False), ("other", False)):
         found = list(read(more, namespace)["left/soft"]["stiffness"])
         assert (found == SOFTER) is is_reached
 
 
-def test_what_every_node_dumps_is_no_parameter_of_a_law(read):
+def test_node_parameters_are_ignored_in_controllet_section(read):
     given = {"use_sim_time": "false", "start_type_description_service": "true"}
     assert (
         list(read(section("/left/soft", stiffness=SOFTER, **given))["left/soft"]["stiffness"])
@@ -90,8 +90,8 @@ def test_what_every_node_dumps_is_no_parameter_of_a_law(read):
     )
 
 
-def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
-    """A dump has every default; thresholds that are given stop a simulated arm, others do not."""
+def test_robot_receives_given_settings_without_defaults(tmp_path):
+    """A dump has every default; given thresholds stop a simulated arm, defaults do not."""
     path = tmp_path / "cell.yaml"
     usual = [20.0, 20.0, 20.0, 25.0, 25.0, 25.0]
     parameters = {"load_mass": 0.5, "lower_force_thresholds": usual, "use_sim_time": "false"}
@@ -111,12 +111,12 @@ def test_a_robot_is_told_what_its_section_says_and_no_default(tmp_path):
         (section("multimode_controller", use_sim_time="maybe"), "use_sim_time: .*'maybe'"),
     ],
 )
-def test_faults_of_sections_are_said_with_their_place(read, more, place):
+def test_faults_of_sections_are_reported_with_place(read, more, place):
     with pytest.raises(ConfigurationError, match=place):
         read(more)
 
 
-def test_values_for_one_arm_are_checked_by_that_arm():
+def test_arm_params_are_checked_by_their_arm():
     soft = {"type": "joint_impedance", "arm_params": {"middle": {"stiffness": [1.0] * 7}}}
     cell = {"arms": {"left": {}, "right": {}}, "controllets": {"soft": soft}}
     with pytest.raises(ConfigurationError, match=r"arm_params:.*'middle'"):
@@ -126,7 +126,7 @@ def test_values_for_one_arm_are_checked_by_that_arm():
         CellConfig.from_dict(cell)
 
 
-def test_a_section_that_no_node_reads_is_named(tmp_path):
+def test_section_that_matches_no_node_is_named(tmp_path):
     path = tmp_path / "cell.yaml"
     path.write_text(CELL + section("/left/sofd", stiffness=SOFTER) + section("rviz2", a=1))
     assert ParameterFile.read(path).unmatched_sections() == ["/left/sofd"]

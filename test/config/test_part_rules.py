@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hand that is a tool moves as the hand does, and reaches as far."""
+"""A hand described as a rigid tool has the same motion and reach."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOOL = {
 
 
 @pytest.mark.parametrize("own", [{}, {"tool": TOOL}])
-def test_an_arm_is_as_heavy_and_as_long_as_with_its_hand(own):
+def test_rigid_hand_has_mass_and_length_of_hand(own):
     arm = CellConfig.from_dict({"arms": {"arm": own}}).arms["arm"]
     rigid = with_rigid_hand(arm)
     assert rigid.gripper is False
@@ -39,6 +39,6 @@ def test_an_arm_is_as_heavy_and_as_long_as_with_its_hand(own):
         np.testing.assert_allclose(tool, hand, atol=1e-9)
 
 
-def test_an_arm_without_a_hand_stays_what_it_is():
+def test_arm_without_hand_stays_unchanged():
     arm = CellConfig.from_dict({"arms": {"arm": {"gripper": False, "tool": TOOL}}}).arms["arm"]
     assert with_rigid_hand(arm) is arm

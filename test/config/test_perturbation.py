@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawing is by seed and by place, within the cell file's bounds, and refused in words."""
+"""Perturbations are drawn by seed and key, within the cell file's bounds, or refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def config():
     return CellConfig.from_dict(CELL)
 
 
-def test_every_arm_and_joint_is_drawn_for_itself_within_the_range(config):
+def test_every_arm_and_joint_is_drawn_independently_within_range(config):
     spec = PerturbationSpec.from_dict(
         {"arms": {"all": {"perturbation": {"coulomb": {"range": [0.1, 0.5]}}}}}
     )
@@ -44,7 +44,7 @@ def test_every_arm_and_joint_is_drawn_for_itself_within_the_range(config):
     assert spec.draw(config, 2) != twin
 
 
-def test_the_order_of_keys_and_what_else_is_drawn_change_nothing(config):
+def test_order_and_other_keys_do_not_change_draws(config):
     one = {"viscous": {"range": [0, 1]}, "coulomb": {"range": [0, 1]}}
     other = {"coulomb": {"range": [0, 1]}, "torque_bias": {"normal": [0, 0.1]}}
     drawn = [
@@ -56,7 +56,7 @@ def test_the_order_of_keys_and_what_else_is_drawn_change_nothing(config):
     assert second.viscous == [0.0] * 7
 
 
-def test_a_large_sample_has_the_distribution_that_is_asked_for():
+def test_large_sample_has_requested_distribution():
     config = CellConfig.from_dict({"arms": {"arm": {}}})
     forms = {
         "normal": ([0.0, 0.1], lambda x: (x.mean(), x.std()), (0.0, 0.1)),
@@ -78,7 +78,7 @@ def test_a_large_sample_has_the_distribution_that_is_asked_for():
         assert found(np.ravel(values)) == pytest.approx(expected, abs=0.07)
 
 
-def test_numbers_lists_factors_and_names_that_go_before_all(config):
+def test_numbers_lists_factors_and_specific_arms_over_all(config):
     spec = PerturbationSpec.from_dict({
         "arms": {
             "all": {"noise": {"tau": {"factor": [2.0, 2.0]}},
@@ -111,7 +111,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("data", "words"), BAD)
-def test_what_is_no_number_and_no_range_is_refused_in_words(data, words):
+def test_invalid_number_or_range_is_refused(data, words):
     with pytest.raises(ConfigurationError) as caught:
         PerturbationSpec.from_dict(data)
     assert words in str(caught.value)
@@ -127,13 +127,13 @@ def test_what_is_no_number_and_no_range_is_refused_in_words(data, words):
         ({"left": {"perturbation": {"link_mass": 0.0}}}, "arms.left.perturbation.link_mass"),
     ],
 )
-def test_what_does_not_fit_the_cell_is_refused_in_words(config, arms, words):
+def test_perturbation_that_does_not_match_cell_is_refused(config, arms, words):
     with pytest.raises(ConfigurationError) as caught:
         PerturbationSpec.from_dict({"arms": arms}).draw(config)
     assert words in str(caught.value)
 
 
-def test_a_twin_is_written_as_a_cell_that_can_be_read(tmp_path, capsys):
+def test_twin_is_written_as_readable_cell(tmp_path, capsys):
     cell, twin = tmp_path / "cell.yaml", tmp_path / "twin.yaml"
     cell.write_text(yaml.safe_dump({"/**": {"ros__parameters": CELL}}))
     assert main(["perturb", str(cell), "-o", str(twin), "--seed", "3"]) == 0
@@ -153,8 +153,8 @@ def test_a_twin_is_written_as_a_cell_that_can_be_read(tmp_path, capsys):
     ]  # fmt: skip
 
 
-def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
-    """It was refused for what nobody had asked for by its name."""
+def test_twin_of_arm_with_springs_had_second_springs():
+    """The twin was refused for a key absent from its specification."""
     springs = {"all": {"type": "sea", "params": {"stiffness": 300.0}}}
     config = CellConfig.from_dict({"arms": {"left": {"actuators": springs}, "right": {}}})
     values = PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE).values_for(config, 3)
@@ -164,8 +164,8 @@ def test_a_twin_of_an_arm_on_springs_has_no_second_springs():
     assert twin.arms["left"].actuators == config.arms["left"].actuators
 
 
-def test_gears_with_hysteresis_change_nothing_else_that_is_drawn():
-    """So twins of both files compare; those of the usual one are as they have always been."""
+def test_gears_with_hysteresis_keep_all_other_draws():
+    """Twins of both files are comparable; those of the typical file stay unchanged."""
     config = CellConfig.from_dict({"arms": {"arm": {}}})
     usual, geared = (
         PerturbationSpec.from_yaml(path).draw(config, 17).arms["arm"]

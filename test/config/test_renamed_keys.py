@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Former names of keys and parameters are refused, and the message has the new name."""
+"""Former names of keys and parameters are refused with the new name."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def nested(path, value):
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_the_new_key_of_a_former_one_exists(path):
+def test_new_key_of_former_key_exists(path):
     fields = section_of(TaskFile if path in TASK_KEYS else CellSections, path).model_fields
     assert KEYS[path] in fields
     assert path.rpartition(".")[2] not in fields
 
 
 @pytest.mark.parametrize("path", CELL_KEYS)
-def test_a_former_key_of_a_cell_file_was_only_unknown(path):
+def test_former_key_of_cell_file_was_only_unknown(path):
     path = path.replace("arms.*", "arms.left").replace("*", "some")
     data = {"arms": {"left": {}}} | nested(path, 1)
     with pytest.raises(ConfigurationError) as raised:
@@ -66,7 +66,7 @@ def test_a_former_key_of_a_cell_file_was_only_unknown(path):
 
 
 @pytest.mark.parametrize("path", TASK_KEYS)
-def test_a_former_key_of_a_task_file_was_only_unknown(path):
+def test_former_key_of_task_file_was_only_unknown(path):
     new, path = KEYS[path], path.replace("contacts.*", "contacts.sides")
     with pytest.raises(ConfigurationError) as raised:
         TaskFile.from_dict(nested(path, 1))
@@ -75,7 +75,7 @@ def test_a_former_key_of_a_task_file_was_only_unknown(path):
 
 
 def parameters():
-    """Return the names of the parameters of every controllet, and of every feature."""
+    """Return the parameter names of every controllet and of every feature."""
     for name in registry.names("controllets"):
         yield {spec.name for spec in specs_of(registry.find("controllets", name).Params)}
     for name in registry.names("features"):
@@ -104,7 +104,7 @@ def test_every_new_parameter_exists():
         ("cartesian_impedance", "governor.share", "governor.limit_scale"),
     ],
 )
-def test_a_former_parameter_was_only_unknown(kind, old, new):
+def test_former_parameter_was_only_unknown(kind, old, new):
     controllet = {"type": kind, "params": {old: 0.5}}
     with pytest.raises(ConfigurationError) as raised:
         CellConfig.from_dict({"arms": {"left": {}}, "controllets": {"soft": controllet}})
@@ -112,13 +112,13 @@ def test_a_former_parameter_was_only_unknown(kind, old, new):
 
 
 @pytest.mark.sim
-def test_a_former_parameter_that_is_set_later_was_only_unknown(make_cell):
+def test_former_parameter_set_at_runtime_was_only_unknown(make_cell):
     cell = make_cell({"arm": {}}, {"soft": {"type": "joint_velocity"}})
     with pytest.raises(ValueError, match=r"arm/soft: speed: renamed to velocity_scaling$"):
         cell.set_parameters("arm/soft", {"speed": 0.5})
 
 
-def test_a_former_feature_and_its_parameters_were_only_unknown():
+def test_former_feature_and_parameters_were_only_unknown():
     lead = {
         "type": "gravity_compensation",
         "features": ["felt_wrench"],
@@ -132,13 +132,13 @@ def test_a_former_feature_and_its_parameters_were_only_unknown():
     }
 
 
-def test_a_former_parameter_of_a_spring_was_only_unknown():
+def test_former_parameter_of_spring_was_only_unknown():
     group = {"type": "awas2", "joints": ["joint7"], "params": {"spring": 10.0}}
     with pytest.raises(ConfigurationError, match=r"params\.spring: renamed to spring_stiffness"):
         CellConfig.from_dict({"arms": {"left": {"actuators": {"last": group}}}})
 
 
-def test_former_keys_of_a_perturbation_were_only_unknown():
+def test_former_keys_of_perturbation_were_only_unknown():
     text = "arms: {all: {joints: {ripple: 0.1}, noise: {q_step: 1.0e-6}}}"
     with pytest.raises(ConfigurationError) as raised:
         PerturbationSpec.from_dict(yaml.safe_load(text))
@@ -147,7 +147,7 @@ def test_former_keys_of_a_perturbation_were_only_unknown():
     assert re.search(r"arms\.all\.noise\.q_step: renamed to q_resolution\b", second)
 
 
-def test_a_recorded_cell_gets_the_current_keys():
+def test_recorded_cell_gets_current_keys():
     recorded = {
         "arms": {"left": {"joints": {"ripple": [0.1] * 7}, "perturbation": {"delay": 0.001}}},
         "gate": {"speed": 0.5},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ROS 2 reads in a parameter file, found by giving such files to rclpy."""
+"""ROS 2 parameter files, compared with rclpy's parser."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "value"), READ)
-def test_words_mean_what_they_mean_to_ros(text: str, value: object) -> None:
+def test_scalars_have_types_of_ros(text: str, value: object) -> None:
     found = load(f"a: {text}")["a"]
     assert found == value
     assert type(found) is type(value)
     assert ros_faults({"a": found}) == []
 
 
-def test_not_a_number_is_read_as_ros_reads_it() -> None:
+def test_nan_is_read_as_by_ros() -> None:
     assert math.isnan(load("a: .nan")["a"])
 
 
 @pytest.mark.parametrize(("text", "reason"), REFUSED)
-def test_what_ros_refuses_is_refused_with_its_path(text: str, reason: str) -> None:
+def test_values_refused_by_ros_are_refused_with_key_path(text: str, reason: str) -> None:
     (fault,) = ros_faults(load(f"a: {text}"))
     assert fault.startswith("a")
     assert reason in fault
@@ -57,7 +57,7 @@ def test_what_ros_refuses_is_refused_with_its_path(text: str, reason: str) -> No
     ["a: &x 1\nb: *x", "a: 1\na: 2", "[1: 2", "a: !!float x", "a: !!python/name:os.system",
      "? [1, 2]\n: 3", "[" * 5000],
 )  # fmt: skip
-def test_what_is_no_parameter_yaml_raises_one_kind_of_error(text: str) -> None:
+def test_invalid_parameter_yaml_raises_yaml_error(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         load(text)
 
@@ -67,7 +67,7 @@ def test_every_fault_is_named() -> None:
     assert [fault.split(":")[0] for fault in faults] == ["a.b", "a.c", "d"]
 
 
-def test_keys_are_text_whatever_they_look_like() -> None:
+def test_keys_are_always_text() -> None:
     assert load("on: 1\n1: 2") == {"on": 1, "1": 2}
 
 
@@ -91,7 +91,7 @@ def test_data_written_as_yaml_is_read_back(data: object) -> None:
 
 
 @given(st.text())
-def test_any_text_is_data_or_a_yaml_error(text: str) -> None:
+def test_any_text_is_data_or_yaml_error(text: str) -> None:
     try:
         ros_faults(load(text))
     except yaml.YAMLError:
@@ -100,7 +100,7 @@ def test_any_text_is_data_or_a_yaml_error(text: str) -> None:
 
 @needs_rclpy
 def test_rcl_agrees(tmp_path: Path) -> None:
-    """One process tries all refused files, so that rclpy's start is paid for once."""
+    """One process tries all refused files, since rclpy starts slowly."""
     texts = [text for text, _ in REFUSED if text not in ("[{b: 1}]", "~", "[~, x]", "[]")]
     files = []
     for number, text in enumerate([*texts, "[1.0, 1e-3]"]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every cell file that is shipped is good, and its simulated arms start at rest."""
+"""Every shipped cell file is valid, and its simulated arms start at rest."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ SIMULATED = [file for file in FILES if file.stem.endswith("_sim")]
 SECONDS = 2.0 if LONG else 0.5
 
 
-def test_there_are_cells_of_one_two_and_four_arms() -> None:
+def test_cells_of_one_two_and_four_arms_are_shipped() -> None:
     sizes = {file.stem: len(CellConfig.from_yaml(file).arms) for file in SIMULATED}
     assert {"single_sim": 1, "dual_sim": 2, "quad_sim": 4}.items() <= sizes.items()
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_file_is_good_and_names_its_cell(file: Path) -> None:
+def test_file_is_valid_and_names_its_cell(file: Path) -> None:
     assert CellConfig.from_yaml(file).cell.name == file.stem
 
 
@@ -38,13 +38,13 @@ def features_of(cell: Cell, arm: str) -> set[str]:
 
 @pytest.fixture(scope="module", params=SIMULATED, ids=lambda file: file.stem)
 def simulated(request: pytest.FixtureRequest) -> Iterator[Cell]:
-    """A shipped cell; the first test starts it where the file says."""
+    """A shipped cell; the first test resets it to the start of the file."""
     with Cell.from_yaml(request.param, placement="inline") as cell:
         yield cell
 
 
 @pytest.mark.sim
-def test_a_simulated_cell_rests(simulated: Cell) -> None:
+def test_simulated_cell_is_at_rest(simulated: Cell) -> None:
     cell = simulated
     cell.simulation.reset()
     cell.step(1)
@@ -72,7 +72,7 @@ def test_a_simulated_cell_rests(simulated: Cell) -> None:
 
 
 @pytest.mark.sim
-def test_every_controllet_of_a_cell_can_take_its_arms(simulated: Cell) -> None:
+def test_every_controllet_of_cell_can_be_activated(simulated: Cell) -> None:
     cell = simulated
     for spec in cell.specs:
         if not spec.is_hold:

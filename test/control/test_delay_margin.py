@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linearised laws against loops that are stepped, and laws whose damping is known."""
+"""Linearised controllets against stepped loops, and controllets with known damping."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ RATE, STOP = 60.0, 40.0
 
 
 def law_with_stops(directions, rate=RATE):
-    """A law that brakes all motions with a rate, and stops approaches along directions.
+    """Return a controllet that damps all motions and stops approaches along directions.
 
-    A stop adds what makes the distance's acceleration at least -STOP times its rate, of bodies
-    that come near one another.
+    A stop bounds the distance's acceleration from below by -STOP times its rate, on approach.
     """
     maker = StateMaker()
     (state,) = maker.states_at([Q])
@@ -43,8 +42,8 @@ def law_with_stops(directions, rate=RATE):
     return Probe([state], maker.models, tau, lambda: None, update), mass
 
 
-def test_a_stop_that_acts_one_way_was_seen_with_rates_that_it_does_not_have():
-    """Differentiated joint by joint from rest, each column was of another part of the law."""
+def test_one_sided_stop_was_linearised_with_wrong_rates():
+    """Columns of joint-wise derivatives belonged to different parts of the controllet."""
     g = np.array([[0.3, -0.5, 0.2, 0.4, -0.1, 0.3, 0.05]])
     probe, _ = law_with_stops(g, rate=5.0)
     found = linearise(probe, Q)
@@ -53,8 +52,8 @@ def test_a_stop_that_acts_one_way_was_seen_with_rates_that_it_does_not_have():
     assert found.radius(5, 0.002, 0.8) < 1.0 + 1e-9
 
 
-def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_does_not():
-    """A radius of 1.06, of pairs that are let be; stepped, it comes to rest."""
+def test_stable_coupled_arms_were_reported_as_oscillating():
+    """The radius was 1.06, by separating pairs; the stepped loop comes to rest."""
     law, maker = registry.find("controllets", "coupled_impedance"), StateMaker(2)
     probe = testing.probe_of(law, maker, testing.corners(law)[0][1])
     states = maker.random(np.random.default_rng(349), margin=0.3)
@@ -75,10 +74,10 @@ def test_two_arms_within_themselves_were_said_to_swing_under_a_coupled_law_that_
                 0.8 * state.mass_matrix, acting[part] - state.coriolis
             )
         q = q + 1e-3 * dq
-    assert np.abs(dq).max() < 0.2 * first  # 1.06 would be 4e7 times as much
+    assert np.abs(dq).max() < 0.2 * first  # a radius of 1.06 would amplify by 4e7
 
 
-def test_a_law_without_one_sided_parts_is_seen_as_it_is():
+def test_smooth_controllet_is_linearised_exactly():
     probe, mass = law_with_stops([])
     found = linearise(probe, Q)
     ((stiffness, damping),) = found.pieces
@@ -88,10 +87,10 @@ def test_a_law_without_one_sided_parts_is_seen_as_it_is():
 
 
 @pytest.mark.parametrize("rate", [150.0, 300.0])
-def test_a_brake_that_is_too_fast_for_latency_is_a_swing_and_a_hill_is_none(rate):
-    """On a hill the arm leaves, with latency as without; a late brake makes it swing."""
+def test_fast_brake_with_latency_oscillates_and_unstable_equilibrium_does_not(rate):
+    """An arm leaves an unstable equilibrium with and without latency; a late brake oscillates."""
     probe, mass = law_with_stops([], rate=rate)
-    # Of a rate at 5 ms + 2 ms and half a cycle: phase 5.5 ms w + atan(2 ms w) is 90 degrees at
+    # For a rate with 5 ms + 2 ms and half a cycle: phase 5.5 ms w + atan(2 ms w) is 90 degrees at
     # 214 rad/s, where the gain is 1 for a rate of 233 1/s.
     assert (linearise(probe, Q).swing(5, 0.002, 1.0) > 1.0) == (rate > 233.0)
     hill = Probe(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the leader feels: turned, filtered, without noise, bounded, scaled."""
+"""Force reflection to the leader: rotation, filter, deadband, bound and gain."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ def made(force=OPEN, torque=OPEN, time_constant=0.0):
 
 
 def without_deadband(size, deadband):
-    """What a deadband leaves of a size: its slope rises from 0 to 1 between half and 3/2."""
+    """Return a size after a deadband whose slope rises from 0 to 1 between half and 3/2."""
     at = np.linspace(0.0, size, 20001)
     slope = np.clip((at - 0.5 * deadband) / deadband, 0.0, 1.0)
     return float(np.sum((slope[1:] + slope[:-1]) / 2.0) * (at[1] - at[0]))
 
 
-def test_dead_zone_bound_and_gain():
+def test_deadband_bound_and_gain():
     reflection = made((2.0, 30.0, 0.5), (0.3, 4.0, 0.8))
     rng = np.random.default_rng(1)
     for _ in range(50):
-        turn = pin.exp3(rng.normal(size=3))
+        rotation = pin.exp3(rng.normal(size=3))
         wrench = rng.normal(size=6) * rng.choice([0.1, 1.0, 30.0])
-        estimated = reflection.filter(wrench, turn)
+        estimated = reflection.filter(wrench, rotation)
         for part, (deadband, bound, gain) in (
             (slice(0, 3), (2.0, 30.0, 0.5)),
             (slice(3, 6), (0.3, 4.0, 0.8)),
         ):
             size = np.linalg.norm(wrench[part])
             kept = without_deadband(size, deadband)
-            direction = turn.T @ wrench[part] / size
+            direction = rotation.T @ wrench[part] / size
             assert np.allclose(estimated[part], gain * min(kept, bound) * direction, atol=1e-7)
         assert reflection.force == pytest.approx(np.linalg.norm(estimated[:3]))
 
 
-def test_dead_zone_is_nowhere_steeper_than_it_says():
+def test_deadband_slope_is_at_most_one():
     reflection = made((2.0, np.inf, 1.0))
     forces = np.linspace(0.0, 20.0, 4001)
     estimated = [reflection.filter(np.array([f, 0, 0, 0, 0, 0]), np.eye(3))[0] for f in forces]
@@ -69,8 +69,8 @@ def test_filter_has_its_time_constant_at_any_period():
 
 
 @pytest.mark.parametrize("frequency", [0.5, 5.0, 40.0])
-def test_delay_gives_no_more_energy_than_the_damping_condition_counts_on(frequency):
-    """A sine of the leader against a spring: work on the operator, over one period of it."""
+def test_delay_injects_at_most_energy_of_damping_condition(frequency):
+    """Sinusoidal leader motion against a spring: work on the operator over one period."""
     period, time_constant, stiffness, amplitude, gain = 1e-4, 2e-3, 800.0, 0.02, 0.5
     reflection = ForceReflection()
     reflection.set_filter(time_constant, period)

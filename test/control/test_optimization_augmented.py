@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The integral of a plan against sums written down by hand, and that it does not wind up."""
+"""Integral action of a plan against explicit sums, and its anti-windup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rig():
     return integral, state
 
 
-def test_it_is_gain_times_stiffness_times_the_integral_of_the_error(rig):
+def test_torque_is_gain_times_stiffness_times_error_integral(rig):
     integral, state = rig
     error = np.linspace(-0.01, 0.01, 7)
     for _ in range(50):
@@ -32,7 +32,7 @@ def test_it_is_gain_times_stiffness_times_the_integral_of_the_error(rig):
     assert found == pytest.approx(2.0 * STIFFNESS * 50 * PERIOD * error)
 
 
-def test_it_stays_within_its_share_of_the_torque_limits(rig):
+def test_torque_stays_within_fraction_of_limits(rig):
     integral, state = rig
     for _ in range(3000):
         found = integral.step(state, np.full(7, 0.1), NONE, 0.0)
@@ -43,7 +43,7 @@ def test_it_stays_within_its_share_of_the_torque_limits(rig):
     assert found == pytest.approx(np.maximum(back, -0.1 * state.limits.torque))
 
 
-def test_a_joint_that_gives_all_its_torque_integrates_only_back(rig):
+def test_saturated_joint_integrates_only_back(rig):
     integral, state = rig
     state.tau[:] = 0.0
     state.tau[1] = state.limits.torque[1]
@@ -53,8 +53,8 @@ def test_a_joint_that_gives_all_its_torque_integrates_only_back(rig):
     assert integral.step(state, np.full(7, -0.01), NONE, 0.0)[1] < 0.0
 
 
-def test_what_a_contact_keeps_along_a_controlled_force_is_not_integrated(rig):
-    """Joints that are off along u alone, as a contact there holds them, and others in full."""
+def test_error_blocked_by_contact_is_not_integrated(rig):
+    """Joint errors along u alone, as a contact causes them, are removed; others stay."""
     integral, state = rig
     u = np.array([0.0, 0.6, -0.8, 0.0, 0.0, 0.0])
     along = state.jacobian.T @ u

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leader of a teleoperation gets no more energy than it gave, but for what may be lent."""
+"""The leader of a teleoperation gains at most its own energy and a credit."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ PERIOD, STIFF, MASS, DAMPING = 1e-3, 400.0, 3.0, 4.0
 
 
 def reflect(wall, seconds, speed=0.0, hand=0.0):
-    """Let a mass with a damper meet a reflected force; return its path, speeds, and the shares."""
+    """Return position, speed, scale and energy of a damped mass with a reflected force."""
     observer = PassivityObserver()
     observer.set_stiffness(STIFF, 20.0)
     x, v, path = 0.0, speed, []
     wrench, twist = np.zeros(6), np.zeros(6)
     for cycle in range(round(seconds / PERIOD)):
         wrench[0], twist[0] = wall(x, v, cycle * PERIOD), v
-        share = observer.update(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
-        v += PERIOD / MASS * (share * wrench[0] - DAMPING * v + hand)
+        scaling = observer.update(abs(wrench[0]), 0.0, wrench, twist, DAMPING * v * v, PERIOD)
+        v += PERIOD / MASS * (scaling * wrench[0] - DAMPING * v + hand)
         x += PERIOD * v
-        path.append((x, v, share, observer.energy))
+        path.append((x, v, scaling, observer.energy))
     return np.array(path)
 
 
 @pytest.mark.parametrize("force", [1.0, 10.0, 30.0])
-def test_force_that_nobody_pressed_up_moves_the_leader_little_farther_than_a_spring(force):
-    """A spring of that stiffness would give way by F / k, and swing; this creeps to an end."""
-    x, v, share, _ = reflect(lambda *_: force, 5.0).T
+def test_force_without_stored_energy_moves_leader_little_beyond_spring(force):
+    """A spring of this stiffness yields by F / k and oscillates; this motion creeps to a stop."""
+    x, v, scaling, _ = reflect(lambda *_: force, 5.0).T
     assert abs(v[-1]) < 0.01
-    assert share[-1] < 0.05
+    assert scaling[-1] < 0.05
     assert force / STIFF / 2 < x[-1] < 8.0 * force / STIFF
 
 
 @pytest.mark.parametrize("stiffness", [100.0, 200.0, 400.0])
-def test_spring_is_felt_in_full(stiffness):
-    """Pressed in and let out, slowly or fast, by who gives and gets the same."""
-    _, _, share, energy = reflect(lambda x, *_: -stiffness * max(x, 0.0), 3.0, speed=0.3).T
-    assert share.min() > 0.97
+def test_spring_is_reflected_in_full(stiffness):
+    """The spring is compressed and released at any speed without net energy."""
+    _, _, scaling, energy = reflect(lambda x, *_: -stiffness * max(x, 0.0), 3.0, speed=0.3).T
+    assert scaling.min() > 0.97
     assert abs(energy).max() < MASS * 0.3**2
-    assert energy[-1] <= 0.0  # nothing is left that could be given later
+    assert energy[-1] <= 0.0  # no energy remains for later
 
 
-def test_late_force_does_not_swing_the_leader_for_ever():
-    """A hand presses against a spring that is 60 ms late: by itself it swings at 10 m/s."""
+def test_delayed_force_does_not_oscillate_leader_forever():
+    """A hand presses against a spring with 60 ms delay; unobserved, it oscillates at 10 m/s."""
 
     def late():
         past = [0.0] * 60
@@ -62,8 +62,8 @@ def test_late_force_does_not_swing_the_leader_for_ever():
     assert np.abs(v[-2000:]).max() < 0.3
 
 
-def test_leader_gains_nothing_over_time():
-    """Whatever the force does: what the leader got, less what it gave, is bounded."""
+def test_leader_gains_no_energy_over_time():
+    """For any force, the net energy of the leader is bounded."""
     rng = np.random.default_rng(2)
     for _ in range(20):
         observer = PassivityObserver()
@@ -75,14 +75,14 @@ def test_leader_gains_nothing_over_time():
             wrench, twist = np.sin(frequency * time + phase) * [[5.0], [0.3]]
             force, torque = np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])
             maximum = max(maximum, force**2 / STIFF / 2 + torque**2 / 40.0)
-            share = observer.update(force, torque, wrench, twist, 0.0, PERIOD)
-            got += share * float(wrench @ twist) * PERIOD
-        # SOFTEST of what is stored may be given back at once, on top of what is lent
+            scaling = observer.update(force, torque, wrench, twist, 0.0, PERIOD)
+            got += scaling * float(wrench @ twist) * PERIOD
+        # MAX_CREDIT times the stored energy may be returned at once, in addition to E_F.
         assert got < (1.0 + PassivityObserver.MAX_CREDIT) * maximum
 
 
-def test_a_leader_that_had_yielded_far_pressed_against_half_of_the_force_for_a_metre():
-    """The debt is at most the energy of the wall at 10 N, which 12.5 mm of pressing repay."""
+def test_far_yielded_leader_felt_half_force_for_a_metre():
+    """The debt is at most the energy of the wall at 10 N, repaid by 12.5 mm of compression."""
     observer, wrench = PassivityObserver(), np.array([10.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     observer.set_stiffness(STIFF, 20.0)
     for speed, cycles in ((0.5, 2000), (-0.5, 27)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as an error of the estimate: a mean at rest, within bounds."""
+"""Tare of an external wrench: its mean at rest, within bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 
-def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():
+def test_mean_at_rest_is_subtracted_within_bounds():
     rng, arm = np.random.default_rng(1), StateMaker().states_at([np.zeros(7)])[0]
     tare = WrenchTare(PERIOD)
     tare.start(0.1, 5.0, 1.0)
@@ -21,13 +21,13 @@ def test_mean_at_rest_is_taken_off_as_far_as_it_may_be_an_error():
         assert not tare.done
         assert not tare.update(sample, arm).any()
     mean = samples.mean(axis=0)
-    mean[3:] /= np.linalg.norm(mean[3:])  # 5 Nm are more than the 1 Nm allowed
+    mean[3:] /= np.linalg.norm(mean[3:])  # 5 Nm exceed the allowed 1 Nm
     assert tare.done
     assert np.allclose(tare.bias, mean)
     assert np.allclose(tare.update(np.arange(6.0), arm), np.arange(6.0) - mean)
 
 
-def test_motion_begins_the_mean_anew():
+def test_motion_restarts_mean():
     maker = StateMaker(2)
     still, moving = np.zeros((2, 7)), np.array([np.zeros(7), 0.2 * np.ones(7)])
     tare = WrenchTare(PERIOD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's scene of a cell, read as MoveIt reads it, against the world that MuJoCo compiles."""
+"""MoveIt's scene of a cell, as MoveIt parses it, against the world that MuJoCo compiles."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
 
 def read(text):
-    """Read words as MoveIt does, which looks at lines for names only: shapes by thing."""
+    """Parse a scene as MoveIt does, with line breaks only after names: shapes by object."""
     name, _, rest = text.partition("\n")
     lines = iter(rest.splitlines())
     objects, words = {}, iter(())
@@ -77,7 +77,7 @@ OBJECTS = {
 
 @pytest.fixture(scope="module")
 def world():
-    """A cell with a thing of each shape, its scene, and MuJoCo's model of it."""
+    """A cell with an object of each shape: its parsed scene and MuJoCo's model."""
     objects = {
         name: {
             **scene_object,
@@ -100,9 +100,9 @@ def world():
     return read(moveit_files(config)[SCENE]), model, data
 
 
-def test_things_are_where_mujoco_has_them(world):
+def test_objects_are_at_poses_of_mujoco(world):
     (name, objects), model, data = world
-    assert name.endswith("+"), "without it Isaac's reader refuses the file"
+    assert name.endswith("+"), "Isaac's reader refuses a file without it"
     assert set(objects) == {"floor", *OBJECTS}
     for scene_object in ("block", "ball", "can"):
         [shape] = objects[scene_object]
@@ -117,7 +117,7 @@ def test_things_are_where_mujoco_has_them(world):
         np.testing.assert_allclose(shape.color, geom.rgba, atol=1e-6)
 
 
-def test_a_capsule_is_a_cylinder_between_two_spheres(world):
+def test_capsule_is_cylinder_between_two_spheres(world):
     (_, objects), model, data = world
     cylinder, *ends = objects["pill"]
     geom, placed = model.geom("pill_geom"), data.geom("pill_geom")
@@ -130,7 +130,7 @@ def test_a_capsule_is_a_cylinder_between_two_spheres(world):
         np.testing.assert_allclose(end.pose.translation, center, atol=1e-8)
 
 
-def test_the_floor_is_just_below_that_of_the_world(world):
+def test_floor_is_slightly_below_floor_of_world(world):
     (_, objects), _, data = world
     [floor] = objects["floor"]
     top = floor.pose.translation[2] + floor.size[2] / 2.0
@@ -138,8 +138,8 @@ def test_the_floor_is_just_below_that_of_the_world(world):
 
 
 @pytest.mark.parametrize("cell", sorted(path.name for path in (CONFIG / "moveit").iterdir()))
-def test_an_arm_that_is_ready_touches_nothing_of_its_scene_and_one_that_bows_does(cell):
-    """With what stood on the floor touching it, MoveIt would refuse every start."""
+def test_ready_arm_is_free_in_scene_and_bowed_arm_collides(cell):
+    """MoveIt would refuse every start if objects on the floor touched it."""
     folder = CONFIG / "moveit" / cell
     robot = pin.buildModelFromUrdf(str(folder / "cell.urdf"))
     solids = pin.buildGeomFromUrdf(robot, str(folder / "cell.urdf"), pin.COLLISION)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms to test with, as pinocchio and as MuJoCo models."""
+"""Arms under test, as pinocchio and as MuJoCo models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOL = Tool(
 
 @dataclass
 class Pair:
-    """The same arm in both libraries."""
+    """One arm in both libraries."""
 
     arm: ArmDescription
     pinocchio: pin.Model
@@ -41,7 +41,7 @@ class Pair:
     ids=lambda p: f"{p[0]}{'-hand' if p[1] else ''}{'-tool' if p[2] else ''}",
 )
 def pair(request):
-    """An arm somewhere in the world."""
+    """An arm at a random base pose."""
     model, hand, tool = request.param
     seed = 2 * len(model) + hand
     base = pin.SE3(
@@ -50,10 +50,10 @@ def pair(request):
     )
     arm = ArmDescription("left", model, base.translation, base.rotation, hand=hand, tool=tool)
     full = pin.buildModelFromXML(arm_urdf(arm))
-    posture = pin.neutral(full)
+    configuration = pin.neutral(full)
     fingers = [full.getJointId(name) for name in arm.finger_joint_names]
     for joint in fingers:
-        posture[full.joints[joint].idx_q] = arm.finger_opening
-    reduced = pin.buildReducedModel(full, fingers, posture)
+        configuration[full.joints[joint].idx_q] = arm.finger_opening
+    reduced = pin.buildReducedModel(full, fingers, configuration)
     reduced.armature = ARMATURE.copy()
     return Pair(arm, reduced, build_scene([arm]).compile())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated URDF in pinocchio and the generated MJCF in MuJoCo are the same robot."""
+"""Agreement of the generated URDF in pinocchio with the generated MJCF in MuJoCo."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def states(arm, seed):
 
 
 def set_state(pair, q, dq):
-    """Return MuJoCo data of a state, fingers at their opening."""
+    """Return MuJoCo data of a state, with fingers at their opening."""
     data = mujoco.MjData(pair.mujoco)
     for i, name in enumerate(pair.arm.joint_names):
         data.joint(name).qpos = q[i]
@@ -74,7 +74,7 @@ def test_mass_matrix_and_bias(pair):
         np.testing.assert_allclose(other.qfrc_bias[:7], bias, atol=1e-6)
 
 
-def test_limits_are_the_same_everywhere(pair):
+def test_limits_agree(pair):
     limits, names = pair.arm.limits, pair.arm.joint_names
     assert list(pair.pinocchio.names)[1:] == list(names)
     np.testing.assert_allclose(pair.pinocchio.lowerPositionLimit, limits.lower)
@@ -91,7 +91,7 @@ def test_limits_are_the_same_everywhere(pair):
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
-def test_stretched_arm_has_the_flange_where_franka_has_it(model):
+def test_stretched_arm_has_flange_at_franka_position(model):
     arm = ArmDescription("arm", model, hand=False)
     robot = pin.buildModelFromXML(arm_urdf(arm))
     data = robot.createData()
@@ -101,7 +101,7 @@ def test_stretched_arm_has_the_flange_where_franka_has_it(model):
     np.testing.assert_allclose(flange.rotation, np.diag((1.0, -1.0, -1.0)), atol=1e-12)
 
 
-def test_friction_reaches_the_simulation():
+def test_friction_is_in_simulation():
     damping, loss = np.linspace(0.1, 0.7, 7), np.linspace(0.2, 0.8, 7)
     arm = ArmDescription("arm", joint_damping=damping, joint_frictionloss=loss)
     model = build_scene([arm]).compile()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transforms of links, against pinocchio on the URDF of the same arm."""
+"""Link transforms against pinocchio on the URDF of the same arm."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def placements(arm, q, fingers):
         for link, p, xyzw in zip(links.links, *links.forward_kinematics(q, fingers))
     }
     for link in fixed_links(arm):
-        place = pin.SE3(link.origin.rotation, np.array(link.origin.position))
-        local[link.child] = (link.parent, place)
+        placement = pin.SE3(link.origin.rotation, np.array(link.origin.position))
+        local[link.child] = (link.parent, placement)
     while local:
         for child in [c for c, (parent, _) in local.items() if parent in found]:
-            parent, place = local.pop(child)
-            found[child] = found[parent] * place
+            parent, placement = local.pop(child)
+            found[child] = found[parent] * placement
     return found
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
-def test_links_are_where_pinocchio_has_them(model):
+def test_link_poses_agree_with_pinocchio(model):
     rng = np.random.default_rng(3)
     arm = ArmDescription(
         "arm", model, np.array([0.1, 0.3, -0.2]), rotation_from_rpy(0.4, -1.0, 2.0), tool=TOOL
@@ -55,6 +55,6 @@ def test_links_are_where_pinocchio_has_them(model):
         )
         found = placements(arm, q, fingers)
         assert set(found) == {f.name for f in model.frames if f.type == pin.BODY}
-        for name, place in found.items():
+        for name, placement in found.items():
             expected = data.oMf[model.getFrameId(name, pin.BODY)]
-            assert np.abs(place.homogeneous - expected.homogeneous).max() < 1e-12, name
+            assert np.abs(placement.homogeneous - expected.homogeneous).max() < 1e-12, name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of any description, against pinocchio's and MuJoCo's own reading of it."""
+"""Chains of arbitrary descriptions, against pinocchio's and MuJoCo's own parsers."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ def joint(rng, name, kind, parent, child):
 
 
 def random_tree(rng, moving, kinds_of=("revolute", "continuous")):
-    """A chain with fixed joints in between, things fixed beside it, and another arm."""
+    """Return a chain with fixed joints, fixed side bodies and another arm, and its tip."""
     parts, parent = [link(rng, "torso")], "torso"
     kinds = []
     for _ in range(moving):
         kinds += ["fixed"] * rng.integers(0, 3) + [rng.choice(kinds_of)]
     kinds += ["fixed"] * rng.integers(0, 3)
-    for place, kind in enumerate(kinds):
-        name = f"l{place}"
-        parts += [link(rng, name), joint(rng, f"j{place}", kind, parent, name)]
+    for index, kind in enumerate(kinds):
+        name = f"l{index}"
+        parts += [link(rng, name), joint(rng, f"j{index}", kind, parent, name)]
         if rng.random() < 0.4:
-            parts += [link(rng, f"side{place}"), joint(rng, f"s{place}", "fixed", name,
-                                                       f"side{place}")]  # fmt: skip
+            parts += [link(rng, f"side{index}"), joint(rng, f"s{index}", "fixed", name,
+                                                       f"side{index}")]  # fmt: skip
         parent = name
     parts += [link(rng, "other"), joint(rng, "o", "revolute", "torso", "other")]
     return f'<robot name="tree">{"".join(parts)}</robot>', parent
@@ -85,7 +85,7 @@ def agree(arm, own, tip, rng):
 
 @pytest.mark.parametrize("slides", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_any_axes_and_fixed_joints_in_between(tmp_path, seed, slides):
+def test_chain_has_any_axes_and_intermediate_fixed_joints(tmp_path, seed, slides):
     rng = np.random.default_rng(seed)
     kinds_of = ("revolute", "continuous", "prismatic") if slides else ("revolute", "continuous")
     text, tip = random_tree(rng, 1 + seed, kinds_of)
@@ -100,7 +100,7 @@ def test_any_axes_and_fixed_joints_in_between(tmp_path, seed, slides):
     assert arm.limits.slides.sum() == kinds.count("prismatic")
 
 
-def test_a_100_link_tree_of_two_arms_is_read_once_over(tmp_path):
+def test_tree_of_100_links_and_two_arms_is_read(tmp_path):
     rng = np.random.default_rng(0)
     parts = [link(rng, "torso")]
     for side in ("left", "right"):
@@ -138,7 +138,7 @@ MJCF = """
 """
 
 
-def test_a_chain_of_an_mjcf_is_where_mujoco_has_it(tmp_path):
+def test_mjcf_chain_agrees_with_mujoco(tmp_path):
     path = tmp_path / "arm.xml"
     path.write_text(MJCF)
     (tmp_path / "more.yaml").write_text("mjcf: arm.xml\nbase: base\ntip: tool\nvelocity: 2.0\n")
@@ -219,7 +219,7 @@ REFUSED = [
         ({"two": body("two", INERTIAL.replace('"1"', '"-1"'))}, "link two:.*mass -1 kg"),
     ],
 )
-def test_descriptions_that_are_no_arm_are_refused_with_the_place(tmp_path, changed, sentence):
+def test_invalid_urdf_is_refused_with_its_file(tmp_path, changed, sentence):
     path = tmp_path / "r.urdf"
     path.write_text(urdf(changed))
     base = "one" if "'one'" in sentence else "base"
@@ -244,7 +244,7 @@ def test_descriptions_that_are_no_arm_are_refused_with_the_place(tmp_path, chang
         (' forcerange="-30 30"', "", "torque: missing.*joint b"),
     ],
 )  # fmt: skip
-def test_an_mjcf_that_is_no_arm_is_refused_with_the_place(tmp_path, old, new, sentence):
+def test_invalid_mjcf_is_refused_with_reason(tmp_path, old, new, sentence):
     assert old in MJCF
     path = tmp_path / "arm.xml"
     path.write_text(MJCF.replace(old, new))
@@ -253,8 +253,8 @@ def test_an_mjcf_that_is_no_arm_is_refused_with_the_place(tmp_path, old, new, se
         read_robot(tmp_path / "more.yaml", mjcf=path, base="base", tip="tool")
 
 
-def test_five_lines_make_an_arm(tmp_path):
-    """What they do not say follows from limits and inertia; the start is no singular posture."""
+def test_five_lines_describe_arm(tmp_path):
+    """Defaults follow from limits and inertia; the ready configuration is within limits."""
     path = tmp_path / "r.urdf"
     text, tip = random_tree(np.random.default_rng(11), 6)
     path.write_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that are data, against the figures that their makers publish."""
+"""Robots from data files, against published data of their makers."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 R = np.pi / 2
 # a, d [m], alpha, offset of theta [rad] by robot. UR5e: Universal Robots, "DH Parameters for
 # calculations of kinematics and dynamics". Gen3: Kinova's user guide, "DH parameters, 7 DoF
-# spherical wrist", with the lengths of its transformation matrices; its table leaves out that
-# joints 5 and 7 are 0.35 mm from each other. iiwa: KUKA's data sheet of the R820, the lengths 360,
+# spherical wrist", with the lengths of its transformation matrices; its table omits that
+# joints 5 and 7 are 0.35 mm apart. iiwa: KUKA's data sheet of the R820, the lengths 360,
 # 420, 400 and 126 mm.
 DH = {
     "ur5e": ((0, 0.1625, R, 0), (-0.425, 0, 0, 0), (-0.3922, 0, 0, 0), (0, 0.1333, R, 0),
@@ -37,22 +37,22 @@ DH = {
                (0, 0, R, 0), (0, 0.126, 0, 0)),
 }  # fmt: skip
 BASE = {"kinova_gen3": np.diag([1.0, -1.0, -1.0, 1.0])}
-# Of the whole arm [kg]: the same table; the specifications of the Gen3 with vision and the R820.
+# Total mass [kg]: the same table; the specifications of the Gen3 with vision and the R820.
 MASSES = {"ur5e": 21.7, "kinova_gen3": 8.2, "iiwa14": 29.9}
 ROBOTS = list(DH)
 
 
 def by_dh(name, q):
-    """Pose of the flange and Jacobian at it by the published table, (4, 4) and (6, n)."""
-    pose, axes, places = BASE.get(name, np.eye(4)), [], []
+    """Return flange pose and Jacobian by the published table, (4, 4) and (6, n)."""
+    pose, axes, origins = BASE.get(name, np.eye(4)), [], []
     for angle, (a, d, alpha, offset) in zip(q, DH[name]):
         axes.append(pose[:3, 2].copy())
-        places.append(pose[:3, 3].copy())
+        origins.append(pose[:3, 3].copy())
         c, s = np.cos(angle + offset), np.sin(angle + offset)
         ca, sa = np.cos(alpha), np.sin(alpha)
         pose = pose @ np.array([[c, -s * ca, s * sa, a * c], [s, c * ca, -c * sa, a * s],
                                 [0, sa, ca, d], [0, 0, 0, 1]])  # fmt: skip
-    columns = [[*np.cross(z, pose[:3, 3] - p), *z] for z, p in zip(axes, places)]
+    columns = [[*np.cross(z, pose[:3, 3] - p), *z] for z, p in zip(axes, origins)]
     return pose, np.array(columns).T
 
 
@@ -69,7 +69,7 @@ def pose_and_jacobian(model, data, frame, q):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_pose_jacobian_and_masses_are_those_that_the_maker_publishes(name):
+def test_pose_jacobian_and_masses_agree_with_published_data(name):
     model, data, frame = pinocchio_of(ArmDescription("arm", name))
     assert model.nv == model.nq == len(DH[name])
     masses = [link.inertial.mass for link in MODELS[name].links]
@@ -83,8 +83,8 @@ def test_pose_jacobian_and_masses_are_those_that_the_maker_publishes(name):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_the_flange_is_where_pinocchio_has_it_in_the_description_itself(name):
-    """Whatever the axes of the joints: those of the iiwa are z, y, z, -y, z, y, z."""
+def test_flange_agrees_with_pinocchio_on_original_description(name):
+    """The joint axes are arbitrary; those of the iiwa are z, y, z, -y, z, y, z."""
     arm = ArmDescription("arm", name)
     own = pin.buildModelFromUrdf(str(DATA_FOLDER / f"{name}.urdf"))
     own_data, tip = own.createData(), own.getFrameId(arm.robot.flange.name)
@@ -100,7 +100,7 @@ def test_the_flange_is_where_pinocchio_has_it_in_the_description_itself(name):
         np.testing.assert_allclose(ours, own_data.oMf[tip].homogeneous, atol=1e-9)
 
 
-def test_what_turns_without_end_is_told_so_to_users_and_is_one_number_to_us():
+def test_continuous_joint_is_one_number_and_unlimited():
     arm = ArmDescription("arm", "kinova_gen3")
     kinds = [
         joint.get("type")
@@ -189,7 +189,7 @@ def test_mujoco_and_pinocchio_agree(name):
         ),
     ],
 )
-def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message):
+def test_unusable_data_are_refused_with_message(tmp_path, old, new, message):
     text = (DATA_FOLDER / "ur5e.yaml").read_text()
     assert old in text
     (tmp_path / "ur5e.urdf").write_text((DATA_FOLDER / "ur5e.urdf").read_text())
@@ -198,13 +198,13 @@ def test_unusable_data_are_refused_with_both_numbers(tmp_path, old, new, message
         read_robot(tmp_path / "robot.yaml")
 
 
-def test_no_hand_is_made_for_a_ur5e():
+def test_ur5e_has_no_hand():
     assert not MODELS["ur5e"].has_hand
     with pytest.raises(ConfigurationError, match="got true, allowed false"):
         ArmDescription("arm", "ur5e", hand=True)
 
 
-def test_a_negative_effort_was_said_to_be_an_armature(tmp_path):
+def test_negative_effort_was_reported_as_armature(tmp_path):
     text = (DATA_FOLDER / "ur5e.urdf").read_text()
     (tmp_path / "ur5e.urdf").write_text(text.replace('effort="28', 'effort="-28', 1))
     (tmp_path / "robot.yaml").write_text("{urdf: ur5e.urdf, base: base_link, tip: tool0}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Data of the robots, and the checks of what users describe."""
+"""Robot data, and checks of user descriptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.parametrize("model", sorted(INERTIALS))
-def test_every_inertia_belongs_to_a_body(model):
+def test_inertias_are_physically_consistent(model):
     for inertial in (*INERTIALS[model], HAND_INERTIAL, FINGER_INERTIAL):
         moments = np.linalg.eigvalsh(inertial.inertia)
         assert inertial.mass > 0.0
@@ -37,7 +37,7 @@ def test_every_inertia_belongs_to_a_body(model):
         assert moments[0] + moments[1] > moments[2]
 
 
-def test_an_inertia_is_changed_only_where_it_must_be():
+def test_only_inconsistent_inertia_is_changed():
     changed = [
         (model, i)
         for model, inertials in INERTIALS.items()
@@ -63,7 +63,7 @@ def test_limits_are_read_only_and_checked():
         dataclasses.replace(FR3_LIMITS, jerk=np.ones(6))
 
 
-def test_names_follow_the_arm():
+def test_names_contain_name_of_arm():
     tool = Tool(0.0, np.zeros(3), np.zeros((3, 3)), np.eye(4))
     assert ArmDescription("left").joint_names[6] == "left_fr3_joint7"
     assert ArmDescription("left").ee_frame == "left_fr3_hand_tcp"
@@ -89,7 +89,7 @@ def test_names_follow_the_arm():
         ({"joint_damping": -np.ones(7)}, "negative"),
     ],
 )
-def test_impossible_arms_are_refused(change, message):
+def test_invalid_arms_are_refused(change, message):
     with pytest.raises(ConfigurationError, match=message):
         ArmDescription(**{"name": "left", **change})
 
@@ -104,7 +104,7 @@ def test_impossible_arms_are_refused(change, message):
         ({"pose_tcp_in_flange": np.ones((4, 4))}, "row 0 0 0 1"),
     ],
 )
-def test_impossible_tools_are_refused(change, message):
+def test_invalid_tools_are_refused(change, message):
     good = {
         "mass": 1.0,
         "com_in_flange": np.zeros(3),
@@ -126,12 +126,12 @@ def test_impossible_tools_are_refused(change, message):
         ({"rgba": (0.0, 0.0, 0.0, 2.0)}, "rgba"),
     ],
 )
-def test_impossible_objects_are_refused(change, message):
+def test_invalid_objects_are_refused(change, message):
     with pytest.raises(ConfigurationError, match=message):
         SceneObject(**{"name": "cube", "shape": "box", "size": (0.1, 0.1, 0.1), **change})
 
 
-def test_descriptions_keep_their_own_read_only_arrays():
+def test_descriptions_hold_read_only_copies():
     position = np.zeros(3)
     arm = ArmDescription("left", position_base_in_world=position)
     position[0] = 1.0
@@ -141,7 +141,7 @@ def test_descriptions_keep_their_own_read_only_arrays():
 
 
 @pytest.mark.parametrize("pitch", [-np.pi / 2, -0.4, 0.0, np.pi / 2])
-def test_rpy_is_inverted_also_at_the_poles(pitch):
+def test_rpy_is_inverted_also_at_poles(pitch):
     rotation = rotation_from_rpy(0.7, pitch, -2.1)
     again = rotation_from_rpy(*rpy_from_rotation(rotation))
     np.testing.assert_allclose(again, rotation, atol=1e-9)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is possible in a description and odd is said, with the place; what is not is refused."""
+"""Warnings for implausible descriptions, and refusal of impossible ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def changed(tmp_path, old, new):
 
 
 @pytest.mark.parametrize("name", ["fr3", "ur5e", "kinova_gen3", "iiwa14"])
-def test_nothing_is_odd_about_the_shipped_arms(name):
+def test_shipped_arms_have_no_warnings(name):
     assert MODELS[name].warnings == ()
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_odd_about_the_shipped_arms(name):
         ('<mass value="2.846"', '<mass value="140"', "joint shoulder_lift_joint: torque: got 150"),
     ],
 )
-def test_an_odd_figure_is_told_at_import_and_before_a_start(tmp_path, capsys, old, new, sentence):
+def test_implausible_value_is_reported_at_import_and_check(tmp_path, capsys, old, new, sentence):
     path = changed(tmp_path, old, new)
     found = read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path).warnings
     assert any(re.search(re.escape(str(path)) + ".*" + sentence, text) for text in found), found
@@ -54,13 +54,13 @@ def test_an_odd_figure_is_told_at_import_and_before_a_start(tmp_path, capsys, ol
     assert re.search(f"note: arms.a.model: .*{sentence}", capsys.readouterr().out)
 
 
-def test_a_link_without_mass_is_refused(tmp_path):
+def test_link_without_mass_is_refused(tmp_path):
     path = changed(tmp_path, '<mass value="8.058"', '<mass value="0"')
     with pytest.raises(ConfigurationError, match=r"link upper_arm_link:.*mass 0 kg"):
         read_robot(DATA_FOLDER / "ur5e.yaml", urdf=path)
 
 
-def test_an_arm_without_capsules_says_how_thin_it_is_taken_to_be(tmp_path):
+def test_arm_without_capsules_warns_of_assumed_radius(tmp_path):
     bare = tmp_path / "bare.yaml"
     text = (DATA_FOLDER / "ur5e.yaml").read_text()
     kept = text[: text.index("capsules:")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The handle of a gripper: what it refuses, and how it tells of commands."""
+"""Gripper handle: refusals and results of commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mock_cell(make_cell):
     )
 
 
-def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
+def test_only_arms_with_hand_have_gripper(mock_cell):
     gripper = mock_cell.gripper("arm")
     assert mock_cell.gripper("arm") is gripper
     with pytest.raises(ConfigurationError, match=r"\bbare\b.*arms\.bare\.gripper"):
@@ -51,9 +51,7 @@ def test_only_arms_with_a_hand_have_a_gripper(mock_cell):
         ("grasp", {"width": 0.04, "epsilon_outer": 0.1}, r"epsilon_outer: .* \[0, 0\.08\] m"),
     ],
 )
-def test_what_cannot_be_executed_is_refused_and_changes_nothing(
-    mock_cell, method, arguments, message
-):
+def test_invalid_command_is_refused_without_effect(mock_cell, method, arguments, message):
     gripper = mock_cell.gripper("arm")
     with pytest.raises(TargetRejected, match=message):
         getattr(gripper, method)(**arguments)
@@ -61,7 +59,7 @@ def test_what_cannot_be_executed_is_refused_and_changes_nothing(
     assert gripper.state().width == MAX_WIDTH
 
 
-def test_the_mock_does_everything_at_once(mock_cell):
+def test_mock_gripper_completes_commands_in_one_cycle(mock_cell):
     gripper = mock_cell.gripper("arm")
     motion = gripper.move(0.03)
     assert not motion.done
@@ -77,7 +75,7 @@ def test_the_mock_does_everything_at_once(mock_cell):
     assert not gripper.state().is_grasped
 
 
-def test_a_result_stays_what_it_was(mock_cell):
+def test_result_of_command_stays_unchanged(mock_cell):
     gripper = mock_cell.gripper("arm")
     first = gripper.move(0.03)
     mock_cell.step()
@@ -94,7 +92,7 @@ def test_a_result_stays_what_it_was(mock_cell):
 
 
 @pytest.mark.sim
-def test_waiting_too_short_says_so_and_the_motion_goes_on(make_cell):
+def test_short_wait_times_out_and_motion_continues(make_cell):
     gripper = make_cell(arms={"arm": {}}).gripper("arm")
     motion = gripper.move(0.0, 0.05)
     with pytest.raises(LoopTimeout, match=r"move\b.*\b0\.0000 m.*\b0\.2 s"):
@@ -103,7 +101,7 @@ def test_waiting_too_short_says_so_and_the_motion_goes_on(make_cell):
 
 
 @pytest.mark.sim
-def test_a_paced_loop_in_a_process_executes_commands_too(make_cell):
+def test_paced_loop_in_process_executes_commands(make_cell):
     cell = make_cell(arms={"arm": {}}, placement="process", name=f"test_{uuid.uuid4().hex[:12]}")
     gripper = cell.gripper("arm")
     motion = gripper.move(0.05, 0.2)
@@ -113,7 +111,7 @@ def test_a_paced_loop_in_a_process_executes_commands_too(make_cell):
     assert cell.state("arm").finger_positions.sum() == pytest.approx(0.05, abs=1e-4)
 
 
-def test_a_gripper_on_a_loop_that_stood_still_was_never_answered_and_stopped_later(make_cell):
+def test_stopped_loop_left_gripper_command_unanswered_and_stopped_later(make_cell):
     cell = make_cell(placement="process", name=f"stuck_{uuid.uuid4().hex[:10]}")
     left, right = cell.gripper("left"), cell.gripper("right")
     begun = left.move(0.0, 0.01)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plans keep apart holds what MuJoCo lets touch."""
+"""Capsules of the hand for planning cover its contact geometry in MuJoCo."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.inline
 
 
 def outside(points):
-    """Return how far points stick out of all capsules of the hand, in the hand's frame [m]."""
+    """Return the largest distance of points outside all hand capsules, in hand frame [m]."""
     found = []
     for capsule in FRANKA_HAND.capsules:
         start, along = np.array(capsule.start), np.subtract(capsule.end, capsule.start)
-        share = np.clip((points - start) @ along / (along @ along), 0.0, 1.0)
-        apart = np.linalg.norm(points - start - share[:, None] * along, axis=1)
+        fraction = np.clip((points - start) @ along / (along @ along), 0.0, 1.0)
+        apart = np.linalg.norm(points - start - fraction[:, None] * along, axis=1)
         found.append(apart - capsule.radius)
     return np.min(found, axis=0).max()
 
 
-def test_a_plan_kept_5_mm_from_a_box_touched_it_with_the_end_of_the_hand_by_4_mm():
+def test_plan_with_5_mm_clearance_touched_box_by_4_mm():
     (body,) = FRANKA_HAND.body.contact
     directions = np.random.default_rng(0).normal(size=(4000, 3))
     ball = body.radius * directions / np.linalg.norm(directions, axis=1)[:, None]
@@ -34,7 +34,7 @@ def test_a_plan_kept_5_mm_from_a_box_touched_it_with_the_end_of_the_hand_by_4_mm
 
 
 @pytest.mark.parametrize("width", [0.0, 0.02, 0.04])
-def test_fingers_stick_out_of_the_capsules_by_little(width):
+def test_fingers_exceed_capsules_by_2_5_mm_at_most(width):
     for finger, block in product(FRANKA_HAND.fingers, FRANKA_HAND.fingers[0].contact):
         corners = np.array(list(product(*[np.linspace(-1.0, 1.0, 5)] * 3))) * block.half_size
         corners = corners @ rotation_from_rpy(block.roll, 0.0, 0.0).T + block.center

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that other distributions bring."""
+"""Robots of other distributions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ fr3 = their_robots:FILES
 
 @pytest.fixture
 def distribution(tmp_path, monkeypatch):
-    """Install a distribution with a robot, and four that are none."""
+    """Install a distribution with one valid robot and four invalid ones."""
     info = tmp_path / "their_robots-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their-robots\nVersion: 1.0\n")
@@ -53,11 +53,11 @@ def distribution(tmp_path, monkeypatch):
     MODELS.loaded.update(before)
 
 
-def test_an_arm_may_be_one_that_another_distribution_brings(distribution):
+def test_arm_may_use_robot_of_another_distribution(distribution):
     config = CellConfig.from_dict({"arms": {"left": {"model": "theirs"}}})
     assert config.arms["left"].robot.name == "theirs"
     assert config.arms["left"].robot.n_joints == 6
-    assert MODELS["fr3"].n_joints == 7  # which nobody else takes
+    assert MODELS["fr3"].n_joints == 7  # the built-in robot takes precedence
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_arm_may_be_one_that_another_distribution_brings(distribution):
         ),
     ],
 )
-def test_what_is_no_robot_is_refused_with_its_distribution(distribution, name, reason):
+def test_invalid_robot_is_refused_with_its_distribution(distribution, name, reason):
     with pytest.raises(ConfigurationError, match=rf"arms.left.model: got '{name}'; .*{reason}"):
         CellConfig.from_dict({"arms": {"left": {"model": name}}})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plug-ins of the ROS-Gazebo toolbox in a URDF are read as they are, or refused in words."""
+"""Plug-ins of the ROS-Gazebo toolbox in a URDF: parsed unchanged, or refused."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def urdf(tmp_path, *plugins):
 
 def plugin(filename="libqbmove_plugin.so", more="", **changed):
     tags = {key: value for key, value in {**NEEDED, **changed}.items() if value is not None}
-    # The toolbox's templates have such remarks between tags, which XML calls text.
+    # The toolbox's templates have such remarks between tags; XML treats them as text.
     inner = "# REQUIRED tags" + "".join(f"<{k}>{v}</{k}> # that is {k}\n" for k, v in tags.items())
     return f"<gazebo><plugin name='p' filename='{filename}'>{inner}{more}</plugin></gazebo>"
 
 
 @pytest.mark.parametrize("kind", BY_ITS_TEMPLATES)
-def test_every_template_of_the_toolbox_is_read(tmp_path, kind):
+def test_every_template_of_toolbox_is_read(tmp_path, kind):
     more, params = BY_ITS_TEMPLATES[kind]
     (found,) = read_gazebo(urdf(tmp_path, plugin(f"lib{kind}_plugin.so", more)))
     assert (found.joint, found.mode, found.params) == ("j1", 6, params)
@@ -65,7 +65,7 @@ def test_every_template_of_the_toolbox_is_read(tmp_path, kind):
     assert len(found.motors) == (2 if kind in ("qbmove", "bavs") else 1)
 
 
-def test_motors_and_their_controllers_keep_their_sides(tmp_path):
+def test_motors_and_controllers_keep_their_sides(tmp_path):
     sides = "<mot_1_J>0.1</mot_1_J><mot_2_J>0.2</mot_2_J><mot_1_minPos>-1</mot_1_minPos>"
     sides += "<mot_2_maxPos>inf</mot_2_maxPos><ctrl_1_P>3</ctrl_1_P><ctrl_2_D>4</ctrl_2_D>"
     (found,) = read_gazebo(urdf(tmp_path, plugin(more=sides)))
@@ -75,7 +75,7 @@ def test_motors_and_their_controllers_keep_their_sides(tmp_path):
     )
 
 
-def test_other_plug_ins_are_left_alone(tmp_path):
+def test_other_plug_ins_are_ignored(tmp_path):
     other = "<gazebo><plugin filename='libgazebo_ros_control.so'><ns>/a</ns></plugin></gazebo>"
     material = "<gazebo reference='base'><material>Gazebo/Red</material></gazebo>"
     assert [one.joint for one in read_gazebo(urdf(tmp_path, other, plugin(), material))] == ["j1"]
@@ -100,6 +100,6 @@ def test_other_plug_ins_are_left_alone(tmp_path):
         (plugin("libsea_plugin.so", "<mot_1_J>1</mot_1_J>"), "mot_1_J:"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_refused_in_words(tmp_path, text, message):
+def test_invalid_plug_in_is_refused(tmp_path, text, message):
     with pytest.raises(ConfigurationError, match=message):
         read_gazebo(urdf(tmp_path, text))

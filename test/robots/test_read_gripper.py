@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A parallel gripper that is data: its figures, its mass on an arm, and what is refused."""
+"""Parallel gripper from data files: its figures, its mass on an arm, and refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ YAML = FOLDER / "wide_gripper.yaml"
 
 @pytest.fixture
 def changed(tmp_path):
-    """Return the path of the example's YAML with changes in it and its URDF."""
+    """Return a function that copies the example with changes in its YAML and URDF."""
 
     def change(in_urdf=(), in_yaml=()):
         for path, changes in ((FOLDER / "wide_gripper.urdf", in_urdf), (YAML, in_yaml)):
@@ -45,7 +45,7 @@ def changed(tmp_path):
 
 
 def jaws_in_housing(gripper, q):
-    """Return the centres of mass of both fingers in the body, (2, 3)."""
+    """Return the centres of mass of both fingers in the housing, (2, 3)."""
     return [
         np.array(f.origin.position)
         + f.origin.rotation @ (np.array(f.inertial.com) + q * np.array(f.axis))
@@ -53,15 +53,15 @@ def jaws_in_housing(gripper, q):
     ]
 
 
-def test_fingers_are_where_pinocchio_has_them_in_the_urdf_of_the_gripper():
+def test_fingers_agree_with_pinocchio_on_gripper_urdf():
     gripper = read_gripper(YAML)
     model = pin.buildModelFromUrdf(str(FOLDER / "wide_gripper.urdf"))
     data = model.createData()
     for q in (0.0, 0.02, 0.055):
         pin.centerOfMass(model, data, np.array([q, -q]))
-        for number, place in enumerate(jaws_in_housing(gripper, q), start=1):
+        for number, centre in enumerate(jaws_in_housing(gripper, q), start=1):
             body = model.inertias[number]
-            np.testing.assert_allclose(place, data.oMi[number].act(body.lever), atol=1e-12)
+            np.testing.assert_allclose(centre, data.oMi[number].act(body.lever), atol=1e-12)
             assert gripper.fingers[number - 1].inertial.mass == pytest.approx(body.mass)
     assert (gripper.min_width, gripper.max_width) == pytest.approx((0.0, 0.11))
     assert (gripper.velocity, gripper.speed, gripper.force) == (0.08, 0.16, 60.0)
@@ -81,7 +81,7 @@ REVERSED = [
     [REVERSED, [('    <mimic joint="slide_a" multiplier="-1"/>\n', "")]],
     ids=["positive closes", "no mimic"],
 )
-def test_the_same_gripper_in_other_words_has_its_fingers_at_the_same_places(changed, change):
+def test_equivalent_descriptions_give_same_finger_positions(changed, change):
     gripper, other = read_gripper(YAML), read_gripper(changed(change))
     assert (other.lower, other.upper) == pytest.approx((gripper.lower, gripper.upper))
     for q in (0.0, 0.055):
@@ -90,26 +90,26 @@ def test_the_same_gripper_in_other_words_has_its_fingers_at_the_same_places(chan
         )
 
 
-def test_closed_fingers_may_leave_a_width(changed):
+def test_closed_fingers_may_have_nonzero_width(changed):
     gripper = read_gripper(changed(in_yaml=[("tcp:", "closed_width: 0.01\ntcp:")]))
     assert (gripper.min_width, gripper.max_width) == pytest.approx((0.01, 0.12))
     closed = jaws_in_housing(gripper, gripper.lower)
     np.testing.assert_allclose(closed, jaws_in_housing(read_gripper(YAML), 0.0), atol=1e-12)
 
 
-def test_the_pad_of_the_franka_hand_is_its_block_of_rubber():
+def test_pad_of_franka_hand_is_rubber_block():
     assert [finger.contact[finger.pad].color for finger in FRANKA_HAND.fingers] == ["rubber"] * 2
 
 
-def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
+def test_gravity_of_arm_with_gripper_agrees_with_mujoco():
     base = Pose.from_rpy([0.3, -0.2, 0.5], [0.4, -1.1, 2.0])
-    place = np.array(base.position), np.array(base.rotation)
+    centre = np.array(base.position), np.array(base.rotation)
     gripper = read_gripper(YAML)
-    arm = ArmDescription("arm", "ur5e", *place, hand=gripper, compensates_gravity=False)
-    bare = ArmDescription("arm", "ur5e", *place, compensates_gravity=False)
+    arm = ArmDescription("arm", "ur5e", *centre, hand=gripper, compensates_gravity=False)
+    bare = ArmDescription("arm", "ur5e", *centre, compensates_gravity=False)
     heavier = [pin.computeTotalMass(pin.buildModelFromXML(arm_urdf(a))) for a in (arm, bare)]
     own = pin.computeTotalMass(pin.buildModelFromUrdf(str(FOLDER / "wide_gripper.urdf")))
-    # Both leave out what is fixed to the world or the base: the housing of the gripper on its own.
+    # Both omit bodies fixed to the world or base, hence the housing of the gripper alone.
     assert heavier[0] - heavier[1] == pytest.approx(own + 0.9)
     world = build_scene([arm]).compile()
     data = mujoco.MjData(world)
@@ -128,7 +128,7 @@ def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
         gravity.update()
         np.testing.assert_allclose(state.tau_gravity, data.qfrc_bias[:n], atol=1e-6)
         tcp = data.site("arm_ur5e_hand_tcp").xpos
-        expected = place[1].T @ (tcp - place[0])
+        expected = centre[1].T @ (tcp - centre[0])
         np.testing.assert_allclose(state.position_ee_in_base, expected, atol=1e-9)
 
 
@@ -159,14 +159,12 @@ def test_an_arm_with_a_gripper_is_carried_as_mujoco_says():
         ([], [("urdf: wide_gripper.urdf\n", "")], "yaml: urdf: "),
     ],
 )  # fmt: skip
-def test_what_is_no_parallel_gripper_is_refused_where_it_is_said(
-    changed, in_urdf, in_yaml, message
-):
+def test_invalid_gripper_is_refused_with_its_file(changed, in_urdf, in_yaml, message):
     with pytest.raises(ConfigurationError, match=message):
         read_gripper(changed(in_urdf, in_yaml))
 
 
-def test_an_arm_whose_joint_is_called_as_one_of_the_gripper_is_refused(tmp_path):
+def test_joint_name_shared_by_arm_and_gripper_is_refused(tmp_path):
     for kind in ("yaml", "urdf"):
         text = (DATA_FOLDER / f"ur5e.{kind}").read_text().replace("elbow_joint", "finger_joint1")
         (tmp_path / f"ur5e.{kind}").write_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of arms that are data."""
+"""Images of robots from data files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def bench(tmp_path, look):
     return read_robot(path, urdf=BENCH_ARM)
 
 
-def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
+def test_visual_belongs_to_its_link_or_fixed_parent(tmp_path):
     robot = bench(tmp_path, "tool0: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02, 0.01]]")
     by_name = {link.name: link.visuals for link in robot.links}
     (solid,) = by_name["wrist_3_link"]  # tool0 is 0.04 m in front of it
     assert solid == SolidOfRevolution((0, 0, 0.04), (0, 0, 0.14), 0.02, 0.01, 0.0, 0.0, "blue")
-    (rod,) = by_name["upper_arm_link"]  # nobody drew it: its capsule
+    (rod,) = by_name["upper_arm_link"]  # no visual: its capsule
     assert rod.dome_end == rod.radius_end
 
 
@@ -41,12 +41,12 @@ def test_a_picture_is_of_its_link_or_of_what_is_fixed_to_it(tmp_path):
         ("tool0: 3", r"visuals: tool0:.*\b3\b"),
     ],
 )
-def test_a_picture_that_is_none_is_refused(tmp_path, look, message):
+def test_invalid_visual_is_refused(tmp_path, look, message):
     with pytest.raises(ConfigurationError, match=message):
         bench(tmp_path, look)
 
 
-def test_the_former_key_of_visual_shapes_was_only_unknown(tmp_path):
+def test_former_key_of_visuals_was_only_unknown(tmp_path):
     path = tmp_path / "extra.yaml"
     path.write_text("look:\n  tool0: []\n")
     with pytest.raises(ConfigurationError, match=r"extra\.yaml: look: renamed to visuals$"):

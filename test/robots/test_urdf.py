@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The URDF of arms and cells."""
+"""URDF of arms and cells."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FOLDER = Path(__file__).parents[2] / "urdf"
 
 
 @pytest.mark.parametrize("name", sorted(shipped_files()))
-def test_shipped_files_are_up_to_date(name):
+def test_shipped_files_are_current(name):
     text = (FOLDER / name).read_text(encoding="utf-8")
     assert text == shipped_files()[name], "run: python -m multipanda_py.robots.urdf --write urdf/"
 
 
-def test_command_writes_and_shows(tmp_path, capsys):
+def test_command_writes_and_prints_files(tmp_path, capsys):
     assert main(["--write", str(tmp_path / "new")]) == 0
     assert {path.name for path in (tmp_path / "new").iterdir()} == set(shipped_files())
     assert main(["--show", "fr3.urdf"]) == 0
     assert capsys.readouterr().out == shipped_files()["fr3.urdf"]
 
 
-def test_cell_has_one_world_and_every_link_once():
+def test_cell_has_one_world_and_unique_links():
     arms = [
         ArmDescription("left", position_base_in_world=np.array([0.0, 0.3, 0.0])),
         ArmDescription("right", "fer", position_base_in_world=np.array([0.0, -0.3, 0.0])),
@@ -50,7 +50,7 @@ def test_cell_has_one_world_and_every_link_once():
     np.testing.assert_allclose(base.translation, (0.0, -0.3, 0.0), atol=1e-12)
 
 
-def test_second_finger_follows_the_first():
+def test_second_finger_mimics_first():
     robot = ElementTree.fromstring(shipped_files()["fr3.urdf"].encode())
     mimic = robot.find("joint[@name='arm_fr3_finger_joint2']/mimic")
     assert mimic.get("joint") == "arm_fr3_finger_joint1"

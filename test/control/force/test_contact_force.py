@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contact detection of an arm whose force is controlled along one direction."""
+"""Contact detection of an arm with force control along one direction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.inline
 PERIOD = 1e-3
 
 
-def test_a_fast_tool_lost_contact_as_late_as_the_slow_filter():
+def test_fast_tool_lost_contact_as_late_as_slow_filter():
     """The filter of 0.1 s falls from 20 N to the threshold of 2 N in 0.23 s."""
     maker = StateMaker()
     (state,) = maker.random(np.random.default_rng(1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tanks, by books that the tests keep themselves."""
+"""Energy tanks against independent energy balances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def filled(energy, limit=100.0, power=0.0, tank=EnergyTank):
     return made
 
 
-def test_a_goal_is_worth_what_it_has_beyond_the_largest_before():
+def test_goal_adds_only_energy_above_previous_maximum():
     tank = filled(2.0)
     tank.settle(1.5)
     tank.grant(1.0)
@@ -31,7 +31,7 @@ def test_a_goal_is_worth_what_it_has_beyond_the_largest_before():
     assert tank.granted == 100.0
 
 
-def test_the_allowance_is_bounded_in_power_and_only_replaces_what_is_lost():
+def test_allowance_is_bounded_in_power_and_replaces_losses_only():
     tank = filled(2.0, power=3.0)
     for _ in range(100):
         tank.settle(0.0)
@@ -46,7 +46,7 @@ def test_the_allowance_is_bounded_in_power_and_only_replaces_what_is_lost():
     assert tank.energy == pytest.approx(2.0)
 
 
-def test_what_overflows_is_handed_back():
+def test_overflow_is_returned():
     tank = filled(9.5, limit=10.0)
     assert tank.receive(0.4) == 0.0
     assert tank.receive(0.4) == pytest.approx(0.3)
@@ -54,14 +54,14 @@ def test_what_overflows_is_handed_back():
     assert tank.energy == pytest.approx(10.0)
 
 
-def test_what_a_spring_holds_does_not_count_towards_the_limit():
+def test_spring_energy_does_not_count_towards_limit():
     tank = filled(10.0, limit=10.0, tank=SpringTank)
     assert tank.settle(-5.0, held=5.0) == 0.0  # pushed from outside
     assert tank.energy == pytest.approx(15.0)
 
 
 def spring_on_a_mass(granted, jumps, rng, cycles=4000, mass=2.0, stiffness=400.0):
-    """Return the largest kinetic energy of an undamped mass on a spring with a tank [J]."""
+    """Return the maximum kinetic energy of an undamped mass on a spring with a tank [J]."""
     tank = filled(granted, tank=SpringTank)
     x = v = goal = work = largest = force = 0.0
     for k in range(cycles):
@@ -78,15 +78,15 @@ def spring_on_a_mass(granted, jumps, rng, cycles=4000, mass=2.0, stiffness=400.0
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_two_hundredths_of_a_joule_do_not_become_two_tenths(seed):
-    """Without any damping, and with the set point jumping at the worst times."""
+def test_kinetic_energy_never_exceeds_granted_energy(seed):
+    """No damping, with jumps of the set point at adverse times."""
     rng = np.random.default_rng(seed)
     largest = spring_on_a_mass(0.02, int(rng.integers(50, 500)), rng)
     assert 0.01 < largest <= 0.02
 
 
-def test_a_covered_spring_is_a_spring():
-    """A tank that is full enough changes nothing: an oscillation of the right period."""
+def test_spring_with_full_tank_is_unchanged():
+    """With sufficient energy, the spring oscillates with its own period."""
     tank = filled(5.0, tank=SpringTank)
     x, v, work, crossings = 0.1, 0.0, 0.0, []
     for k in range(3000):
@@ -103,7 +103,7 @@ def test_a_covered_spring_is_a_spring():
     assert tank.energy + 0.5 * 2.0 * v * v == pytest.approx(5.0, abs=1e-9)
 
 
-def test_a_jump_is_held_back_and_let_go_as_the_tank_fills():
+def test_jump_is_scaled_until_tank_fills():
     tank = filled(1.0 + tank_reserve(), tank=SpringTank)
     assert tank.soften(5.0, 0.0) == pytest.approx(0.2)
     for _ in range(1000):
@@ -117,7 +117,7 @@ def tank_reserve():
     return EnergyTank.RESERVE
 
 
-def test_a_set_point_that_comes_back_brings_its_energy_back():
+def test_returning_set_point_returns_its_energy():
     tank = filled(3.0, tank=SpringTank)
     for stored in (0.0, 2.0, 0.0, 2.5, 0.5, 0.0):
         tank.settle(0.0, tank.held)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The force controller on masses, floors and books that the tests compute themselves."""
+"""Force controller on masses and floors, against independent energy balances."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def rest(force, desired, measured, cycles=1, distance=0.0):
     return pushed
 
 
-def test_in_contact_the_goal_is_fed_forward():
+def test_goal_is_fed_forward_in_contact():
     force = controller(ki=0.0)
     assert rest(force, 10.0, 10.0, 1000) == pytest.approx(10.0, abs=1e-6)
     assert force.weight == pytest.approx(1.0, abs=1e-6)
 
 
-def test_the_integral_grows_with_the_error_and_stops_at_its_limit():
+def test_integral_grows_with_error_up_to_its_limit():
     force = controller(kp=0.0, ki=10.0, integral_limit=3.0)
     rest(force, 10.0, 10.0, 1000)
     before = rest(force, 10.0, 10.0)
@@ -44,8 +44,8 @@ def test_the_integral_grows_with_the_error_and_stops_at_its_limit():
     assert rest(force, 10.0, 10.0, 300) <= 13.0 + 1e-9
 
 
-def test_a_rising_goal_is_not_led_by_the_filter():
-    """A goal that rises is compared with a measurement of the same age."""
+def test_rising_goal_causes_no_filter_lag_error():
+    """The goal is compared with a measurement of the same age."""
     force = controller(kp=0.0, ki=15.0, filter_time=0.03)
     before = rest(force, 5.0, 5.0, 1000) - 5.0
     for k in range(1000):
@@ -60,26 +60,26 @@ def test_a_rising_goal_is_not_led_by_the_filter():
         (10.0, 0.01, 0.01, 0.0),
         (10.0, 0.01, 0.01, 3.0),
         (100.0, 0.03, 0.03, 1.0),
-        (50.0, 0.03, 0.25 * 50.0 / math.sqrt(1e5 * MASS), 0.0),  # as hard contacts stand it
+        (50.0, 0.03, 0.25 * 50.0 / math.sqrt(1e5 * MASS), 0.0),  # limit for hard contacts
         (10.0, 0.03, 0.01, 0.0),
-        (2.0, 0.01, 0.0025, 0.0),  # slower, as an impact is large compared with this goal
+        (2.0, 0.01, 0.0025, 0.0),  # slower, since an impact is large compared with this goal
     ],
 )
-def test_contact_is_looked_for_with_bounded_speed(goal, requested, speed, friction):
+def test_approach_speed_is_bounded(goal, requested, speed, friction):
     force = controller(approach_speed=requested, loss_distance=0.5)
     x = v = 0.0
     fastest = 0.0
     for _ in range(3000):
         pushed = force.step(goal, 0.0, x, v, MASS)
-        slowed = min(friction, abs(pushed)) if v == 0.0 else friction * math.tanh(v / 1e-4)
-        v += DT * (pushed - slowed) / MASS
+        resisting = min(friction, abs(pushed)) if v == 0.0 else friction * math.tanh(v / 1e-4)
+        v += DT * (pushed - resisting) / MASS
         x += DT * v
         fastest = max(fastest, v)
     assert v == pytest.approx(speed, rel=0.05)
     assert fastest < 1.3 * speed
 
 
-def test_the_search_in_the_air_ends_within_twice_the_loss_distance():
+def test_search_without_contact_ends_within_double_loss_distance():
     force = controller()
     x = v = 0.0
     for _ in range(30000):
@@ -90,29 +90,29 @@ def test_the_search_in_the_air_ends_within_twice_the_loss_distance():
     assert force.is_lost
 
 
-def test_lost_contact_fades_to_the_search_force():
+def test_lost_contact_fades_to_search_force():
     force = controller()
     rest(force, 20.0, 20.0, 1000)
     rest(force, 20.0, 0.0, 1000)
-    pushed = force.step(20.0, 0.0, 0.0, 0.01, MASS)  # the tip moves on as fast as it is to
+    pushed = force.step(20.0, 0.0, 0.0, 0.01, MASS)  # the tip moves at the search speed
     assert not force.touching
     assert pushed == pytest.approx(1.5, abs=0.05)
 
 
-def test_contact_found_again_restores_the_force():
+def test_regained_contact_restores_force():
     force = controller(ki=0.0)
     rest(force, 20.0, 20.0, 1000)
     rest(force, 20.0, 0.0, 500)
     assert rest(force, 20.0, 20.0, 1000) == pytest.approx(20.0, abs=0.1)
 
 
-def test_at_rest_it_pushes_and_never_pulls():
+def test_controller_at_rest_never_pulls():
     force = controller(kp=0.5, ki=15.0)
     rest(force, 5.0, 5.0, 500)
     assert min(rest(force, 5.0, 60.0) for _ in range(2000)) >= -1e-9
 
 
-def test_a_withdrawn_force_ends_without_a_step():
+def test_withdrawn_force_ends_without_step():
     force = controller(kp=0.5)
     rest(force, 10.0, 8.0, 3000)
     last = rest(force, 10.0, 8.0)
@@ -123,14 +123,14 @@ def test_a_withdrawn_force_ends_without_a_step():
         last = pushed
     assert force.is_idle
     assert last == 0.0
-    assert max(steps) < 1.5  # of 30 N, the integral's 20 among them
+    assert max(steps) < 1.5  # of 30 N, including 20 N of the integral
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**31))
-def test_injected_energy_never_exceeds_what_the_tank_was_given(seed):
-    """A book of our own over random goals, contacts, motions and gains."""
+def test_injected_energy_never_exceeds_energy_of_tank(seed):
+    """Independent energy balance over random goals, contacts, motions and gains."""
     rng = np.random.default_rng(seed)
     tank_gain = float(rng.choice([0.01, 1.0, 200.0]))
     force = ForceController(ForceParams().gains(), DT)
@@ -159,8 +159,8 @@ def test_injected_energy_never_exceeds_what_the_tank_was_given(seed):
         assert force.tank.energy <= 5.0 + 1e-9
 
 
-def pushed_about(force, goal, floor, cycles, late=5):
-    """Yield way and speed of a mass on a floor [N/m] whose force and speed are felt late."""
+def mass_on_floor(force, goal, floor, cycles, late=5):
+    """Yield position and speed of a mass on a floor [N/m] with delayed measurements."""
     x = v = 0.0
     estimated = [(0.0, 0.0)] * late
     for k in range(cycles):
@@ -175,19 +175,19 @@ def pushed_about(force, goal, floor, cycles, late=5):
 
 
 @pytest.mark.parametrize("release", [0.001, 0.05])
-def test_a_tool_whose_floor_was_gone_went_on_until_a_slow_filter_noticed(release):
-    """60 N, 5 ms late: contact counted until 0.1 N were left, and the tool went 178 mm far."""
+def test_tool_continued_after_floor_vanished_until_slow_filter_reacted(release):
+    """60 N, 5 ms late: contact ended only at 0.1 N, and the tool moved by 178 mm."""
     force = controller(kp=0.5, ki=15.0, filter_time=0.03, release_time=release, tank_power=100.0)
     force.grant(60.0)
-    way = np.array(list(pushed_about(force, 60.0, lambda k: 1e4 if k < 4000 else 0.0, 5000)))
-    after = way[4000:]
-    assert way[3990, 0] * 1e4 == pytest.approx(60.0, abs=3.0)
-    assert after[300, 0] - after[0, 0] < 0.034  # from then on it looks for the floor
+    path = np.array(list(mass_on_floor(force, 60.0, lambda k: 1e4 if k < 4000 else 0.0, 5000)))
+    after = path[4000:]
+    assert path[3990, 0] * 1e4 == pytest.approx(60.0, abs=3.0)
+    assert after[300, 0] - after[0, 0] < 0.034  # the search for contact follows
     assert after[:, 1].max() < 0.35
 
 
-def test_an_empty_tank_was_a_relay_in_the_sign_of_the_speed():
-    """It gave all of the force where a tool gave way, nothing where it went on: it chattered."""
+def test_empty_tank_was_relay_in_sign_of_speed():
+    """Full force in the retreat of the tool and none in its advance caused chattering."""
     force = ForceController(ForceParams(tank_max=0.0, tank_power=0.0).gains(), DT)
     force.resume(40.0)
     speeds = np.linspace(-1e-3, 1e-3, 21)

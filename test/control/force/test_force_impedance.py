@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking a spring out along a force, and letting it back in."""
+"""Removal of a spring along a force, and its return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEED = 0.01
 
 
 class Bench:
-    """A tool at rest and a target 5 cm and 0.2 rad away."""
+    """Tool at rest, with a target 5 cm and 0.2 rad away."""
 
     def __init__(self, seed=0):
         (self.state,) = StateMaker().states_at([READY])
@@ -28,7 +28,7 @@ class Bench:
         self.subspace = ForceSubspace(PERIOD)
 
     def error(self, cycles=1):
-        """Return what the spring sees, (6,)."""
+        """Return the error of the spring after the cycles, (6,)."""
         state = self.state
         for _ in range(cycles):
             position, rotation = self.subspace.target(state, self.position, self.rotation, SPEED)
@@ -40,8 +40,8 @@ class Bench:
 
 
 def apart(state, position, rotation):
-    turned = pin.log3(rotation @ state.rotation_ee_in_base.T)
-    return np.concatenate([position - state.position_ee_in_base, turned])
+    rotation_error = pin.log3(rotation @ state.rotation_ee_in_base.T)
+    return np.concatenate([position - state.position_ee_in_base, rotation_error])
 
 
 def unit(*parts):
@@ -53,7 +53,7 @@ def unit(*parts):
     "u", [unit(0, 0, -1, 0, 0, 0), unit(1, 2, 3, 0, 0, 0), unit(0, 0, 0, 1, 1, 0),
           unit(1, 0, 2, 0, 3, 1)],
 )  # fmt: skip
-def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
+def test_spring_is_zero_along_force_and_unchanged_across(u):
     bench = Bench()
     bench.subspace.set_direction(u)
     observed = bench.error(200)
@@ -64,7 +64,7 @@ def test_along_the_force_the_spring_does_nothing_and_across_everything(u):
     assert np.allclose(bench.subspace.project(wrench.copy()), across @ wrench)
 
 
-def test_gains_along_the_tool_lose_the_same_direction():
+def test_gains_in_tool_frame_lose_same_direction():
     bench = Bench()
     u = unit(1, 2, 3, 0, 0, 0)
     bench.subspace.set_direction(u)
@@ -80,8 +80,8 @@ def test_gains_along_the_tool_lose_the_same_direction():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_nothing_jumps_whatever_is_asked_for(seed):
-    """Forces that come, turn by any angle and go: the error that is seen moves smoothly."""
+def test_error_changes_smoothly_for_any_request(seed):
+    """Forces start, rotate by any angle and end; the effective error stays smooth."""
     rng = np.random.default_rng(seed)
     bench = Bench(seed)
     last, worst = bench.error(), 0.0
@@ -89,17 +89,17 @@ def test_nothing_jumps_whatever_is_asked_for(seed):
         if rng.random() < 0.3:
             bench.subspace.release()
         else:
-            turn = rng.normal(size=6) * rng.choice([0.05, 1.0])
-            bench.subspace.set_direction(unit(*(bench.subspace.direction + turn)))
+            change = rng.normal(size=6) * rng.choice([0.05, 1.0])
+            bench.subspace.set_direction(unit(*(bench.subspace.direction + change)))
         for _ in range(int(rng.integers(1, 150))):
             observed = bench.error()
             worst = max(worst, float(np.linalg.norm(observed - last)))
             last = observed
-    # In 1 ms: a hundredth of the whole error fades, and a turn within 0.2 rad shows its share.
+    # In 1 ms, a hundredth of the error fades, and a rotation within 0.2 rad has its part.
     assert worst < 0.06 * np.linalg.norm(bench.whole)
 
 
-def test_the_spring_comes_back_relaxed_and_with_bounded_speed():
+def test_spring_returns_relaxed_with_bounded_speed():
     bench = Bench()
     u = unit(0, 0, 1, 0, 0, 0)
     bench.subspace.set_direction(u)
@@ -114,8 +114,8 @@ def test_the_spring_comes_back_relaxed_and_with_bounded_speed():
     assert bench.subspace.is_idle
 
 
-def test_a_direction_that_turns_slowly_stays_free_of_the_spring():
-    """A force that follows a curved surface: never much of the spring in it."""
+def test_slowly_rotating_direction_stays_free_of_spring():
+    """The force follows a curved surface; the spring stays small along it."""
     bench = Bench()
     for k in range(300):
         angle = 0.01 * k

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual mass-spring-damper against closed forms, and at its bounds."""
+"""Virtual mass-spring-damper against closed forms, and at its bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def body(
 
 
 def response(m, d, k, force, times):
-    """Position under a step of force, from the matrix exponential."""
+    """Return the position after a force step, by the matrix exponential."""
     a = np.array([[0.0, 1.0], [-k / m, -d / m]])
     w, v = np.linalg.eig(a)
     rest = np.array([force / k, 0.0])
@@ -47,7 +47,7 @@ def run(made, wrench, cycles):
 
 
 @pytest.mark.parametrize("axis", range(6))
-def test_dynamics_are_the_closed_form_to_first_order_in_the_period(axis):
+def test_dynamics_converge_to_closed_form_with_period(axis):
     wrench = np.zeros(6)
     wrench[axis] = force = 8.0 if axis < 3 else 0.6
     gains = (M, D, K) if axis < 3 else (J, B, C)
@@ -63,8 +63,8 @@ def test_dynamics_are_the_closed_form_to_first_order_in_the_period(axis):
     assert errors[1] / errors[2] == pytest.approx(2.0, rel=0.1)
 
 
-def test_rotation_about_any_fixed_axis():
-    """Independent: Runge-Kutta on the rotation matrix, with the spring along its logarithm."""
+def test_rotation_about_fixed_axis_agrees_with_runge_kutta():
+    """Runge-Kutta on the rotation matrix, with the spring along its logarithm."""
     torque = np.array([0.9, -0.5, 0.7])
 
     def hat(w):
@@ -106,14 +106,14 @@ def test_static_displacement_is_force_over_stiffness():
     assert np.allclose(path[-1], wrench / [K, K, K, C, C, C], rtol=1e-4, atol=1e-7)
 
 
-def test_no_drift_without_force_even_without_a_spring():
+def test_no_drift_without_force_or_spring():
     made = body(k=(0.0, 0.0), deadband=(1.0, 0.2))
     path = run(made, [0.3, 0.2, -0.3, 0.05, 0.0, 0.05], 5000)  # inside the deadband
     assert np.abs(path).max() == 0.0
 
 
 @pytest.mark.parametrize("size", [1e3, 1e9])
-def test_bounded_under_a_huge_force_and_back_without_windup(size):
+def test_huge_force_is_bounded_and_returns_without_windup(size):
     made = body(bounds=(0.2, 0.5), speed=(0.3, 1.0))
     direction = np.array([0.6, 0.0, -0.8, 0.0, 1.0, 0.0])
     path = run(made, size * direction, 3000)
@@ -127,7 +127,7 @@ def test_bounded_under_a_huge_force_and_back_without_windup(size):
     back = run(made, np.zeros(6), 1)[0]
     assert np.linalg.norm(back[:3]) < 0.2
     assert np.linalg.norm(back[3:]) < 0.5
-    # From rest at the bound it returns as a body that was let go of there.
+    # From rest at the bound it returns as a body released there.
     path = run(made, np.zeros(6), 300)
     free = body(bounds=(0.2, 0.5), speed=(0.3, 1.0))
     free.displacement[:] = [0.12, 0, -0.16, 0, 0.5, 0]
@@ -136,7 +136,7 @@ def test_bounded_under_a_huge_force_and_back_without_windup(size):
     assert np.allclose(run(free, np.zeros(6), 301)[1:], path, atol=1e-12)
 
 
-def test_slides_along_a_bound():
+def test_body_slides_along_bound():
     made = body(bounds=(0.05, 0.5), k=(0.0, 0.0))
     run(made, [20.0, 0, 0, 0, 0, 0], 2000)
     path = run(made, [20.0, 3.0, 0, 0, 0, 0], 2000)
@@ -144,7 +144,7 @@ def test_slides_along_a_bound():
     assert np.linalg.norm(path[-1][:3]) == pytest.approx(0.05)
 
 
-def test_a_bound_that_narrows_is_approached_at_the_largest_speed():
+def test_narrowed_bound_is_approached_at_maximum_speed():
     made = body(bounds=(0.2, 1.0), speed=(0.3, 1.0))
     wrench = np.array([30.0, 0, 0, 0, 8.0, 0])
     before = run(made, wrench, 4000)[-1]
@@ -162,7 +162,7 @@ def test_low_pass_has_its_time_constant():
     assert made.wrench[0] == pytest.approx(10.0 * (1 - math.exp(-1)), rel=1e-9)
 
 
-def test_the_mean_wrench_after_activation_counts_as_zero():
+def test_mean_wrench_after_activation_is_tared():
     rng = np.random.default_rng(0)
     made = body()
     made.reset(0.2)

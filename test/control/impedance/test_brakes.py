@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The brake takes energy whatever the model says, and lets go in time for the rate limit."""
+"""The brake dissipates for any mass matrix and releases in time for the rate limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.testing import StateMaker
 pytestmark = pytest.mark.inline
 
 
-def test_it_never_drives_whatever_the_mass_matrix():
+def test_brake_dissipates_for_any_mass_matrix():
     rng = np.random.default_rng(1)
     brake = MomentumBrake(FR3_LIMITS, 75.0)
     for _ in range(500):
@@ -26,7 +26,7 @@ def test_it_never_drives_whatever_the_mass_matrix():
         assert brake.torque(mass, velocity, 0.0) @ velocity <= 0.0
 
 
-def test_at_rest_it_does_nothing():
+def test_brake_is_zero_at_rest():
     (state,) = StateMaker(1).random(np.random.default_rng(2))
     brake = MomentumBrake(FR3_LIMITS, 75.0)
     brake.weigh(state.mass_matrix)
@@ -34,8 +34,8 @@ def test_at_rest_it_does_nothing():
 
 
 @pytest.mark.parametrize("speed", [0.05, 0.5, 2.5, 5.0])
-def test_small_motions_decay_at_its_rate_and_fast_ones_stop_behind_a_rate_limit(speed):
-    """One joint of 1 kg m^2 behind 1000 Nm/s: against the time-optimal stop, never thrown back."""
+def test_brake_decays_small_motions_and_stops_rate_limited_ones(speed):
+    """Joint of 1 kg m^2 with 1000 Nm/s, against the time-optimal stop, without reversal."""
     brake, mass, tau, v, travel = MomentumBrake(FR3_LIMITS, 75.0), np.eye(7), 0.0, speed, 0.0
     slowest = v
     for _ in range(600):

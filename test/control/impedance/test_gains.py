@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramps of gains, alone and in the controllets that have them."""
+"""Gain ramps, alone and in controllets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 
-def test_goes_straight_and_arrives():
+def test_ramp_is_linear_and_ends_exactly():
     ramp = Ramp(np.array([0.0, 4.0]))
     ramp.go(np.array([1.0, 0.0]), 4)
     values = []
@@ -30,7 +30,7 @@ def test_goes_straight_and_arrives():
     assert (ramp.value == [1.0, 0.0]).all()
 
 
-def test_a_new_goal_on_the_way_starts_where_it_is():
+def test_new_goal_starts_at_current_value():
     ramp = Ramp(np.zeros(1))
     ramp.go(np.ones(1), 10)
     for _ in range(5):
@@ -40,7 +40,7 @@ def test_a_new_goal_on_the_way_starts_where_it_is():
     assert np.allclose(values, [0.5, 0.4, 0.3, 0.2, 0.1, 0.0])
 
 
-def test_no_cycles_is_at_once_and_positive_semidefinite_stays_so():
+def test_zero_cycles_step_and_ramp_stays_positive_semidefinite():
     rng = np.random.default_rng(0)
     a, b = (m @ m.T for m in rng.normal(size=(2, 6, 3)))
     ramp = Ramp(a)
@@ -57,7 +57,7 @@ LAWS = (CartesianImpedance, ForceImpedance, OperationalSpace)
 
 
 def started(kind):
-    """Return a law whose tool is pulled by a centimetre; what activates, stiffens, updates it."""
+    """Return a controllet with an error of 1 cm; and functions to activate, stiffen, update."""
     maker = StateMaker()
     states = maker.states_at([READY], [np.zeros(7)])
     law = kind(maker.context, kind.Params(stiffness=SOFT, gain_time=0.1))
@@ -80,7 +80,7 @@ def started(kind):
 
 
 @pytest.mark.parametrize("kind", LAWS)
-def test_gains_are_spread_while_a_law_runs_and_taken_at_once_while_it_does_not(kind):
+def test_gains_ramp_while_active_and_step_at_activation(kind):
     _, activate, stiffen, torque = started(kind)
     activate()
     before = torque()
@@ -92,7 +92,7 @@ def test_gains_are_spread_while_a_law_runs_and_taken_at_once_while_it_does_not(k
 
 
 @pytest.mark.parametrize("kind", LAWS)
-def test_a_ramp_cut_short_by_a_switch_left_its_gains_to_the_next_activation(kind):
+def test_interrupted_ramp_left_gains_to_next_activation(kind):
     law, activate, stiffen, torque = started(kind)
     activate()
     before = torque()
@@ -101,14 +101,14 @@ def test_a_ramp_cut_short_by_a_switch_left_its_gains_to_the_next_activation(kind
     law.on_deactivate()
     activate()
     assert (first := torque()) == pytest.approx(3.0 * before, rel=1e-6)
-    assert torque() == pytest.approx(first, abs=1e-12), "the ramp went on"
+    assert torque() == pytest.approx(first, abs=1e-12), "the ramp continued"
     law.on_deactivate()
     activate()
     assert torque() == pytest.approx(3.0 * before, rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", [CartesianImpedance, ForceImpedance])
-def test_a_streamed_stiffness_was_that_of_the_next_activation(kind):
+def test_streamed_stiffness_persisted_to_next_activation(kind):
     law, activate, _, torque = started(kind)
     activate()
     before = torque()

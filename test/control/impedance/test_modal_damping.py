@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The damping design against its defining properties."""
+"""Defining properties of the modal damping design."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.inline
 
 
 def designed(half, inverse, ratio=1.0, bandwidth=np.inf):
-    """The damping alone; without a bound on its bandwidth unless one is given."""
+    """Return the design and its damping, without a bandwidth limit by default."""
     modal = ModalDamping(len(half), bandwidth)
     modal.set_root(half, ratio)
     modal.design(inverse)
@@ -33,7 +33,7 @@ def inertia_inv(rng, n):
 
 
 @pytest.mark.parametrize("ratio", [0.3, 0.7, 2.0])
-def test_every_mode_has_the_ratio(ratio):
+def test_every_mode_has_requested_ratio(ratio):
     rng = np.random.default_rng(3)
     for inverse in inertia_inv(rng, 20):
         a = rng.normal(size=(6, 6))
@@ -49,21 +49,21 @@ def test_every_mode_has_the_ratio(ratio):
             assert np.abs(poles - pole).min() < 1e-6 * abs(pole)
 
 
-def test_a_direction_without_a_spring_is_neither_braked_nor_driven():
+def test_direction_without_spring_has_no_damping():
     rng = np.random.default_rng(4)
     for inverse in inertia_inv(rng, 20):
         half = np.diag(np.sqrt([400.0, 400, 0, 20, 0, 20]))
         _, d = designed(half, inverse)
         assert np.abs(d[[2, 4]]).max() == 0.0
         assert np.linalg.eigvalsh(d)[0] > -1e-9
-        held = [0, 1, 3, 5]
-        # In the held directions: critical on the inertia that they have with the others free.
-        inertia = np.linalg.inv(inverse[np.ix_(held, held)])
+        sprung = [0, 1, 3, 5]
+        # Along sprung directions: critical for their inertia with the other directions free.
+        inertia = np.linalg.inv(inverse[np.ix_(sprung, sprung)])
         _, reduced = designed(
-            half, np.linalg.inv(np.diag([0.0, 0, 1, 0, 1, 0]) + embed(inertia, held))
+            half, np.linalg.inv(np.diag([0.0, 0, 1, 0, 1, 0]) + embed(inertia, sprung))
         )
         assert np.allclose(d, reduced, rtol=1e-8, atol=1e-8)
-        # The sum of products that is often used instead drives some motion.
+        # The common sum of products does positive work on some motion.
         sum_of_products = root(np.linalg.inv(inverse)) @ half
         assert np.linalg.eigvalsh(sum_of_products + sum_of_products.T)[0] < -1e-3
 
@@ -74,7 +74,7 @@ def embed(small, where):
     return full
 
 
-def test_finite_where_the_tool_cannot_move():
+def test_damping_is_finite_at_singularity():
     (state,) = StateMaker().states_at([np.array([0.0, 0, 0, 0, 0, np.pi / 2, 0])])
     inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
     assert np.linalg.eigvalsh(inverse)[0] < 1e-9
@@ -87,8 +87,8 @@ def test_finite_where_the_tool_cannot_move():
 
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize("ratio", [0.3, 1.0, 3.0, "each its own"])
-def test_no_mode_is_faster_than_the_bandwidth(ratio, coupled):
-    """Stiff gains in light directions swing on a real arm: delay and lag turn them round."""
+def test_modes_stay_within_bandwidth(ratio, coupled):
+    """Stiff gains in light directions oscillate on a real arm because of delay and lag."""
     rng = np.random.default_rng(5)
     cut = 0
     for inverse in inertia_inv(rng, 40):
@@ -100,22 +100,22 @@ def test_no_mode_is_faster_than_the_bandwidth(ratio, coupled):
         modal, d = designed(half, inverse, z, bandwidth=100.0)
         assert np.linalg.eigvals(inverse @ d).real.max() < 100.0 * (1 + 1e-9)
         assert np.linalg.eigvalsh(d)[0] > -1e-6
-        # Squared frequencies of the spring that is left: as asked for, or at the bound.
+        # Squared frequencies of the remaining spring: as requested, or at the bound.
         requested = np.sort(np.linalg.eigvals(inverse @ stiffness).real)
         left = stiffness if modal.stiffness_scale == 1.0 else modal.stiffness
         found = np.sort(np.linalg.eigvals(inverse @ left).real)
         np.testing.assert_allclose(found, np.minimum(requested, 2500.0), rtol=1e-6)
         assert modal.stiffness_scale == pytest.approx(min(1.0, 2500.0 / requested[-1]), rel=1e-9)
-        assert np.linalg.eigvalsh(stiffness - left)[0] > -1e-6  # never stiffer anywhere
+        assert np.linalg.eigvalsh(stiffness - left)[0] > -1e-6  # never stiffer in any direction
         cut += modal.stiffness_scale < 1.0
-        if np.ndim(z) == 0:  # never less damped than asked for, or critically
+        if np.ndim(z) == 0:  # at least the requested damping, or critical
             for k, w in zip(requested, np.sort(np.linalg.eigvals(inverse @ d).real)):
                 smallest = min(z, 1.0) * 2 * np.sqrt(min(k, 2500.0))
                 assert w > smallest * (1 - 1e-6)
     assert cut > 10
 
 
-def test_gains_within_the_bandwidth_are_left_alone_and_the_bound_sets_in_without_a_step():
+def test_gains_within_bandwidth_are_unchanged_and_bound_is_continuous():
     inverse = inertia_inv(np.random.default_rng(6), 1)[0]
     half = np.diag(np.sqrt([4000.0] * 3 + [200.0] * 3))
     fastest = 2 * np.sqrt(np.linalg.eigvalsh(half @ inverse @ half)[-1])

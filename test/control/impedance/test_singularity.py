@@ -17,10 +17,10 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 pytestmark = pytest.mark.inline
 
-MIN_MANIPULABILITY = 0.02  # [1/kg], as the documentation says
+MIN_MANIPULABILITY = 0.02  # [1/kg], as documented
 
 
-def test_curvature_is_what_finite_differences_of_the_jacobian_say():
+def test_curvature_agrees_with_finite_differences_of_jacobian():
     rng, maker, h = np.random.default_rng(0), StateMaker(), 1e-5
     for _ in range(20):
         q = maker.random(rng)[0].q.copy()
@@ -30,7 +30,7 @@ def test_curvature_is_what_finite_differences_of_the_jacobian_say():
         assert curvature(maker.states_at([q])[0], u, wrench) == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
+def test_lost_direction_alone_is_damped_critically():
     rng, maker = np.random.default_rng(1), StateMaker()
     braked = free = 0
     for _ in range(60):
@@ -47,7 +47,7 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
             assert found is None
             continue
         braked += 1
-        # critical for a mode that is damped by d and drawn by d^2 / 4, and by the pull
+        # critical for a mode with damping d, spring d^2 / 4 and the stiffness of the wrench
         d = own * w[0]
         rate = (1 - w[0] / MIN_MANIPULABILITY) * (2 * np.sqrt(d**2 / 4 + stiffness) - d)
         speed = v.T @ j @ dq
@@ -58,13 +58,13 @@ def test_a_lost_direction_is_braked_critically_against_the_pull_and_no_other():
     assert free > 10
 
 
-def test_nothing_is_braked_away_from_singular_postures():
+def test_no_damping_away_from_singularities():
     state = stretched(StateMaker(), -2.0, np.ones(7))
     assert SingularityDamping().damp(state, np.full(6, 50.0), lambda v: 0.0) is None
 
 
 @pytest.mark.parametrize("in_tool", [False, True])
-def test_what_a_damper_takes_along_a_twist_is_its_power_at_that_twist(in_tool):
+def test_damping_along_twist_equals_dissipated_power(in_tool):
     rng, maker = np.random.default_rng(2), StateMaker()
     spring = CartesianSpring()
     spring.set_shape(np.ones(6), np.ones(6), in_tool)
@@ -78,7 +78,7 @@ def test_what_a_damper_takes_along_a_twist_is_its_power_at_that_twist(in_tool):
         assert power > 0.0
 
 
-LEVER, THRESHOLD, STIFFNESS = np.sqrt(0.05), 0.01, 16.0  # as the documentation says
+LEVER, THRESHOLD, STIFFNESS = np.sqrt(0.05), 0.01, 16.0  # as documented
 SCALE = np.diag([1.0] * 3 + [LEVER] * 3)
 
 
@@ -90,7 +90,7 @@ def spring_of(*stiffness):
 
 
 def lost(state):
-    """Mobilities (6,), and joint motions of unit kinetic energy in columns (n, 6)."""
+    """Return mobilities (6,), and joint motions of unit kinetic energy in columns (n, 6)."""
     inverse = np.linalg.inv(state.mass_matrix)
     w, v = np.linalg.eigh(SCALE @ state.jacobian @ inverse @ state.jacobian.T @ SCALE)
     return w, inverse @ state.jacobian.T @ SCALE @ v / np.sqrt(np.maximum(w, 1e-12))
@@ -102,7 +102,7 @@ def wrist(maker, angle, dq=None):
     return state
 
 
-def test_nothing_is_added_away_from_singular_postures():
+def test_no_torque_is_added_away_from_singularities():
     maker, rng, far = StateMaker(), np.random.default_rng(0), 0
     spring = spring_of(*[400.0] * 6)
     guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
@@ -118,8 +118,8 @@ def test_nothing_is_added_away_from_singular_postures():
 
 
 @pytest.mark.parametrize("push", [0.3, -0.3])
-def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
-    """A motion of unit mass, pushed where the law exerts nothing, ends at push / k."""
+def test_unknown_torque_displaces_lost_motion_like_spring(push):
+    """A motion of unit mass without controllet torque ends at push / k."""
     maker = StateMaker(1, "ur5e")
     spring = spring_of(100, 100, 100, 10, 10, 10)
     guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
@@ -144,7 +144,7 @@ def test_an_unknown_torque_moves_a_lost_motion_no_farther_than_its_spring(push):
     assert abs(speed) < 1e-3
 
 
-def test_what_commanded_torques_explain_is_not_resisted():
+def test_motion_explained_by_commanded_torques_is_not_resisted():
     maker = StateMaker(1, "ur5e")
     spring = spring_of(100, 100, 100, 10, 10, 10)
     guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)
@@ -161,7 +161,7 @@ def test_what_commanded_torques_explain_is_not_resisted():
         speed += PERIOD * (drive + motion @ tau)
 
 
-def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
+def test_hold_slips_at_fraction_of_torque_limits_and_is_passive():
     maker, rng = StateMaker(1, "ur5e"), np.random.default_rng(3)
     arm = maker.context.arms[0]
     spring = spring_of(400, 400, 400, 20, 20, 20)
@@ -184,16 +184,16 @@ def test_it_slips_at_a_share_of_the_torque_limits_and_only_takes_energy():
     assert -motion @ tau == pytest.approx(largest + 2 * np.sqrt(STIFFNESS), rel=0.05)
 
 
-@pytest.mark.parametrize("share", [0.02, -0.02, 0.2])
-def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
-    """Along the motion that it holds; the first cycle takes off what the law exerts itself."""
+@pytest.mark.parametrize("fraction", [0.02, -0.02, 0.2])
+def test_hold_resumes_previous_torques_within_its_bound(fraction):
+    """Along the held motion; the first cycle subtracts the controllet's own torque."""
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
     spring = spring_of(400, 400, 400, 20, 20, 20)
     guard = SingularityHold(arm, PERIOD, spring.stiffness_along)
     state = wrist(maker, 0.02)
     motion = lost(state)[1][:, 0]
-    before = share * arm.limits.torque * np.sign(motion)
+    before = fraction * arm.limits.torque * np.sign(motion)
     bound = 0.05 * arm.limits.torque @ np.abs(motion)
     desired = float(motion @ before)
     held = guard.resume(state, before)
@@ -214,7 +214,7 @@ def test_it_goes_on_with_earlier_torques_up_to_its_bound(share):
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-6, 1e-3])
-def test_torques_stay_bounded_at_exactly_singular_postures(angle):
+def test_torques_are_bounded_at_singularities(angle):
     maker = StateMaker(1, "ur5e")
     arm = maker.context.arms[0]
     spring = spring_of(400, 400, 400, 20, 20, 20)
@@ -226,7 +226,7 @@ def test_torques_stay_bounded_at_exactly_singular_postures(angle):
         assert (np.abs(tau) < arm.limits.torque).all()
 
 
-def test_where_the_spring_is_let_go_nothing_is_held():
+def test_zero_stiffness_disables_hold():
     maker = StateMaker(1, "ur5e")
     spring = spring_of(*[0.0] * 6)
     guard = SingularityHold(maker.context.arms[0], PERIOD, spring.stiffness_along)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reference pose is bounded in speed and tied to its tool."""
+"""Reference pose with bounded speed and a tether to its tool."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def started(*bounds):
     return pose
 
 
-def test_far_goal_is_approached_straight_at_the_bounds():
+def test_distant_goal_is_approached_straight_at_speed_bounds():
     pose = started(0.5, 1.5, 1.0, 3.0)
-    goal, turn = np.array([0.3, -0.2, 0.1]), np.array([0.6, 0.3, -0.5])
-    rotation = pin.exp3(turn)
+    goal, rotation_vector = np.array([0.3, -0.2, 0.1]), np.array([0.6, 0.3, -0.5])
+    rotation = pin.exp3(rotation_vector)
     for cycle in range(1, 400):
         pose.advance(goal, rotation, T)
-        share = min(1.0, 0.5 * T * cycle / np.linalg.norm(goal))
-        assert np.allclose(pose.position, share * goal, atol=1e-12)
-        share = min(1.0, 1.5 * T * cycle / np.linalg.norm(turn))
-        assert np.allclose(pin.log3(pose.rotation), share * turn, atol=1e-9)
+        fraction = min(1.0, 0.5 * T * cycle / np.linalg.norm(goal))
+        assert np.allclose(pose.position, fraction * goal, atol=1e-12)
+        fraction = min(1.0, 1.5 * T * cycle / np.linalg.norm(rotation_vector))
+        assert np.allclose(pin.log3(pose.rotation), fraction * rotation_vector, atol=1e-9)
     for _ in range(800):
         pose.advance(goal, rotation, T)
     assert np.array_equal(pose.position, goal)
     assert np.array_equal(pose.rotation, rotation)
 
 
-def test_tether_holds_it_at_the_tool():
+def test_tether_keeps_reference_near_tool():
     rng = np.random.default_rng(1)
     pose = started(10.0, 10.0, 0.05, 0.3)
     tool = at(rng.normal(size=3) * 0.01, pin.exp3(rng.normal(size=3) * 0.05))
@@ -52,15 +52,15 @@ def test_tether_holds_it_at_the_tool():
         pose.advance(goal, rotation, T)
         pose.tie(tool)
     assert np.linalg.norm(pose.position - tool.position_ee_in_base) == pytest.approx(0.05)
-    turned = pin.log3(pose.rotation @ tool.rotation_ee_in_base.T)
-    assert np.linalg.norm(turned) == pytest.approx(0.3)
+    relative_rotation = pin.log3(pose.rotation @ tool.rotation_ee_in_base.T)
+    assert np.linalg.norm(relative_rotation) == pytest.approx(0.3)
     assert (pose.distance, pose.angle) == (0.05, 0.3)
     twist = np.ones(6)
     pose.limit(twist)
     assert not twist.any()
 
 
-def test_twist_is_bounded_and_kept_where_there_is_no_error():
+def test_twist_is_bounded_and_kept_without_error():
     pose = started(0.5, 1.5, 0.05, 0.3)
     pose.tie(at(np.zeros(3), np.eye(3)))
     slow, fast = np.array([0.1, 0.2, 0.0, 0.5, 0.0, 1.0]), np.array([3.0, 0, 4.0, 0, 0, -9.0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a law is told of its reference: as much as the goal itself moves with."""
+"""Feed-forward velocity of a reference, limited to the motion of its goal."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ DT = 1e-3
 
 
 def reference(speed):
-    """A tracker that moves along x."""
+    """Return a tracker that moves along x."""
     tracker = TrajectoryGenerator(3)
     tracker.start([speed, 0.0, 0.0], 5, DT)
     return tracker
 
 
 def reported(distances, goal_rate=None, moves=0.3):
-    """Return the twist that is told after steps of a goal, one per 10 ms, turning 1 rad/s."""
+    """Return the feed-forward after goal steps every 10 ms, with a rotation of 1 rad/s."""
     motion = ReferenceMotion()
     reported_motion = ReferenceFeedForward(motion)
     reported_motion.start(DT)
@@ -35,24 +35,24 @@ def reported(distances, goal_rate=None, moves=0.3):
     return motion.twist
 
 
-def test_nothing_is_told_of_the_way_to_a_goal_that_jumped():
+def test_jumped_goal_has_no_feed_forward():
     assert reported([0.025])[0] == 0.0
     assert reported([0.0] * 40 + [0.025])[0] == 0.0
 
 
-def test_all_is_told_of_the_way_behind_a_stream():
+def test_streamed_goal_has_full_feed_forward():
     assert reported([0.003] * 40)[0] == pytest.approx(0.3)
 
 
-def test_a_slow_stream_tells_of_no_fast_motion():
+def test_slow_stream_has_slow_feed_forward():
     assert reported([0.0002] * 40)[0] == pytest.approx(3.0 * 0.02, rel=0.1)
 
 
-def test_position_and_orientation_are_told_of_apart():
+def test_position_and_orientation_have_separate_feed_forward():
     twist = reported([0.0] * 39 + [0.025])
     assert twist[0] == 0.0
     assert twist[3] == pytest.approx(1.0)
 
 
-def test_a_twist_that_came_with_the_goal_is_believed():
+def test_received_goal_twist_is_used():
     assert reported([0.025], np.array([0.3, 0, 0, 0, 0, 0]))[0] == pytest.approx(0.3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prediction of streamed goals, against motions known beforehand."""
+"""Prediction of streamed goals against known motions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HARDEST, HOLD = 5.0, 0.1
 
 
 def predicted(samples, cycles, rates=None):
-    """Return the prediction per cycle for samples {cycle: goal} of one dimension."""
+    """Return the predictor and its prediction per cycle, for samples {cycle: goal}."""
     predictor, observed, goal = GoalPredictor(1, DT), np.zeros((cycles, 2)), 0.0
     for k in range(cycles):
         predictor.tick()
@@ -32,7 +32,7 @@ def predicted(samples, cycles, rates=None):
 
 
 @pytest.mark.parametrize("every", [2, 10, 33, 50])
-def test_a_ramp_is_followed_with_the_lag_of_the_equation_and_no_ripple(every):
+def test_ramp_is_followed_with_expected_lag_without_ripple(every):
     ramp = {k: 0.5 * k * DT for k in range(0, 3000, every)}
     _, observed = predicted(ramp, 3000)
     rate = min(28.0, max(8.0, 1.55 * (every * DT) ** (-2 / 3)))
@@ -42,14 +42,14 @@ def test_a_ramp_is_followed_with_the_lag_of_the_equation_and_no_ripple(every):
     np.testing.assert_allclose(observed[2500:, 1], 0.5, rtol=0.02)
 
 
-def test_one_jump_and_two_jumps_are_no_motion():
+def test_one_or_two_jumps_are_no_motion():
     for samples in ({100: 0.3}, {100: 0.3, 150: 0.0}, {100: 0.3, 130: -0.3, 160: 0.2}):
         predictor, observed = predicted(samples, 1000)
         assert not predictor.active
         assert np.abs(observed[:, 1]).max() == 0.0
 
 
-def test_a_jump_in_a_stream_displaces_it_and_leaves_its_velocity():
+def test_jump_in_stream_shifts_position_and_keeps_velocity():
     stream = {k: 0.5 * k * DT + (0.3 if k >= 1000 else 0.0) for k in range(0, 2000, 10)}
     _, observed = predicted(stream, 2000)
     np.testing.assert_allclose(observed[900:1990, 1], 0.5, rtol=0.03)
@@ -57,7 +57,7 @@ def test_a_jump_in_a_stream_displaces_it_and_leaves_its_velocity():
 
 
 @pytest.mark.parametrize(("every", "farthest"), [(2, 0.055), (10, 0.055), (33, 0.12)])
-def test_a_stream_that_ends_in_motion_returns_to_its_last_sample(every, farthest):
+def test_ended_stream_returns_to_its_last_sample(every, farthest):
     ramp = {k: 0.95 * k * DT for k in range(0, 1000, every)}
     predictor, observed = predicted(ramp, 4000)
     last = max(ramp.values())
@@ -66,7 +66,7 @@ def test_a_stream_that_ends_in_motion_returns_to_its_last_sample(every, farthest
     assert observed[-1, 0] == last
 
 
-def test_velocities_of_the_client_make_the_prediction_better():
+def test_received_velocities_improve_prediction():
     time = np.arange(4000) * DT
     goal, rate = 0.3 * (1 - np.cos(3 * time)), 0.9 * np.sin(3 * time)
     errors = []

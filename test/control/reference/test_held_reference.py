@@ -22,22 +22,22 @@ PERIOD = 1e-3
 
 
 def estimated(contact, requested, external, cycles):
-    """Update a contact estimate with constant forces along z; return whether there is contact."""
+    """Update a contact estimate with constant forces along z; return whether contact is on."""
     for _ in range(cycles):
         contact.update((0.0, 0.0, requested), (0.0, 0.0, external))
     return contact.is_on
 
 
-def test_contact_needs_a_requested_force_and_its_reaction():
+def test_contact_needs_requested_force_and_reaction():
     contact = ToolContact(PERIOD)
     assert not estimated(contact, 0.0, 15.0, 500)  # a payload, or a bias
-    assert not estimated(contact, -10.0, 0.0, 500)  # on its way to the surface
+    assert not estimated(contact, -10.0, 0.0, 500)  # in approach to the surface
     assert not estimated(contact, -10.0, 3.0, 500)  # with a bias
     assert not estimated(contact, -10.0, -15.0, 500)  # with a payload
     assert estimated(contact, -10.0, 9.0, 50)
 
 
-def test_a_tool_that_bounces_stays_in_contact_and_one_that_is_lifted_does_not():
+def test_bouncing_tool_stays_in_contact_and_lifted_tool_does_not():
     contact = ToolContact(PERIOD)
     assert estimated(contact, -10.0, 10.0, 50)
     for _ in range(20):
@@ -46,7 +46,7 @@ def test_a_tool_that_bounces_stays_in_contact_and_one_that_is_lifted_does_not():
     assert not estimated(contact, -10.0, 0.0, 600)
 
 
-def test_contact_is_known_at_once_after_a_pause():
+def test_contact_is_estimated_at_once_after_pause():
     contact = ToolContact(PERIOD)
     contact.pause()
     assert estimated(contact, -10.0, 10.0, 1)
@@ -55,7 +55,7 @@ def test_contact_is_known_at_once_after_a_pause():
 
 
 class Goal:
-    """A goal of a reference that is bounded.
+    """Goal of a bounded reference.
 
     Attributes:
         cap: The bound.
@@ -66,7 +66,7 @@ class Goal:
         self.cap, self.now = ReferenceCap(PERIOD), 0
 
     def stream(self, speed, cycles, every=20):
-        """Move in steps."""
+        """Move the goal in steps."""
         for _ in range(cycles // every):
             self.cap.give(speed * every * PERIOD, self.now)
             self.now += every
@@ -80,21 +80,21 @@ class Goal:
 
 
 @pytest.mark.parametrize("every", [1, 5, 20, 50, 100])
-def test_a_jump_is_bounded_in_contact_and_a_stream_by_its_own_speed(every):
+def test_jump_is_bounded_in_contact_and_stream_by_its_speed(every):
     goal = Goal()
     goal.jump(0.14)
     assert goal.bound(0.14, 0.1) == 0.1
     goal.now += 300
     goal.stream(0.3, 1000, every)
     assert goal.bound(0.02, 0.1) == pytest.approx(SPEED_RATIO * 0.3, rel=0.1)
-    goal.jump(0.14)  # right after the stream
+    goal.jump(0.14)  # directly after the stream
     assert goal.bound(0.14, 0.1) < SPEED_RATIO * 0.4
     goal.now += 1100
     goal.jump(0.14)
     assert goal.bound(0.14, 0.1) == 0.1
 
 
-def test_a_stream_that_was_held_back_is_caught_up_with_at_its_own_speed():
+def test_held_reference_catches_up_at_speed_of_stream():
     goal = Goal()
     goal.stream(0.06, 1000)
     assert not goal.cap.acts
@@ -108,7 +108,7 @@ def test_a_stream_that_was_held_back_is_caught_up_with_at_its_own_speed():
     assert not goal.cap.acts
 
 
-def test_a_goal_that_jumps_elsewhere_is_not_bounded_by_an_earlier_stall():
+def test_jumped_goal_is_not_bounded_by_earlier_stall():
     goal = Goal()
     goal.stream(0.06, 1000)
     goal.cap.hold(goal.now)
@@ -116,10 +116,10 @@ def test_a_goal_that_jumps_elsewhere_is_not_bounded_by_an_earlier_stall():
     assert not goal.cap.acts
 
 
-def test_a_held_reference_is_reported_once_and_once_when_it_follows_again():
+def test_hold_and_resume_are_reported_once_each():
     context = StateMaker().context
     held = HeldReferenceReporter(context, "arm0")
-    for now in range(300):  # shorter than what is reported
+    for now in range(300):  # shorter than the reporting delay
         held.update(now < 100, now, lambda: "link 3 and table")
     assert context.notices == []
     for now in range(300, 2300):
@@ -133,7 +133,7 @@ def test_a_held_reference_is_reported_once_and_once_when_it_follows_again():
     assert not held.cycles
 
 
-def test_a_reference_that_is_held_time_and_again_is_reported_once_a_second():
+def test_repeated_hold_is_reported_once_per_second():
     context = StateMaker().context
     held, found = HeldReferenceReporter(context, "arm0"), 0
     for now in range(5000):

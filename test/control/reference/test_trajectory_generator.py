@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point that follows a goal: its bounds, that it passes nothing, and where it ends."""
+"""A point that tracks a goal: bounds, no overshoot, and exact end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = 1e-3
 
 
 class Follower:
-    """A tracker with the point that it moves, and all that it gave out."""
+    """Tracker with the point it moves, and all its outputs."""
 
     def __init__(self, size, cycles, acceleration, speed, start=None):
         self.tracker = TrajectoryGenerator(size)
@@ -36,7 +36,7 @@ class Follower:
 
 
 @pytest.mark.parametrize("distance", [1e-6, 1e-3, 0.1, 2.0])
-def test_a_step_is_not_passed_and_ends_exactly(distance):
+def test_step_has_no_overshoot_and_ends_exactly(distance):
     follower = Follower(1, 40, 5.0, 0.8)
     observed = follower.run([np.array([distance])] * 4000)[:, 0]
     assert (np.diff(observed) >= -1e-12).all()
@@ -47,7 +47,7 @@ def test_a_step_is_not_passed_and_ends_exactly(distance):
     assert T * np.argmax(observed >= distance - 1e-9) < ideal + 0.05
 
 
-def test_velocity_acceleration_and_jerk_stay_within_their_bounds_whatever_is_asked():
+def test_velocity_acceleration_and_jerk_stay_within_bounds():
     rng = np.random.default_rng(3)
     n, a, v = 40, 6.0, 1.0
     follower = Follower(3, n, a, v)
@@ -61,7 +61,7 @@ def test_velocity_acceleration_and_jerk_stay_within_their_bounds_whatever_is_ask
     assert np.linalg.norm(jerk, axis=1).max() <= 2 * a / (n * T) * (1 + 1e-4)
 
 
-def test_what_it_says_of_its_velocity_and_acceleration_is_so():
+def test_reported_velocity_and_acceleration_agree_with_motion():
     follower = Follower(2, 20, 4.0, 1.0)
     rates, accelerations = [], []
     for _ in range(300):
@@ -73,7 +73,7 @@ def test_what_it_says_of_its_velocity_and_acceleration_is_so():
     assert np.allclose(np.diff(rates, axis=0) / T, accelerations[1:], atol=1e-6)
 
 
-def test_it_begins_with_a_velocity_without_a_step():
+def test_start_with_velocity_is_continuous():
     follower = Follower(1, 40, 5.0, 2.0, start=[1.0])
     end = follower.point + 0.5 * 1.0 / 5.0 + T
     observed = np.concatenate([[0.0], follower.run([end] * 600)[:, 0]])
@@ -83,7 +83,7 @@ def test_it_begins_with_a_velocity_without_a_step():
     assert observed[-1] == end[0]
 
 
-def test_a_goal_of_known_velocity_is_followed_with_the_lag_of_the_mean_alone():
+def test_goal_with_known_velocity_has_lag_of_mean_only():
     t = T * np.arange(1, 3000)
     for speed in (0.2, 0.9):
         known, unknown = Follower(1, 40, 5.0, 1.0), Follower(1, 40, 5.0, 1.0)
@@ -95,7 +95,7 @@ def test_a_goal_of_known_velocity_is_followed_with_the_lag_of_the_mean_alone():
         assert (goals[-1, 0] - far) / speed == pytest.approx(expected, abs=0.0025)
 
 
-def test_a_smaller_bound_on_the_way_still_lets_it_stop_on_the_goal():
+def test_reduced_bounds_still_allow_stop_at_goal():
     follower = Follower(1, 40, 8.0, 1.0)
     goal = np.array([0.3])
     follower.run([goal] * 250)

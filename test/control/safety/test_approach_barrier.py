@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The barrier's curve by integrating it, and its forces against the conditions of a contact."""
+"""Integrated curve of the approach barrier, and its forces against contact conditions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def barrier(stop=0.015, deceleration=8.0, bandwidth=20.0):
 
 
 @pytest.mark.parametrize("speed", [0.05, 0.3, 1.0, 2.5])
-def test_body_that_keeps_to_it_stops_in_front_of_the_end_with_the_deceleration(speed):
+def test_body_stops_at_stop_distance_within_deceleration(speed):
     law, step = barrier(), 1e-4
     distance, v, hardest = law.reach(speed), speed, 0.0
     for _ in range(30_000):
@@ -38,13 +38,13 @@ def test_body_that_keeps_to_it_stops_in_front_of_the_end_with_the_deceleration(s
     assert hardest < 8.0 + 1e-6
 
 
-def test_it_asks_for_nothing_of_a_body_that_has_just_come_within_reach():
+def test_barrier_needs_no_deceleration_at_reach():
     law = barrier()
     for speed in (0.0, 0.3, 1.0, 2.5):
         assert law.required(law.reach(speed), speed, law.stop) <= 1e-9
 
 
-def test_slope_of_the_curve_is_its_derivative():
+def test_slope_of_curve_is_its_derivative():
     law, h = barrier(), 1e-7
     for distance in (0.012, 0.02, 0.1, 0.5):
         above, below = (law.allowed(distance + s * h, 0.015)[0] for s in (1, -1))
@@ -52,12 +52,12 @@ def test_slope_of_the_curve_is_its_derivative():
         assert slope == pytest.approx((above - below) / (2 * h), rel=1e-5)
 
 
-def test_forces_are_those_of_contacts_also_when_pairs_are_the_same():
+def test_forces_satisfy_contact_conditions_also_for_equal_pairs():
     rng, maker = np.random.default_rng(0), StateMaker()
     for _ in range(50):
         state = maker.random(rng)[0]
         inverse = np.linalg.inv(state.mass_matrix)
-        normals = rng.normal(size=(3, 3)) * 0.7 + [0, 0, 1]  # that can all be obeyed
+        normals = rng.normal(size=(3, 3)) * 0.7 + [0, 0, 1]  # feasible together
         normals /= np.linalg.norm(normals, axis=1)[:, None]
         gradients = normals @ state.jacobian[:3]
         gradients = np.vstack([gradients, gradients[:1], gradients[:1] * 1.001])
@@ -74,14 +74,14 @@ def test_forces_are_those_of_contacts_also_when_pairs_are_the_same():
             assert (after >= needs - 0.1 * size).all()
 
 
-def test_a_pair_that_no_joint_can_part_gets_a_bounded_force():
+def test_pair_that_joints_cannot_separate_gets_bounded_force():
     forces = settle([5.0], np.full((1, 7), 1e-9), np.full((1, 7), 1e-9), np.zeros(7))
     assert forces is not None
     assert 0.0 <= forces[0] <= MAX_FORCE
 
 
-def test_a_bandwidth_of_zero_ended_laws_that_asked_how_fast_they_may_be():
-    """With a division by zero, as soon as anything was near; 0 is allowed, and bounds nothing."""
+def test_zero_bandwidth_stopped_controllets_that_queried_allowed_speed():
+    """By a division by zero near any object; a bandwidth of 0 sets no bound."""
     unbounded = barrier(bandwidth=0.0)
     assert unbounded.allowed(0.02, 0.015)[0] == math.inf
     assert unbounded.allowed(0.01, 0.015)[0] == math.inf

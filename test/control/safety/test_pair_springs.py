@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushes of pairs against their formula, and what they add up to on an arm that is late."""
+"""Repulsion of pairs against its formula, and the sum of pairs on an arm with latency."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 AT_REST = np.zeros(1)
 
 
-def test_a_pair_alone_pushes_by_its_potential_and_brakes_approach_only():
+def test_single_pair_repels_by_potential_and_damps_approach_only():
     slope, ratio, mass, depth = 1e4, 0.7, 4.0, 0.01
     coupling = np.array([[1 / mass]])
     rest = push_apart(np.array([depth]), AT_REST, coupling, slope, ratio)[0]
@@ -31,7 +31,7 @@ def test_a_pair_alone_pushes_by_its_potential_and_brakes_approach_only():
     assert not push_apart(np.array([depth]), AT_REST, coupling, 0.0, ratio).any()
 
 
-def test_what_would_be_too_stiff_for_the_inertia_goes_on_as_a_line_without_a_step():
+def test_repulsion_becomes_linear_at_maximum_stiffness():
     depths = np.linspace(0.0, 0.03, 3001)
     slope, mass = 2.2e6, 0.5
     forces = [push_apart(d[None], AT_REST, np.array([[1 / mass]]), slope, 0.7)[0] for d in depths]
@@ -41,8 +41,8 @@ def test_what_would_be_too_stiff_for_the_inertia_goes_on_as_a_line_without_a_ste
     assert forces[1] == pytest.approx(slope * depths[1] ** 2)
 
 
-def test_many_stiff_pairs_brake_and_spring_no_motion_faster_than_a_late_arm_stands():
-    """Differentiated: the eigenvalues of inertia and gains, whatever the pairs share."""
+def test_many_stiff_pairs_stay_within_latency_limits():
+    """Eigenvalues of inertia and differentiated gains, for any coupling of pairs."""
     rng, h = np.random.default_rng(2), 1e-7
     for _ in range(40):
         n = rng.integers(1, 7)
@@ -55,7 +55,7 @@ def test_many_stiff_pairs_brake_and_spring_no_motion_faster_than_a_late_arm_stan
         def change(depths_step, rates_step, push=push_apart, at=(depths, coupling, slope, ratio)):
             depth, *others = at
             ahead, back = (
-                push(depth + way * depths_step, way * rates_step, *others) for way in (1, -1)
+                push(depth + sign * depths_step, sign * rates_step, *others) for sign in (1, -1)
             )
             return (ahead - back) / (2 * h)
 

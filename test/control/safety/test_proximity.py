@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is not measured could not have mattered: speeds of arms, and pairs that they come near."""
+"""Bounds on arm speeds and skipped distance pairs miss no relevant proximity."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def ends(model, data, arm, q):
     )
 
 
-def test_no_end_of_a_capsule_is_faster_than_its_arm_is_said_to_be():
+def test_capsule_ends_stay_within_speed_bound_of_arm():
     maker, rng = StateMaker(2), np.random.default_rng(1)
     scene, arms = CollisionGeometry(maker.context), maker.context.arms
     models = [build_pinocchio(arm, base_in_world=True) for arm in arms]
-    shares = []
+    ratios = []
     for _ in range(100):
         states = maker.random(rng, speed=2.0)
         scene.raw[:] = np.concatenate([state.q for state in states])
@@ -49,25 +49,25 @@ def test_no_end_of_a_capsule_is_faster_than_its_arm_is_said_to_be():
         for model, arm, state, maximum in zip(models, arms, states, speeds):
             data, step = model.createData(), 1e-7 * state.dq
             moved = ends(model, data, arm, state.q + step) - ends(model, data, arm, state.q - step)
-            shares.append(np.linalg.norm(moved, axis=1).max() / 2e-7 / maximum)
-    assert max(shares) <= 1.0
-    assert np.median(shares) > 0.5  # a bound that is no use would be true as well
+            ratios.append(np.linalg.norm(moved, axis=1).max() / 2e-7 / maximum)
+    assert max(ratios) <= 1.0
+    assert np.median(ratios) > 0.5  # excludes a useless bound
 
 
 def towards(maker):
-    """Return turns of the first joints that have the hands near each other, (2,) [rad]."""
+    """Return rotations of the first joints that bring the hands together, (2,) [rad]."""
     y = [arm.position_base_in_world[1] for arm in maker.context.arms]
     return 0.95 * np.sign([y[1] - y[0], y[0] - y[1]])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("quickness", [0.5, 1.5])
-def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
-    """Arms pass each other at changing speeds; nothing near is missed, nothing else returned."""
+def test_relevant_pairs_agree_with_exhaustive_search(quickness):
+    """Arms pass each other at changing speeds: no near pair is missed or added."""
     maker, rng = StateMaker(2), np.random.default_rng(4)
     reach = CollisionVelocityDamper().reach
     found, everything = (Proximity(maker.context, reach) for _ in range(2))
-    everything.scene.speeds = lambda: np.full(14, 100.0)  # so that no group is far or slow enough
+    everything.scene.speeds = lambda: np.full(14, 100.0)  # no group is skipped
     for proximity in (found, everything):
         proximity.follow(maker.states)
         proximity.choose(KINDS, 0.03)
@@ -85,33 +85,33 @@ def test_pairs_that_matter_are_those_of_looking_at_all_of_them(quickness):
 
 
 def scene_of(scene_objects):
-    """Return two arms beside a row of boxes that can be moved."""
-    place = [np.array([0.5, 0.1 * k, 0.02]) for k in range(scene_objects)]
+    """Return two arms next to a row of movable boxes."""
+    positions = [np.array([0.5, 0.1 * k, 0.02]) for k in range(scene_objects)]
     objects = tuple(
         SceneObject(f"box{k}", "box", (0.02, 0.02, 0.02), at, mass=0.1)
-        for k, at in enumerate(place)
+        for k, at in enumerate(positions)
     )
-    poses = np.array([[*at, 1.0, 0.0, 0.0, 0.0] for at in place])
+    poses = np.array([[*at, 1.0, 0.0, 0.0, 0.0] for at in positions])
     return CollisionGeometry(replace(StateMaker(2).context, objects=objects, object_poses=poses))
 
 
-def test_many_things_made_starts_slow_as_every_two_of_them_had_groups():
-    """Of each arm that may hold one, or both; and a free joint each: seconds and gigabytes."""
+def test_many_objects_slowed_start_by_groups_of_all_pairs():
+    """Groups for each arm's possible grasps and a free joint each took seconds and gigabytes."""
     two, four, eight = (scene_of(n) for n in (2, 4, 8))
     groups = [len(scene.groups) for scene in (two, four, eight)]
     assert groups[2] - groups[1] == 2 * (groups[1] - groups[0]) > 0
     assert eight.model.nv == two.model.nv + 6
 
 
-def test_groups_of_held_things_among_others_are_made_once_and_built_when_they_may_be_near():
-    scene, held = scene_of(8), frozenset({(0, 3), (1, 5)})
+def test_groups_of_grasped_objects_are_cached_and_built_on_approach():
+    scene, attached = scene_of(8), frozenset({(0, 3), (1, 5)})
 
     def among():
-        return [group for group in scene.groups_with(held) if group not in scene.groups]
+        return [group for group in scene.groups_with(attached) if group not in scene.groups]
 
     groups = among()
     assert groups == among()
-    assert len(groups) == 13  # either thing and six that nobody holds, and both
+    assert len(groups) == 13  # each object with six ungrasped ones, and both together
     assert sorted(group.kind for group in groups) == ["arms", *["movable_hand"] * 12]
     scene.update_placements()
     for group in groups:

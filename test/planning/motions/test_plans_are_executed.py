@@ -178,9 +178,13 @@ def test_plan_of_129_points_could_not_be_started():
     with cell_of(dict.fromkeys(BASES, READY)) as cell:
         cell.step(5)
         start = cell.state("left").q
-        configurations = [start + 0.02 * k * np.array([1, 0, 0, 1, 0, 0, -1.0]) for k in range(1, 9)]
+        configurations = [
+            start + 0.02 * k * np.array([1, 0, 0, 1, 0, 0, -1.0]) for k in range(1, 9)
+        ]
         plan = cell.plan(
-            {"left": configurations[-1]}, via=[{"left": q} for q in configurations[:-1]], velocity_scaling=1.0
+            {"left": configurations[-1]},
+            via=[{"left": q} for q in configurations[:-1]],
+            velocity_scaling=1.0,
         )
         assert 17 < len(plan.points["left"]) <= TRAJECTORY_POINTS
         path = evaluate(plan.points["left"], np.linspace(0.0, plan.duration, 2000))[:, 0]

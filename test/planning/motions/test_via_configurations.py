@@ -55,7 +55,10 @@ def test_arm_passes_configurations_at_fraction_of_limits(cell):
 def test_double_speed_takes_half_duration(cell):
     limits = cell.descriptions["left"].limits
     configurations = configurations_from(cell.state("left").q)
-    slow, fast = (via_configurations(configurations, limits, speed=fraction)[-1, 0] for fraction in (0.3, 0.6))
+    slow, fast = (
+        via_configurations(configurations, limits, speed=fraction)[-1, 0]
+        for fraction in (0.3, 0.6)
+    )
     assert slow == pytest.approx(2.0 * fast)
 
 

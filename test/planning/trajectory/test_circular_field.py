@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point in circular fields arrives, goes around what is in its way, and gains no energy."""
+"""A point in circular fields: arrival, avoidance of obstacles and conserved energy."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def obstacle(position, velocity=(0.0, 0.0, 0.0), radius=0.05):
     return FieldObstacle(np.array(position), np.array(velocity), radius, UP)
 
 
-def test_the_field_neither_brakes_nor_drives():
-    """F . (v - v_obstacle) = 0, whatever the directions."""
+def test_field_force_does_no_work():
+    """F . (v - v_obstacle) = 0 for all directions."""
     rng = np.random.default_rng(0)
     active = 0
     for _ in range(200):
@@ -32,23 +32,23 @@ def test_the_field_neither_brakes_nor_drives():
 
 
 @pytest.mark.long
-def test_without_a_goal_the_speed_stays():
-    """As of a charge in a magnetic field; by fine steps, as Euler's add v^2 dt^2 of it."""
+def test_speed_is_constant_without_goal():
+    """As of a charge in a magnetic field; fine steps, since Euler integration adds v^2 dt^2."""
     scene_object = obstacle([0.12, 0.01, 0.0])
     field = CircularField(np.zeros(3), [scene_object])
     field.velocity[:] = [0.1, 0.0, 0.0]
-    turned = 0.0
+    deflection = 0.0
     for _ in range(200_000):
         field.velocity += 1e-5 * field.field_force(scene_object)
         field.position += 1e-5 * field.velocity
-        turned = max(turned, abs(field.velocity[1]))
-    assert turned > 0.03
+        deflection = max(deflection, abs(field.velocity[1]))
+    assert deflection > 0.03
     assert np.sqrt(field.velocity @ field.velocity) == pytest.approx(0.1, rel=1e-3)
 
 
-@pytest.mark.parametrize("aside", [0.0, 0.01, -0.01])
-def test_it_goes_around_what_is_in_the_way(aside):
-    scene_object, goal = obstacle([0.2, aside, 0.0]), np.array([0.4, 0.0, 0.0])
+@pytest.mark.parametrize("offset", [0.0, 0.01, -0.01])
+def test_point_avoids_obstacle_on_its_path(offset):
+    scene_object, goal = obstacle([0.2, offset, 0.0]), np.array([0.4, 0.0, 0.0])
     field = CircularField(np.zeros(3), [scene_object])
     nearest = np.inf
     for _ in range(8000):
@@ -58,7 +58,7 @@ def test_it_goes_around_what_is_in_the_way(aside):
     np.testing.assert_allclose(field.position, goal, atol=1e-3)
 
 
-def test_a_goal_asks_for_bounded_speed_and_acceleration():
+def test_goal_keeps_speed_and_acceleration_limits():
     field = CircularField(np.zeros(3), [], speed=0.15)
     goal, fastest = np.array([0.3, 0.2, -0.1]), 0.0
     for _ in range(6000):
@@ -69,7 +69,7 @@ def test_a_goal_asks_for_bounded_speed_and_acceleration():
     np.testing.assert_allclose(field.position, goal, atol=1e-4)
 
 
-def test_what_is_far_or_behind_has_no_field():
+def test_distant_or_passed_obstacle_has_no_field():
     far, behind = obstacle([0.5, 0.0, 0.0]), obstacle([-0.1, 0.0, 0.0])
     field = CircularField(np.zeros(3), [far, behind])
     field.velocity[:] = [0.1, 0.0, 0.0]

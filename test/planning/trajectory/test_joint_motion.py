@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of joints: limits respected, continuous whatever is asked for when."""
+"""Reference of joints: within limits, and continuous for any request at any time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ T = 1e-3
 REST = np.zeros(7)
 
 
-def postures(rng, n):
+def configurations(rng, n):
     return rng.uniform(LIMIT.lower + 0.1, LIMIT.upper - 0.1, (n, 7))
 
 
 def run(motion, largest=20000):
-    """Return the reference until it rests, (n, 3, 7), the present one first."""
+    """Return the reference until it rests, (n, 3, 7), with the current state first."""
     states = [np.array([motion.q, motion.dq, motion.ddq])]
     while motion.moving:
         motion.advance(T)
@@ -33,11 +33,11 @@ def run(motion, largest=20000):
 
 
 @pytest.mark.parametrize("speed", [0.2, 1.0])
-def test_way_to_a_posture_keeps_its_limits_and_arrives(speed):
+def test_motion_to_configuration_keeps_limits_and_arrives(speed):
     rng = np.random.default_rng(1)
     motion = JointMotion(LIMIT)
     motion.set_speed(speed)
-    for start, goal in zip(postures(rng, 8), postures(rng, 8)):
+    for start, goal in zip(configurations(rng, 8), configurations(rng, 8)):
         motion.rest(start, REST)
         motion.go_to(goal)
         q, dq, ddq = run(motion).transpose(1, 0, 2)
@@ -52,9 +52,9 @@ def test_way_to_a_posture_keeps_its_limits_and_arrives(speed):
         assert np.abs(np.diff(q, axis=0)[:-1] / T - 0.5 * (dq[1:-1] + dq[:-2])).max() < 1e-3
 
 
-def test_speed_slows_time_down_and_keeps_the_path():
+def test_speed_scales_time_and_keeps_path():
     rng = np.random.default_rng(2)
-    start, goal = postures(rng, 2)
+    start, goal = configurations(rng, 2)
     paths = []
     for speed in (1.0, 0.25):
         motion = JointMotion(LIMIT)
@@ -70,12 +70,12 @@ def test_speed_slows_time_down_and_keeps_the_path():
     assert np.allclose(paths[0][1], paths[1][1], atol=1e-6)
 
 
-def test_stop_is_as_quick_as_the_limits_allow():
+def test_stop_is_as_fast_as_limits_allow():
     rng = np.random.default_rng(3)
     motion = JointMotion(LIMIT)
     for _ in range(10):
         dq = rng.uniform(-1, 1, 7) * LIMIT.velocity
-        motion.rest(postures(rng, 1)[0], dq)
+        motion.rest(configurations(rng, 1)[0], dq)
         _, rates, ddq = run(motion).transpose(1, 0, 2)
         assert (np.abs(ddq) <= LIMIT.acceleration + 1e-9).all()
         assert not rates[-1].any()
@@ -84,9 +84,9 @@ def test_stop_is_as_quick_as_the_limits_allow():
         assert (np.abs(rates) <= np.abs(dq) + 1e-9).all()
 
 
-def test_points_are_passed_at_their_times_and_between_them_by_quintics():
+def test_points_are_joined_by_quintics_at_their_times():
     rng = np.random.default_rng(4)
-    start = postures(rng, 1)[0]
+    start = configurations(rng, 1)[0]
     rows = rng.normal(size=(5, 22)) * 0.3
     rows[:, 0] = [0.5, 0.9, 1.3, 2.0, 2.4]
     rows[:, 1:8] += start
@@ -105,9 +105,9 @@ def test_points_are_passed_at_their_times_and_between_them_by_quintics():
     assert times[-1] == pytest.approx(2.4, abs=1.5 * T)
 
 
-def test_first_point_that_comes_at_once_is_blended_in():
+def test_immediate_first_point_is_blended_in():
     rng = np.random.default_rng(5)
-    start = postures(rng, 1)[0]
+    start = configurations(rng, 1)[0]
     for first in (0.0, 0.04):
         rows = complete(
             [first, 1.0, 2.0], start + np.outer([0.1, 0.2, 0.3], rng.choice([-1, 1], 7)),
@@ -124,16 +124,16 @@ def test_first_point_that_comes_at_once_is_blended_in():
         assert np.allclose(states[800:1900], expected, atol=1e-8)
 
 
-def test_any_request_at_any_moment_leaves_the_reference_continuous():
+def test_reference_is_continuous_for_any_request():
     rng = np.random.default_rng(6)
     motion = JointMotion(LIMIT)
-    motion.rest(postures(rng, 1)[0], REST)
+    motion.rest(configurations(rng, 1)[0], REST)
     previous = np.array([motion.q, motion.dq])
     for _ in range(60):
         kind = rng.integers(4)
         if kind == 0:
             motion.set_speed(rng.uniform(0.2, 0.6))
-            motion.go_to(postures(rng, 1)[0])
+            motion.go_to(configurations(rng, 1)[0])
         elif kind == 1:
             motion.stop()
         elif kind == 2:
@@ -150,8 +150,8 @@ def test_any_request_at_any_moment_leaves_the_reference_continuous():
             previous = state
 
 
-def test_too_fast_a_reference_is_stopped_before_it_goes_on_slowly():
-    """At low speed the brakes are weak as well; the way would lead far past the limits."""
+def test_excessive_speed_is_reduced_by_stop_first():
+    """Braking at low speed is weak too; the path would exceed the position limits by far."""
     motion = JointMotion(LIMIT)
     start = 0.5 * (LIMIT.lower + LIMIT.upper)
     rates = np.zeros(7)
@@ -166,12 +166,12 @@ def test_too_fast_a_reference_is_stopped_before_it_goes_on_slowly():
     assert (np.abs(dq[600:]) <= 0.05 * LIMIT.velocity + 1e-9).all()
 
 
-def test_reference_that_would_brake_past_a_limit_or_wander_is_stopped_first():
+def test_reference_that_overshoots_limits_is_stopped_first():
     motion = JointMotion(LIMIT)
     motion.set_speed(0.3)
     for start, rate, goal in (
-        (LIMIT.upper[0] - 0.1, 0.7, 0.0),  # slower than the speed asks, but near a limit
-        (-1.5, 1.2, -1.5),  # far from limits, but faster than the speed asks
+        (LIMIT.upper[0] - 0.1, 0.7, 0.0),  # slower than the requested speed, but near a limit
+        (-1.5, 1.2, -1.5),  # far from limits, but faster than the requested speed
     ):
         q, dq = 0.5 * (LIMIT.lower + LIMIT.upper), np.zeros(7)
         q[0], dq[0] = start, rate
@@ -183,19 +183,19 @@ def test_reference_that_would_brake_past_a_limit_or_wander_is_stopped_first():
         assert path[-1] == pytest.approx(goal)
 
 
-def test_a_way_too_short_for_ruckig_to_time_all_joints_does_not_stop_the_law():
-    """An arm that all but rests was asked to stay where it was a cycle ago: ruckig raised."""
+def test_very_short_motion_made_ruckig_raise():
+    """An arm almost at rest received a goal at its position of the previous cycle."""
     rng = np.random.default_rng(0)
     motion = JointMotion(LIMIT)
     motion.set_speed(0.3)
-    for q in postures(rng, 100):
+    for q in configurations(rng, 100):
         goal = q + 1e-12 * rng.normal(size=7)
         motion.reset_to(q, 1e-9 * rng.normal(size=7))
         motion.go_to(goal)
         np.testing.assert_allclose(run(motion)[-1], [goal, REST, REST], atol=1e-8)
 
 
-def test_no_way_leads_past_the_position_limits():
+def test_motion_keeps_position_limits():
     rng = np.random.default_rng(7)
     motion = JointMotion(LIMIT)
     for _ in range(400):
@@ -207,7 +207,7 @@ def test_no_way_leads_past_the_position_limits():
         goal = rng.uniform(LIMIT.lower, LIMIT.upper)
         motion.go_to(goal)
         if not np.allclose(motion.goal, goal):
-            continue  # it stops first
+            continue  # a stop precedes the motion
         duration, path = motion.duration, [motion.q.copy()]
         while motion.moving:
             motion.advance(duration / 200)
@@ -217,7 +217,7 @@ def test_no_way_leads_past_the_position_limits():
         assert (path >= LIMIT.lower - 1e-6).all()
 
 
-def test_first_point_soon_on_the_way_of_the_reference_needs_no_blending():
+def test_early_first_point_on_reference_needs_no_blending():
     rate, acceleration, first = 0.4, 2.0, 0.08
     row = np.concatenate([
         [first], np.full(7, rate * first + acceleration * first**2 / 2),
@@ -233,7 +233,7 @@ def test_first_point_soon_on_the_way_of_the_reference_needs_no_blending():
         assert np.allclose(motion.q, rate * t + acceleration * t**2 / 2, atol=1e-9)
 
 
-def test_giving_way_ends_where_the_measured_motion_would_stop():
+def test_stop_from_measured_state_ends_there():
     motion = JointMotion(LIMIT)
     motion.rest(REST, REST)
     run(motion)

@@ -1,4 +1,4 @@
-"""Commands keep velocity, acceleration, jerk and room to stop, whatever is asked for."""
+"""Velocity, acceleration, jerk and position limits of commands, for any request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.inline
 
 
 def differences(positions):
-    """Return velocities, accelerations and jerks of commands, which begin at rest."""
+    """Return velocities, accelerations and jerks of commands that start at rest."""
     q = np.vstack([positions[:1]] * 3 + [positions])
     found = []
     for _ in range(3):
@@ -42,13 +42,13 @@ def keeps_limits(positions, limits):
 
 @pytest.mark.parametrize("model", ["fr3", "fer", "ur5e", "kinova_gen3"])
 @pytest.mark.parametrize("seed", range(EPISODES))
-def test_limits_are_kept_whatever_is_asked_for(model, seed):
-    """Jumps, streams, velocities and stops in any order, anywhere in the range."""
+def test_limits_hold_for_any_request(model, seed):
+    """Jumps, streams, velocities and stops in any order, over the whole range."""
     rng = np.random.default_rng(seed)
     limits = MODELS[model].limits
     n = limits.n_joints
     limiter = MotionLimiter(limits, T)
-    low, high = np.maximum(limits.lower, -4.0), np.minimum(limits.upper, 4.0)  # some are endless
+    low, high = np.maximum(limits.lower, -4.0), np.minimum(limits.upper, 4.0)  # some are unlimited
     q = rng.uniform(low, high)
     limiter.start(q)
     path = [q.copy()]
@@ -77,7 +77,7 @@ def test_limits_are_kept_whatever_is_asked_for(model, seed):
     keeps_limits(path, limits)
 
 
-def test_a_motion_within_the_limits_passes_to_the_last_bit():
+def test_motion_within_limits_passes_unchanged():
     limits = FR3.limits
     motion, limiter = JointMotion(limits), MotionLimiter(limits, T)
     motion.rest(FR3.ready, np.zeros(7))
@@ -91,7 +91,7 @@ def test_a_motion_within_the_limits_passes_to_the_last_bit():
         assert limiter.q.tobytes() == motion.q.tobytes()
 
 
-def test_a_goal_is_reached_exactly_after_a_jump():
+def test_goal_is_reached_exactly_after_jump():
     limiter = MotionLimiter(FR3.limits, T)
     limiter.start(FR3.ready)
     goal = FR3.ready + 0.3
@@ -100,14 +100,14 @@ def test_a_goal_is_reached_exactly_after_a_jump():
         limiter.follow(goal)
         cycles += 1
         assert cycles < 600
-    slowest = 2.0 * np.sqrt(0.3 / FR3.limits.acceleration.min())  # without a limit of jerk
+    slowest = 2.0 * np.sqrt(0.3 / FR3.limits.acceleration.min())  # without a jerk limit
     assert cycles * T < 1.1 * slowest
     limiter.follow(goal)
     assert not limiter.limited
 
 
-def test_a_stream_is_caught_up_with():
-    """After a jump of 5 cm ahead on the way the stream itself is sent again."""
+def test_limiter_catches_up_with_stream():
+    """The limiter reproduces the stream after a jump of 5 cm."""
     limiter = MotionLimiter(FR3.limits, T)
     limiter.start(FR3.ready)
     q = FR3.ready.copy()
@@ -118,8 +118,8 @@ def test_a_stream_is_caught_up_with():
     assert limiter.q.tobytes() == q.tobytes()
 
 
-def test_the_robot_takes_what_the_limiter_lets_through():
-    """The simulated FCI's own judgement, with steps of 32-bit positions in what it says."""
+def test_robot_accepts_limited_commands():
+    """Judged by the simulated FCI, whose estimates contain steps of 32-bit positions."""
     rng = np.random.default_rng(3)
     limiter, trend = MotionLimiter(FR3.limits, T), Trend(BOUNDS)
     limiter.start(FR3.ready)
@@ -133,8 +133,8 @@ def test_the_robot_takes_what_the_limiter_lets_through():
         before = limiter.q.copy()
 
 
-def test_the_shortest_stop_from_full_speed():
-    """Beside the time that acceleration and jerk need at least."""
+def test_stop_from_full_speed_takes_minimum_time():
+    """Compared with the minimum time by acceleration and jerk."""
     limits = FR3.limits
     limiter = MotionLimiter(limits, T)
     limiter.start(FR3.ready)
@@ -152,8 +152,8 @@ def test_the_shortest_stop_from_full_speed():
 
 @pytest.mark.long
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_the_robot_takes_what_goes_to_its_position_limits(side):
-    """It lets joints move the slower the nearer they are; who does not know it is refused."""
+def test_robot_accepts_commands_up_to_position_limits(side):
+    """The robot reduces the speed limit near position limits and refuses faster commands."""
     limits = FR3.limits
     limiter, trend = MotionLimiter(limits, T, fastest=SpeedNearLimits(limits)), Trend(BOUNDS)
     middle = 0.5 * (limits.lower + limits.upper)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quintic against an independent solution of its six conditions."""
+"""Quintic segments against an independent solution of their six conditions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.inline
 
 
 def solved(begin, end, duration):
-    """One polynomial per joint, from a linear system in plain powers of time."""
+    """Solve one polynomial per joint, by a linear system in plain powers of time."""
     found = []
     for joint in range(7):
         rows, values = [], []
@@ -42,7 +42,7 @@ def test_segment_meets_its_six_conditions(duration):
                 assert np.allclose(out[joint::7], expected, rtol=0, atol=1e-9)
 
 
-def test_path_is_its_segments():
+def test_path_consists_of_its_segments():
     rng = np.random.default_rng(2)
     rows = rng.normal(size=(6, 22))
     rows[:, 0] = np.cumsum(rng.uniform(0.2, 1.0, 6))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories are completed without leaving their points, thinned, and checked between them."""
+"""Trajectories: completion through their points, thinning, and checks between points."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ column = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=9)
 
 @given(column, st.integers(0, 2**32 - 1))
 @settings(max_examples=60, deadline=None)
-def test_path_through_positions_stays_between_two_successive_points(values, seed):
+def test_path_stays_between_successive_positions(values, seed):
     rng = np.random.default_rng(seed)
     times = np.cumsum(rng.uniform(0.1, 1.0, len(values)))
     q = np.outer(values, np.ones(7))
@@ -41,7 +41,7 @@ def test_path_through_positions_stays_between_two_successive_points(values, seed
 
 
 @pytest.mark.parametrize("given_rates", [False, True])
-def test_dense_points_of_a_smooth_curve_give_the_curve_back(given_rates):
+def test_dense_points_reproduce_smooth_curve(given_rates):
     t = np.linspace(0.0, 2.0 * np.pi, 300)
     curve = (1.0 - np.cos(t))[:, None] * np.ones(7)
     rate = np.sin(t)[:, None] * np.ones(7)
@@ -54,14 +54,14 @@ def test_dense_points_of_a_smooth_curve_give_the_curve_back(given_rates):
     assert np.abs(ddq).max() < 4.0
 
 
-def test_what_is_given_is_kept():
+def test_given_derivatives_are_kept():
     rng = np.random.default_rng(3)
     t, (q, dq, ddq) = np.arange(4.0), rng.normal(size=(3, 4, 7))
     assert np.array_equal(complete(t, q, dq, ddq), np.column_stack([t, q, dq, ddq]))
     assert np.array_equal(complete([1.0], q[:1])[0], [1.0, *q[0], *np.zeros(14)])
 
 
-def test_thinning_keeps_the_ends_and_says_what_is_lost():
+def test_thinning_keeps_ends_and_reports_deviation():
     t = np.linspace(0.0, 3.0, 1000)
     q = (1.0 - np.cos(np.pi * t / 3.0))[:, None] * np.linspace(0.1, 0.7, 7)
     rows = complete(t, q)
@@ -70,7 +70,7 @@ def test_thinning_keeps_the_ends_and_says_what_is_lost():
     assert np.array_equal(kept[[0, -1]], rows[[0, -1]])
     assert (missed > 0.0).all()
     assert (missed < 1e-4).all()
-    assert missed.argmax() == 6  # that moves most
+    assert missed.argmax() == 6  # the joint that moves most
     zigzag = complete(t, np.outer(np.arange(1000) % 2, np.ones(7)))
     assert (thin(zigzag, 128)[1] > 0.5).all()
     same, none = thin(kept, 128)
@@ -78,7 +78,7 @@ def test_thinning_keeps_the_ends_and_says_what_is_lost():
     assert np.array_equal(none, np.zeros(7))
 
 
-def test_overshoot_between_good_points_is_refused():
+def test_overshoot_between_valid_points_is_refused():
     good = np.vstack([READY, READY + 0.05])
     check_between(complete([0.0, 0.5], good), "left", LIMIT)
     for rows, reason in (
@@ -91,7 +91,7 @@ def test_overshoot_between_good_points_is_refused():
             check_between(rows, "left", LIMIT)
 
 
-def test_an_arm_outside_its_limits_may_come_back():
+def test_arm_outside_limits_may_return():
     outside = READY.copy()
     outside[3] = LIMIT.upper[3] + 0.01
     check_between(complete([0.0, 2.0], [outside, READY]), "left", LIMIT)
@@ -99,7 +99,7 @@ def test_an_arm_outside_its_limits_may_come_back():
         check_between(complete([0.0, 2.0], [outside, outside + 0.01]), "left", LIMIT)
 
 
-def test_record_has_count_points_and_room_for_tolerances():
+def test_record_has_points_count_and_space_for_tolerances():
     rows = complete([0.5, 1.0], [READY + 0.01, READY + 0.02])
     record = check_trajectory(rows, STATE, LIMIT, GATE)
     assert record.shape == (TRAJECTORY.size(7),)
@@ -123,7 +123,7 @@ def test_record_has_count_points_and_room_for_tolerances():
         ("home", "trajectory: got"),
     ],
 )
-def test_bad_trajectories_are_refused(rows, reason):
+def test_invalid_trajectories_are_refused(rows, reason):
     with pytest.raises(TargetRejected, match=reason):
         check_trajectory(rows, STATE, LIMIT, GATE)
 
@@ -143,6 +143,6 @@ def test_tolerances():
     [(1e308, None, None), (None, [7.1] * 7, None), (None, None, 1e9), (math.nan, None, None),
      (-math.inf, None, None), (None, 10**400, None)],
 )  # fmt: skip
-def test_a_tolerance_that_tolerates_everything_is_refused(path, goal, time):
+def test_unbounded_tolerance_is_refused(path, goal, time):
     with pytest.raises(TargetRejected, match=r"left: .*toleranc.*allowed"):
         check_tolerances(path, goal, time, "left", 7)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm's model against MuJoCo, finite differences and known forces."""
+"""Dynamics of an arm against MuJoCo, finite differences and known forces."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_quantities_match_mujoco(model):
         assert np.allclose(state.twist_ee_in_base, jac[:, dof] @ state.dq, atol=1e-9)
 
 
-def test_jacobian_is_the_derivative_of_the_pose():
+def test_jacobian_is_derivative_of_pose():
     rng = np.random.default_rng(3)
     maker = StateMaker()
     (state,) = maker.random(rng)
@@ -67,12 +67,14 @@ def test_jacobian_is_the_derivative_of_the_pose():
         ahead, ahead_r = state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy()
         (state,) = maker.states_at([q - step])
         slope = (ahead - state.position_ee_in_base) / (2 * h)
-        turn = (ahead_r @ state.rotation_ee_in_base.T - np.eye(3)) / (2 * h)
+        angular = (ahead_r @ state.rotation_ee_in_base.T - np.eye(3)) / (2 * h)
         assert np.allclose(jacobian[:3, joint], slope, atol=1e-8)
-        assert np.allclose(jacobian[3:, joint], [turn[2, 1], turn[0, 2], turn[1, 0]], atol=1e-6)
+        assert np.allclose(
+            jacobian[3:, joint], [angular[2, 1], angular[0, 2], angular[1, 0]], atol=1e-6
+        )
 
 
-def test_wrench_estimate_reads_back_what_made_the_torque():
+def test_wrench_estimate_reproduces_applied_wrench():
     rng = np.random.default_rng(4)
     maker = StateMaker()
     checked = 0
@@ -88,8 +90,8 @@ def test_wrench_estimate_reads_back_what_made_the_torque():
 
 
 @pytest.mark.parametrize("tool", [None, Tool(0.4, [0.0, 0.01, 0.06], np.eye(3) * 1e-3, np.eye(4))])
-def test_a_load_counts_as_a_tool_of_the_same_mass(tool):
-    """M and C dq with a load are those of a description that has it as a tool."""
+def test_load_equals_tool_of_same_inertia(tool):
+    """M and C dq with a load equal those of a description with the load as a tool."""
     inertia = np.array([[3e-3, 1e-4, 0.0], [1e-4, 4e-3, -2e-4], [0.0, -2e-4, 5e-3]])
     load = Load(1.3, np.array([0.03, -0.02, 0.11]), inertia)
     body = pin.Inertia(load.mass, load.com, load.inertia)
@@ -99,7 +101,7 @@ def test_a_load_counts_as_a_tool_of_the_same_mass(tool):
     model = ArmModel(ArmDescription("arm", tool=tool))
     equal = ArmModel(ArmDescription("arm", tool=carrying))
     bare = ArmModel(ArmDescription("arm", tool=tool))
-    model.set_load(Load(5.0, np.ones(3), np.eye(3)))  # forgotten by the next one
+    model.set_load(Load(5.0, np.ones(3), np.eye(3)))  # replaced by the next load
     model.set_load(load)
     rng = np.random.default_rng(7)
     states = _states(3)
@@ -126,7 +128,7 @@ def _states(count):
     ]
 
 
-def test_loads_add_up_as_pinocchio_adds_bodies():
+def test_combined_loads_agree_with_pinocchio():
     rng = np.random.default_rng(8)
     for _ in range(10):
         parts, body = [], pin.Inertia.Zero()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an identified arm feels is what there is, though its robot goes by its data sheet."""
+"""External torque of an identified arm whose robot uses its data sheet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STIFF = {"stiff": {"type": "joint_impedance"}}
 
 @pytest.fixture
 def arms(tmp_path):
-    """Make an arm whose body is that of a file, with a controller that knows of it or not."""
+    """Return a factory of arms with the body of a file, known to the controller or not."""
 
     def make(identified, friction=True, **more):
         path = tmp_path / "robot.yaml"
@@ -28,7 +28,7 @@ def arms(tmp_path):
 
 
 def swing(cell, seconds=1.0):
-    """Move all joints, and return what was felt, (n, 7)."""
+    """Move all joints, and return the estimated external torques, (n, 7)."""
     q0, estimated = cell.state("arm").q.copy(), []
     for k in range(round(1000 * seconds)):
         cell.set_target("arm", q=q0 + 0.15 * (1.0 - np.cos(2.0 * np.pi * 1e-3 * k)))
@@ -38,7 +38,7 @@ def swing(cell, seconds=1.0):
 
 
 @pytest.mark.slow
-def test_nothing_is_felt_in_free_motion_but_what_begins_to_rub(make_cell, arms):
+def test_identified_free_motion_has_only_transient_external_torque(make_cell, arms):
     estimated = {}
     for identified in (False, True):
         cell = make_cell(arms(identified), STIFF, ["arm/stiff"])
@@ -48,7 +48,7 @@ def test_nothing_is_felt_in_free_motion_but_what_begins_to_rub(make_cell, arms):
     assert np.linalg.norm(estimated[True]) < 0.2 * np.linalg.norm(estimated[False])
 
 
-def test_a_weight_that_the_robot_does_not_know_is_not_felt_at_rest(make_cell, arms):
+def test_mass_unknown_to_robot_is_compensated_at_rest(make_cell, arms):
     for identified in (False, True):
         cell = make_cell(arms(identified, friction=False), STIFF, ["arm/stiff"])
         cell.step(1500)
@@ -56,27 +56,27 @@ def test_a_weight_that_the_robot_does_not_know_is_not_felt_at_rest(make_cell, ar
         assert estimated < 0.02 if identified else estimated > 0.5
 
 
-def test_a_push_is_felt_as_soon_and_as_large_as_it_is(make_cell, arms):
+def test_push_is_estimated_quickly_and_exactly(make_cell, arms):
     cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
     cell.step(1500)
     push = np.array([3.0, -5.0, 2.0, 4.0, 1.0, -1.0, 0.5])
     cell.loop.backends[0].data.qfrc_applied[:7] = push
-    cell.step(16)  # three time constants; the arm gives way meanwhile, with other inertia
+    cell.step(16)  # three time constants; the arm moves meanwhile, with other inertia
     np.testing.assert_allclose(cell.state("arm").tau_ext, push, rtol=0.1)
     cell.step(584)
     np.testing.assert_allclose(cell.state("arm").tau_ext, push, rtol=0.01)
 
 
-def test_a_load_that_was_told_of_is_not_felt(make_cell, arms):
+def test_declared_load_changes_external_wrench(make_cell, arms):
     cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
     cell.switch(deactivate=["arm/stiff"])
     cell.set_robot_settings("arm", load_mass=1.5, load_com=[0.0, 0.0, 0.1])
-    cell.step(1500)  # it carries a load that is not there, and rises against the robot's belief
+    cell.step(1500)  # the load is declared but absent: the arm rises against the robot's estimate
     force = cell.state("arm").wrench_ext_in_base[2]
     assert force == pytest.approx(1.5 * 9.81, rel=0.05)
 
 
-def test_a_reset_begins_with_what_the_robot_feels_and_is_the_same_every_time(make_cell, arms):
+def test_estimate_after_reset_is_reproducible(make_cell, arms):
     cell = make_cell(arms(True), STIFF, ["arm/stiff"])
     cell.step(50)
     saved, runs = cell.simulation.save(), []
@@ -87,13 +87,13 @@ def test_a_reset_begins_with_what_the_robot_feels_and_is_the_same_every_time(mak
 
 
 @pytest.mark.parametrize("what", ["q", "dq", "tau_J", "tau_ext"])
-def test_one_measurement_that_was_no_number_was_felt_for_ever(make_cell, arms, what):
+def test_single_nan_measurement_corrupted_estimate_forever(make_cell, arms, what):
     cell = make_cell(arms(True), STIFF, ["arm/stiff"])
     cell.step(20)
     measuring = cell.loop.backends[0].drives[0].measuring
     measuring.append(lambda state: getattr(state, what).__setitem__(2, np.nan))
     cell.step(5)
-    assert bool(cell.state("arm").fault) == (what in ("q", "dq"))  # this law reads no other
+    assert bool(cell.state("arm").fault) == (what in ("q", "dq"))  # it reads only these
     measuring.pop()
     cell.step(10)
     if cell.state("arm").fault:
@@ -103,7 +103,7 @@ def test_one_measurement_that_was_no_number_was_felt_for_ever(make_cell, arms, w
     assert np.isfinite(cell.state("arm").tau_ext).all()
 
 
-def test_noise_of_the_sensors_is_less_than_the_robot_says(make_cell, tmp_path):
+def test_sensor_noise_is_lower_in_estimate(make_cell, tmp_path):
     path = tmp_path / "robot.yaml"
     write_robot(path, 3, friction=False)
     body = {"parameters": str(path)}
@@ -117,7 +117,7 @@ def test_noise_of_the_sensors_is_less_than_the_robot_says(make_cell, tmp_path):
     assert np.std(estimated, axis=0).max() < 0.05
 
 
-def test_losses_are_those_of_the_formula():
+def test_friction_agrees_with_formula():
     robot = other_robot(1)
     dq = np.array([0.3, -0.3, 0.0, 0.01, -0.01, 1.0, -1.0])
     expected = [
@@ -128,9 +128,7 @@ def test_losses_are_those_of_the_formula():
 
 
 @pytest.mark.parametrize("what", ["gap", "tau_J", "tau_ext"])
-def test_after_an_interruption_what_was_felt_jumped_to_what_the_robot_believes(
-    make_cell, arms, what
-):
+def test_estimate_jumped_to_robot_estimate_after_interruption(make_cell, arms, what):
     cell = make_cell(arms(True, friction=False), STIFF, ["arm/stiff"])
     measuring = cell.loop.backends[0].drives[0].measuring
     believed, clock = np.zeros(7), {"ahead": 1.0}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What carries an arm is what MuJoCo says that gravity asks of it."""
+"""Gravity compensation of an arm against MuJoCo."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def state_of(arm):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_tool_and_load_on_a_tilted_base_are_carried_as_mujoco_says(model):
+def test_tool_and_load_on_tilted_base_agree_with_mujoco(model):
     arm = tilted(model)
     scene = build_scene([arm])
     flange = next(body for body in scene.bodies if body.name == arm.flange_frame)
@@ -61,7 +61,7 @@ def test_tool_and_load_on_a_tilted_base_are_carried_as_mujoco_says(model):
         np.testing.assert_allclose(state.tau_gravity, data.qfrc_bias[:n], atol=1e-6)
 
 
-def test_a_thing_in_the_hand_is_carried_at_its_centre_and_taken_on_in_a_ramp():
+def test_grasped_object_is_compensated_at_centre_with_ramp():
     arm = tilted("fr3")
     state, model = state_of(arm)
     state.q[:] = arm.robot.ready
@@ -69,7 +69,7 @@ def test_a_thing_in_the_hand_is_carried_at_its_centre_and_taken_on_in_a_ramp():
     gravity = ArmGravity(arm, state, 1e-3)
     gravity.update()
     alone = state.tau_gravity.copy()
-    # A load at the same place is an independent account of the same weight.
+    # A load at the same point gives the expected torques independently.
     at_flange = np.array([0.02, 0.01, 0.15])
     gravity.set_load(Load(0.7, at_flange, np.zeros((3, 3))))
     gravity.update()
@@ -92,7 +92,7 @@ def test_a_thing_in_the_hand_is_carried_at_its_centre_and_taken_on_in_a_ramp():
     np.testing.assert_allclose(state.tau_gravity, alone, atol=1e-9)
 
 
-def test_a_posture_that_is_not_finite_changes_nothing():
+def test_non_finite_configuration_keeps_last_gravity():
     arm = tilted("ur5e")
     state, _ = state_of(arm)
     state.q[:] = arm.robot.ready

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External torques that MuJoCo applies are found again by an arm in motion."""
+"""Estimates of external torques that MuJoCo applies to an arm in motion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.parametrize("rate", [500, 1000])
-def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):
+def test_constant_torque_is_estimated_with_first_order_lag(rate):
     arm = ArmDescription("arm", "ur5e", compensates_gravity=False)
     model = build_scene([arm], timestep=1e-4).compile()
     data = mujoco.MjData(model)
@@ -38,7 +38,7 @@ def test_a_constant_torque_is_found_as_by_a_lag_while_the_arm_moves(rate):
     np.testing.assert_allclose(found[-1], external, atol=0.15)
 
 
-def test_behind_a_gap_it_goes_on_from_its_last_estimate_whatever_the_arm_did_meanwhile():
+def test_observer_resumes_from_last_estimate_after_gap():
     arm = ArmDescription("arm", "ur5e", compensates_gravity=False)
     model = model_with_gravity(arm)
     observer, q = MomentumObserver(model), np.array([0.4, -1.2, 1.4, -1.3, -1.4, 0.3])

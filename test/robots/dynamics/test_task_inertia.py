@@ -12,7 +12,7 @@ from multipanda_py.testing import StateMaker
 pytestmark = pytest.mark.inline
 
 
-def test_terms_match_the_textbook_away_from_singularities():
+def test_terms_agree_with_textbook_away_from_singularities():
     rng = np.random.default_rng(1)
     maker = StateMaker()
     checked = 0
@@ -31,15 +31,15 @@ def test_terms_match_the_textbook_away_from_singularities():
         assert space.damping == 0.0
 
 
-def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
-    """The largest apparent mass is 1 / w_min down to the threshold, and never above 58 kg."""
+def test_manipulability_is_smallest_axis_and_bounds_apparent_mass():
+    """The maximum apparent mass is 1 / w_min above the threshold, and always below 58 kg."""
     rng = np.random.default_rng(2)
     maker = StateMaker()
     masses, manipulability = [], []
     for _ in range(500):
         (state,) = maker.random(rng)
         space = state.operational_space()
-        # The squared semi-axes of the ellipsoid of velocities at unit kinetic energy.
+        # Squared semi-axes of the velocity ellipsoid at unit kinetic energy.
         half = np.linalg.cholesky(np.linalg.inv(state.mass_matrix))
         axes = np.linalg.svd(state.jacobian @ half, compute_uv=False) ** 2
         assert space.manipulability == pytest.approx(axes[-1], rel=1e-6, abs=1e-12)
@@ -52,7 +52,7 @@ def test_manipulability_is_the_smallest_axis_and_bounds_the_apparent_mass():
     assert 50.0 < masses.max() < 58.0
 
 
-def test_inertia_stays_bounded_at_the_stretched_arm():
+def test_inertia_is_bounded_for_stretched_arm():
     (state,) = StateMaker().states_at([np.array([0.0, 0.0, 0.0, -0.1518, 0.0, 0.5445, 0.0])])
     (state,) = StateMaker().states_at([np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.5707963, 0.0])])
     space = state.operational_space()
@@ -62,7 +62,7 @@ def test_inertia_stays_bounded_at_the_stretched_arm():
 
 
 @pytest.mark.parametrize("smallest", [0.0, 1e-12, 1e-3, TaskInertia.MIN_MANIPULABILITY * 0.999999])
-def test_damping_sets_in_without_a_step(smallest):
+def test_damping_starts_without_step(smallest):
     space = TaskInertia(7)
     jacobian = np.zeros((6, 7))
     jacobian[:6, :6] = np.eye(6)

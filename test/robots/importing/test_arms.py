@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which arm of a description is meant."""
+"""Selection of one arm from a description."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ TWO = (
 )
 
 
-def test_the_only_arm_goes_from_its_first_joint_to_the_flange(tmp_path):
+def test_single_arm_extends_from_first_joint_to_flange(tmp_path):
     arm = find_arm(tree(tmp_path, *ONE))
     assert (arm.base, arm.tip, arm.joints) == ("base", "tool0", ("j1", "j2"))
     assert find_arm(tree(tmp_path, *ONE), "world").base == "world"
     assert find_arm(tree(tmp_path, *ONE), tip="camera").tip == "camera"
 
 
-def test_an_axis_that_slides_is_part_of_the_arm_it_carries(tmp_path):
+def test_linear_axis_belongs_to_arm_it_carries(tmp_path):
     rail = ("rail", "prismatic", "floor", "world")
     assert find_arm(tree(tmp_path, rail, *ONE)).joints == ("rail", "j1", "j2")
     assert find_arm(tree(tmp_path, rail, *ONE), "base").joints == ("j1", "j2")
 
 
-def test_joints_that_mimic_others_are_no_arm(tmp_path):
+def test_mimic_joints_form_no_arm(tmp_path):
     knuckle = ("knuckle", "revolute", "tool0", "knuckle", '<mimic joint="j2"/>')
     assert find_arm(tree(tmp_path, *ONE, knuckle)).tip == "tool0"
 
 
-def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
+def test_several_arms_are_listed_and_base_or_tip_selects(tmp_path):
     several = tree(tmp_path, *TWO)
     with pytest.raises(ConfigurationError) as refusal:
         find_arm(several)
@@ -96,17 +96,17 @@ def test_several_arms_are_listed_and_base_or_tip_chooses(tmp_path):
         ("right_tool", "", "base 'right_tool'"),
     ],
 )
-def test_ends_that_are_on_no_chain_are_refused(tmp_path, base, tip, message):
+def test_ends_on_no_chain_are_refused(tmp_path, base, tip, message):
     with pytest.raises(ConfigurationError, match=message):
         find_arm(tree(tmp_path, *TWO), base, tip)
 
 
-def test_a_description_without_joints_has_no_arm(tmp_path):
+def test_description_without_joints_has_no_arm(tmp_path):
     with pytest.raises(ConfigurationError, match="found no arm"):
         find_arm(tree(tmp_path, ("mount", "fixed", "a", "b")))
 
 
-def test_joints_that_go_round_do_not_go_on_for_ever(tmp_path):
+def test_ring_of_joints_does_not_loop_forever(tmp_path):
     ring = (("a", "fixed", "x", "y"), ("b", "fixed", "y", "x"))
     with pytest.raises(ConfigurationError):
         find_arm(tree(tmp_path, *ring), tip="x")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What random postures say of an arm, against MuJoCo and against what is declared."""
+"""Analysis of random configurations of an arm, against MuJoCo and declared data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def capsule_pairs(model, robot):
-    """Geoms and links of all pairs of capsules of links that do not follow each other."""
+    """Return geoms and links of all pairs of capsules of non-adjacent links."""
     names = [f"arm_{robot.name}_{link.name}" for link in robot.links]
     links = {
         geom: names.index(model.body(int(model.geom_bodyid[geom])).name)
@@ -28,9 +28,9 @@ def capsule_pairs(model, robot):
 
 
 @pytest.mark.parametrize("name", ["fr3", "ur5e"])
-def test_links_touch_where_mujoco_says_so(name):
+def test_contacts_of_links_agree_with_mujoco(name):
     robot = MODELS[name]
-    postures = RandomPostures(robot)
+    sampler = RandomPostures(robot)
     model = build_scene([ArmDescription("arm", name, hand=False)]).compile()
     data = mujoco.MjData(model)
     pairs, ends = capsule_pairs(model, robot), np.zeros(6)
@@ -43,18 +43,18 @@ def test_links_touch_where_mujoco_says_so(name):
             for a, b, first, second in pairs
             if mujoco.mj_geomDistance(model, data, a, b, 0.1, ends) < 0.0
         }
-        assert postures.touching(q) == expected
+        assert sampler.touching(q) == expected
         observed += len(expected)
     assert observed > 0
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_links_that_seem_to_touch_often_are_declared(name):
+def test_frequently_overlapping_links_are_declared(name):
     assert set(RandomPostures(MODELS[name]).overlapping()) <= set(MODELS[name].overlapping)
 
 
 @pytest.mark.parametrize("name", list(MODELS))
-def test_a_ready_posture_is_clear_and_can_move(name):
+def test_ready_configuration_is_free_and_regular(name):
     robot = MODELS[name]
     q = RandomPostures(robot).ready(robot.overlapping)
     low, high = robot.limits.span

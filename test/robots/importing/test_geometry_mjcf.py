@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm in MJCF: its geometry, and the same command as for a URDF."""
+"""Import of an arm in MJCF: its geometry, and the command as for a URDF."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def arm(tmp_path):
     return path
 
 
-def test_shapes_are_those_of_the_file(arm):
+def test_shapes_agree_with_file(arm):
     found = body_shapes(arm, ["base", "upper", "fore"])
     (box,) = found["base"]["collision"]
     np.testing.assert_allclose(np.abs(box.cloud().points).max(axis=0), (0.05, 0.06, 0.14))
@@ -57,7 +57,7 @@ def test_shapes_are_those_of_the_file(arm):
     assert distances.min(axis=1).max() < 1e-6
 
 
-def test_its_yaml_is_drafted_and_reads_as_an_arm(arm, tmp_path, capsys):
+def test_drafted_yaml_reads_as_arm(arm, tmp_path, capsys):
     command = ["robot", "import", str(arm), "-o", str(tmp_path), "--no-image"]
     assert main(command) == 1
     assert "velocity: missing for joint a" in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes: where they are looked for, what is read, what is refused."""
+"""Meshes: search paths, formats and refusals."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def write_dae(path):
 
 
 @pytest.mark.parametrize("write", [write_stl, write_obj, write_dae])
-def test_the_same_body_is_read_from_any_format(tmp_path, write):
+def test_same_body_is_read_from_any_format(tmp_path, write):
     path = tmp_path / f"body.{write.__name__[-3:]}"
     write(path)
     points, triangles = read_mesh(path, (1.0, 1.0, 0.5))
@@ -61,7 +61,7 @@ def test_the_same_body_is_read_from_any_format(tmp_path, write):
     assert volume == pytest.approx(3.0)
 
 
-def test_packages_are_found_above_the_description_or_where_one_says(tmp_path):
+def test_packages_are_found_above_description_or_in_given_path(tmp_path):
     mesh = tmp_path / "ws" / "my_arm" / "meshes" / "a.stl"
     mesh.parent.mkdir(parents=True)
     write_stl(mesh)
@@ -100,7 +100,7 @@ URDF = '<robot name="r"><link name="l"><collision>{}</collision></link></robot>'
         ("", "link l: collision: got nothing, allowed box"),
     ],
 )
-def test_geometry_that_is_none_is_refused_with_its_place(tmp_path, inside, message):
+def test_invalid_geometry_is_refused_with_its_file(tmp_path, inside, message):
     path = tmp_path / "robot.urdf"
     path.write_text(URDF.format(inside))
     (tmp_path / "bad.stl").write_text("this is no mesh")
@@ -119,7 +119,7 @@ def test_geometry_that_is_none_is_refused_with_its_place(tmp_path, inside, messa
         ("", None),
     ],
 )
-def test_colours_are_those_of_the_element_or_of_the_file(tmp_path, material, rgba):
+def test_colour_is_that_of_element_or_file(tmp_path, material, rgba):
     path = tmp_path / "robot.urdf"
     path.write_text(
         '<robot name="r"><material name="blue"><color rgba="0 0 1 0.5"/></material><link name="l">'

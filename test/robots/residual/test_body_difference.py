@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torques of bodies that differ, against two models of pinocchio."""
+"""Torques of differences between bodies, against two pinocchio models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARM = ArmDescription("arm", rotation_base_in_world=pin.utils.rpyToMatrix(0.3, -0
 
 
 def other_bodies(seed):
-    """Return the model of an arm, and that of one whose links weigh something else."""
+    """Return the model of an arm, one with different link inertias, and the differences."""
     rng, own, other = np.random.default_rng(seed), model_with_gravity(ARM), model_with_gravity(ARM)
     differences = np.zeros((7, 10))
     for number in range(7):
@@ -32,9 +32,9 @@ def other_bodies(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_torques_are_those_of_one_model_less_those_of_the_other(seed):
+def test_torques_equal_difference_of_two_models(seed):
     own, other, differences = other_bodies(seed)
-    differences[2] = 0.0  # whose mass does not differ
+    differences[2] = 0.0  # a link without difference
     other.inertias[3] = own.inertias[3]
     bodies = BodyDifference(**parts_of(ARM), parameters=differences)
     again = BodyDifference.of_parts(bodies.parts)
@@ -50,7 +50,7 @@ def test_torques_are_those_of_one_model_less_those_of_the_other(seed):
         assert again.torques(*state) == pytest.approx(bodies.torques(*state), abs=1e-12)
 
 
-def test_a_motion_is_what_its_samples_are():
+def test_motion_agrees_with_its_samples():
     _, _, differences = other_bodies(0)
     bodies = BodyDifference(**parts_of(ARM), parameters=differences)
     time = np.arange(50)[:, None] / 100.0
@@ -61,7 +61,7 @@ def test_a_motion_is_what_its_samples_are():
     assert found[20] == pytest.approx(bodies.torques(q[20], dq[20], ddq[20]))
 
 
-def test_what_is_missing_or_does_not_fit_is_refused():
+def test_missing_or_misshapen_parts_are_refused():
     parts = parts_of(ARM) | {"parameters": np.zeros((7, 10))}
     with pytest.raises(ConfigurationError, match=r"^bodies: .*\baxes\b"):
         BodyDifference.of_parts({name: part for name, part in parts.items() if name != "axes"})

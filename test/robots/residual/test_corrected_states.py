@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States at other rates than the network's, with gaps, and names of joints."""
+"""Correction of states at other rates than the network's, with gaps, and joint names."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def state_at(time):
     return np.concatenate([q, 0.1 * np.cos(time + np.arange(7)), np.full(7, np.sin(time))])
 
 
-def test_of_a_thousand_states_a_second_it_takes_a_hundred(trained):
+def test_network_runs_at_100_of_1000_states_per_second(trained):
     states, rng, trust = CorrectedStates(trained), np.random.default_rng(0), []
     for number in range(1000):
         states.correct(number / 1000 + rng.uniform(-1e-4, 1e-4), state_at(number / 1000))
         trust.append(states.confidence)
-    steps = np.flatnonzero(np.diff(trust))  # it comes in step by step in its second half second
+    steps = np.flatnonzero(np.diff(trust))  # confidence rises stepwise in the second half second
     assert set(np.diff(steps)) <= {9, 10, 11}
     assert len(steps) in (49, 50)
     assert states.gaps == 0
 
 
 @pytest.mark.parametrize("rate", [100, 200])
-def test_it_steps_at_its_own_rate_whatever_comes_in(trained, rate):
+def test_network_keeps_its_rate_for_any_input_rate(trained, rate):
     states, rng = CorrectedStates(trained), np.random.default_rng(0)
     live = LiveResidual(trained, 0.01, trained.robot, trained.joints)
     for number in range(3 * rate):
@@ -57,7 +57,7 @@ def test_it_steps_at_its_own_rate_whatever_comes_in(trained, rate):
 
 
 @pytest.mark.parametrize("jump", [0.1, -0.5])
-def test_after_a_gap_it_looks_on_anew(trained, jump):
+def test_gap_restarts_warm_up(trained, jump):
     states = CorrectedStates(trained)
     for number in range(200):
         states.correct(number / 100, state_at(number / 100))
@@ -66,7 +66,7 @@ def test_after_a_gap_it_looks_on_anew(trained, jump):
     assert (states.confidence, states.gaps) == (0.0, 1)
 
 
-def test_states_that_come_too_seldom_go_through_as_they_are(trained):
+def test_states_at_too_low_rate_pass_unchanged(trained):
     states = CorrectedStates(trained)
     for number in range(60):
         state = state_at(number / 30)
@@ -74,7 +74,7 @@ def test_states_that_come_too_seldom_go_through_as_they_are(trained):
     assert states.gaps == 59
 
 
-def test_joints_are_found_by_their_names():
+def test_joints_are_found_by_name():
     names = ["left_fr3_finger_joint1", *(f"left_fr3_{name}" for name in reversed(NAMES))]
     assert indices_of(NAMES[1:], names) == [6, 5, 4, 3, 2, 1]
     both = [f"{arm}_fr3_{name}" for arm in ("left", "right") for name in NAMES]
@@ -85,6 +85,6 @@ def test_joints_are_found_by_their_names():
             indices_of(NAMES, names, prefix)
 
 
-def test_fingers_beside_an_arm_were_taken_for_its_joints():
+def test_fingers_were_mistaken_for_joints_of_arm():
     names = ["fr3_finger_joint1", "fr3_finger_joint2", *(f"fr3_{name}" for name in NAMES)]
     assert indices_of(NAMES, names) == list(range(2, 9))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What networks see."""
+"""Inputs of residual networks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCALE = Normalisation.of_limits(
 )
 
 
-def test_speeds_stand_beside_the_state_as_friction_sees_them():
+def test_friction_speeds_extend_state():
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6)) * [1, 2, 0.1, 0.1, 9, 9]
     states = SCALE.state(rows)
     found = Inputs(SCALE, np.array([0.01, 0.2])).rows(states)
@@ -27,17 +27,17 @@ def test_speeds_stand_beside_the_state_as_friction_sees_them():
     assert np.array_equal(Inputs(SCALE, np.zeros(0)).rows(states), states)
 
 
-def test_springs_begin_at_rest_with_every_motion():
+def test_springs_start_at_rest_in_every_motion():
     rows = np.random.default_rng(0).uniform(-1.0, 1.0, (30, 6)) * [0.05, 0.02, 0.1, 0.1, 9, 9]
-    inputs, ways = Inputs(SCALE, np.array([0.1]), [0.01, 0.2]), (0.01, 0.2)
+    inputs, distances = Inputs(SCALE, np.array([0.1]), [0.01, 0.2]), (0.01, 0.2)
     found = inputs.rows(SCALE.state(rows))
     assert found.shape == (30, inputs.size)
-    for number, way in enumerate(ways):
-        drawn = np.zeros((30, 2))
+    for number, distance in enumerate(distances):
+        deflection = np.zeros((30, 2))
         for k in range(1, 30):
-            step = 2.0 * (rows[k, :2] - rows[k - 1, :2]) / way
-            drawn[k] = np.clip(drawn[k - 1] + step, -1.0, 1.0)
-        assert found[:, 8 + 2 * number : 10 + 2 * number] == pytest.approx(drawn, abs=1e-9)
+            step = 2.0 * (rows[k, :2] - rows[k - 1, :2]) / distance
+            deflection[k] = np.clip(deflection[k - 1] + step, -1.0, 1.0)
+        assert found[:, 8 + 2 * number : 10 + 2 * number] == pytest.approx(deflection, abs=1e-9)
     assert np.array_equal(inputs.rows(SCALE.state(rows)), found)
     inputs.rows(SCALE.state(rows[:10]))
     saved = copy.deepcopy(inputs.internal_state())
@@ -47,6 +47,6 @@ def test_springs_begin_at_rest_with_every_motion():
 
 
 @pytest.mark.parametrize("speeds", [[0.0], [-0.1], [np.nan], [[0.1]]])
-def test_speeds_that_are_none_are_refused(speeds):
+def test_invalid_speeds_are_refused(speeds):
     with pytest.raises(ConfigurationError, match="speeds: got"):
         Inputs(SCALE, np.array(speeds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trained residuals in files and beside a loop: what is refused, bounded and faded out."""
+"""Trained residuals in files and in a loop: refusals, bounds and fading."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def trained(kind=REAL_TIME, **changes):
 
 
 def middle():
-    """Return a state in the middle of the training's range, as q, dq, tau."""
+    """Return a state in the middle of the training range, as q, dq, tau."""
     return np.split(SCALE.state_of(np.full(6, 0.5)), 3)
 
 
 @pytest.mark.parametrize("kind", [REAL_TIME, PRECISE])
-def test_a_file_gives_back_what_was_saved(tmp_path, kind):
+def test_saved_file_is_read_back(tmp_path, kind):
     found = trained(kind)
     found.save(tmp_path / "residual.npz")
     again = load_residual(tmp_path / "residual.npz")
@@ -52,7 +52,7 @@ def test_a_file_gives_back_what_was_saved(tmp_path, kind):
     assert np.array_equal(again.normalisation.high, SCALE.high)
 
 
-def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
+def test_truncated_or_changed_file_is_refused(tmp_path):
     path = tmp_path / "residual.npz"
     trained().save(path)
     whole = path.read_bytes()
@@ -61,7 +61,7 @@ def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
         with pytest.raises(ConfigurationError, match=r"residual\.npz: "):
             load_residual(path)
     with path.open("wb") as file:
-        np.save(file, np.zeros(3))  # numpy's advice was to load it unsafely
+        np.save(file, np.zeros(3))  # numpy's error suggested unsafe loading
     with pytest.raises(ConfigurationError, match=r"residual\.npz: .*\bnpz\b"):
         load_residual(path)
     path.write_bytes(whole)
@@ -75,7 +75,7 @@ def test_a_file_that_was_cut_or_changed_is_refused(tmp_path):
         load_residual(tmp_path / "none.npz")
 
 
-def test_weights_that_are_not_finite_are_refused():
+def test_non_finite_weights_are_refused():
     bad = arrays(REAL_TIME, 2)
     bad["dense.bias"][0] = np.nan
     with pytest.raises(ConfigurationError, match="not finite"):
@@ -95,12 +95,12 @@ def test_weights_that_are_not_finite_are_refused():
         (trained(), 0.02, "robot", JOINTS, "cycles"),
     ],
 )
-def test_another_robot_rate_or_network_is_refused(found, period, robot, joints, reported):
+def test_different_robot_rate_or_network_is_refused(found, period, robot, joints, reported):
     with pytest.raises(ConfigurationError, match=reported):
         LiveResidual(found, period, robot, joints)
 
 
-def test_it_looks_on_first_and_holds_between_its_steps():
+def test_residual_warms_up_and_holds_between_steps():
     live = LiveResidual(trained(), 1e-3, "robot", JOINTS)
     waits = round(WARM_UP_TIME * 1000)
     found = np.array([live.step(*middle()).copy() for _ in range(3 * waits)])
@@ -108,14 +108,14 @@ def test_it_looks_on_first_and_holds_between_its_steps():
     assert live.confidence == 1.0
     assert np.array_equal(found[-10:], np.repeat(found[-10:-9], 10, axis=0))
     growth = np.abs(np.diff(found, axis=0)).max(axis=0)
-    assert (growth <= 0.05 * SCALE.span * 0.01).all()  # it comes in softly
+    assert (growth <= 0.05 * SCALE.span * 0.01).all()  # bounded growth
     net = trained().network()
     state = np.full(6, 0.5)
     expected = net.run(np.tile(state, (3 * waits // 10, 1)))[-1]
     assert found[-1] == pytest.approx(np.clip(expected, -0.01, 0.01) * SCALE.span)
 
 
-def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
+def test_body_torques_are_bounded_and_restored_from_saved_state():
     bodies = BodyDifference(
         np.tile(np.eye(4), (2, 1, 1)), np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]), np.zeros(2),
         np.array([0.0, 0.0, -9.81]), np.tile([0.3, 0.02, 0.0, 0.0, *[0.0] * 6], (2, 1)),
@@ -131,7 +131,9 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
         if step > 101:
             bound = 0.001 * SCALE.span[4:]
             assert found[4:] == pytest.approx(np.clip(torque, -bound, bound), abs=1e-12)
-            assert live.of_bodies == pytest.approx(found[4:]), "they were beyond it by themselves"
+            assert live.of_bodies == pytest.approx(found[4:]), (
+                "the body torques exceeded the bound"
+            )
             assert not found[:4].any()
     other = LiveResidual(trained(arrays=none, bodies=bodies, **known), 0.01, "robot", JOINTS)
     other.restore(copy.deepcopy(live.internal_state()))
@@ -139,8 +141,8 @@ def test_bodies_are_added_within_the_bound_and_go_on_from_a_memory():
     assert np.array_equal(live.step(*state), other.step(*state))
 
 
-def remembering():
-    """Return a residual that sees where joints turned round, and goes directly from there."""
+def with_memory():
+    """Return a residual with joint-reversal memory and a direct term from it."""
     rng, known = np.random.default_rng(2), arrays(REAL_TIME, 2)
     known["first.of_input"] = rng.uniform(-0.5, 0.5, (24, 12))
     known["direct.weight"] = rng.normal(size=(6, 12))
@@ -150,28 +152,28 @@ def remembering():
 
 
 def wander(rng, steps):
-    """Return states within the range of the training."""
+    """Return states within the training range."""
     return 0.5 + 0.15 * np.sin(rng.uniform(0.01, 0.1, 6) * np.arange(steps)[:, None])
 
 
-def test_live_and_over_a_motion_it_is_the_same(tmp_path):
-    found, states = remembering(), wander(np.random.default_rng(0), 300)
+def test_live_steps_agree_with_run_over_motion(tmp_path):
+    found, states = with_memory(), wander(np.random.default_rng(0), 300)
     found.save(tmp_path / "residual.npz")
     found = load_residual(tmp_path / "residual.npz")
     live = LiveResidual(found, 0.01, "robot", JOINTS)
     expected = found.run(states) * SCALE.span
     for number, row in enumerate(SCALE.state_of(states)):
-        shown = live.step(*np.split(row, 3)).copy()
+        output = live.step(*np.split(row, 3)).copy()
         if number > 100:
             assert live.confidence == 1.0
-            assert shown == pytest.approx(expected[number], abs=1e-6)
-    forgetful = replace(found, arrays={**found.arrays, "direct.weight": np.zeros((6, 12))})
-    assert np.abs(forgetful.run(states) - found.run(states)).max() > 0.1
+            assert output == pytest.approx(expected[number], abs=1e-6)
+    without_memory = replace(found, arrays={**found.arrays, "direct.weight": np.zeros((6, 12))})
+    assert np.abs(without_memory.run(states) - found.run(states)).max() > 0.1
 
 
-def test_what_it_remembers_of_turns_is_saved_and_forgotten_with_the_rest():
+def test_reversal_memory_is_saved_and_reset():
     states = SCALE.state_of(wander(np.random.default_rng(0), 300))
-    live, other = (LiveResidual(remembering(), 0.01, "robot", JOINTS) for _ in range(2))
+    live, other = (LiveResidual(with_memory(), 0.01, "robot", JOINTS) for _ in range(2))
     for row in states[:150]:
         live.step(*np.split(row, 3))
     other.restore(copy.deepcopy(live.internal_state()))
@@ -183,7 +185,7 @@ def test_what_it_remembers_of_turns_is_saved_and_forgotten_with_the_rest():
     assert live.residual.any()
 
 
-def test_files_of_the_format_before_are_read_and_later_ones_refused(tmp_path):
+def test_previous_format_is_read_and_later_one_refused(tmp_path):
     path = tmp_path / "residual.npz"
     for form, reported in ((2, ""), (4, r"format.*\b4\b.*\b2\b.*\b3\b")):
         trained().save(path)
@@ -199,7 +201,7 @@ def test_files_of_the_format_before_are_read_and_later_ones_refused(tmp_path):
             assert np.array_equal(load_residual(path).run(rows), trained().run(rows))
 
 
-def test_weights_and_inputs_that_do_not_fit_are_refused():
+def test_mismatched_weights_and_inputs_are_refused():
     with pytest.raises(ConfigurationError, match=r"\b1 springs: .*\b6\b.*\b8\b"):
         trained(distances=np.array([0.1]))
     with pytest.raises(ConfigurationError, match="distances: got"):
@@ -210,7 +212,7 @@ def test_weights_and_inputs_that_do_not_fit_are_refused():
         trained(speeds=np.array([0.1]))
 
 
-def test_networks_of_several_arms_ran_in_the_same_cycle():
+def test_networks_of_several_arms_ran_in_same_cycle():
     early, late = (LiveResidual(trained(), 1e-3, "robot", JOINTS, phase) for phase in (0, 3))
     changed = {0: [], 3: []}
     for cycle in range(1200):
@@ -224,7 +226,7 @@ def test_networks_of_several_arms_ran_in_the_same_cycle():
     assert np.array_equal(early.residual, late.residual)
 
 
-def test_it_never_exceeds_its_bound_and_fades_out_of_range():
+def test_residual_is_bounded_and_fades_out_of_range():
     live = LiveResidual(trained(), 0.01, "robot", JOINTS)
     rng = np.random.default_rng(1)
     for _ in range(300):
@@ -239,7 +241,7 @@ def test_it_never_exceeds_its_bound_and_fades_out_of_range():
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_gives_nothing_and_is_forgotten(value):
+def test_non_finite_state_gives_no_residual_and_resets(value):
     live = LiveResidual(trained(), 0.01, "robot", JOINTS)
     for _ in range(200):
         live.step(*middle())
@@ -248,7 +250,7 @@ def test_what_is_not_finite_gives_nothing_and_is_forgotten(value):
     dq[1] = value
     assert not live.step(q, dq, tau).any()
     assert live.confidence == 0.0
-    assert not live.step(*middle()).any()  # it looks on anew
+    assert not live.step(*middle()).any()  # the warm-up restarts
     for _ in range(200):
         live.step(*middle())
     assert np.isfinite(live.residual).all()
@@ -256,7 +258,7 @@ def test_what_is_not_finite_gives_nothing_and_is_forgotten(value):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_huge_finite_state_left_nan_in_the_network_for_ever(seed):
+def test_huge_finite_state_left_nan_in_network_forever(seed):
     strong = {name: 20.0 * part for name, part in arrays(REAL_TIME, 2).items()}
     live = LiveResidual(trained(arrays=strong), 0.01, "robot", JOINTS)
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], 6)
@@ -269,12 +271,12 @@ def test_a_huge_finite_state_left_nan_in_the_network_for_ever(seed):
 
 
 @pytest.mark.parametrize("rate", [0.0, -100.0, np.nan, np.inf])
-def test_a_rate_of_nothing_ended_with_a_division_by_zero(rate):
+def test_invalid_rate_ended_with_division_by_zero(rate):
     with pytest.raises(ConfigurationError, match=rf"^residual: .*{rate:g} "):
         trained(rate=rate)
 
 
-def test_bounds_and_ranges_the_wrong_way_round_were_taken():
+def test_reversed_bounds_and_ranges_were_accepted():
     with pytest.raises(ConfigurationError, match=r"\bbound: .*-0\.01\b.* 0\b"):
         trained(bound=np.full(6, -0.01))
     with pytest.raises(ConfigurationError, match="range"):
@@ -282,7 +284,7 @@ def test_bounds_and_ranges_the_wrong_way_round_were_taken():
 
 
 @pytest.mark.parametrize("name", ["kind", "robot", "joints", "rate", "low", "bound", "scale_low"])
-def test_a_whole_file_without_one_of_its_parts_ended_with_a_key_error(tmp_path, name):
+def test_intact_file_without_one_part_ended_with_key_error(tmp_path, name):
     path = tmp_path / "residual.npz"
     trained().save(path)
     with np.load(path) as data:

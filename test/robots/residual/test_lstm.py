@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers and networks, beside their equations written out and, where it is, torch."""
+"""Recurrent layers and networks against their explicit equations."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def by_hand(layer, rows):
 
 
 @pytest.mark.parametrize(("inputs", "units"), [(3, 2), (21, 21), (1, 5)])
-def test_a_layer_is_its_equations(inputs, units):
+def test_layer_agrees_with_its_equations(inputs, units):
     rng = np.random.default_rng(units)
     layer = LstmWeights(**weights(rng, inputs, units))
     rows = rng.normal(size=(12, inputs))
@@ -60,7 +60,7 @@ def test_a_layer_is_its_equations(inputs, units):
     )
 
 
-def test_networks_are_their_layers():
+def test_networks_consist_of_their_layers():
     rng, rows = np.random.default_rng(3), np.random.default_rng(4).normal(size=(9, 6))
     for kind in (REAL_TIME, PRECISE):
         found = arrays(kind, 2, seed=int(rng.integers(100)))
@@ -79,7 +79,7 @@ def test_networks_are_their_layers():
         assert network(kind, found).run(rows) == pytest.approx(expected, abs=1e-5)
 
 
-def test_a_step_leaves_nothing_behind():
+def test_step_leaves_no_memory_allocated():
     net = RealTimeNetwork(arrays(REAL_TIME, 7))
     state = np.full(21, 0.5)
     for _ in range(100):
@@ -93,7 +93,7 @@ def test_a_step_leaves_nothing_behind():
     assert grown < 2000
 
 
-def test_weights_that_do_not_fit_are_refused():
+def test_mismatched_weights_are_refused():
     good = arrays(REAL_TIME, 2)
     with pytest.raises(ConfigurationError, match=r"missing: second\.bias"):
         network(REAL_TIME, {k: v for k, v in good.items() if k != "second.bias"})

@@ -12,14 +12,14 @@ DQ, TAU = np.array([2.0, 4.0]), np.array([80.0, 10.0])
 SCALE = Normalisation.of_limits(LOW, HIGH, DQ, TAU)
 
 
-def test_the_ends_of_the_limits_are_0_and_1():
+def test_ends_of_limits_are_0_and_1():
     assert SCALE.joints == 2
     np.testing.assert_array_equal(SCALE.state(np.hstack([LOW, -DQ, -TAU])), np.zeros(6))
     np.testing.assert_array_equal(SCALE.state(np.hstack([HIGH, DQ, TAU])), np.ones(6))
     np.testing.assert_array_equal(SCALE.state(np.array([0, -0.5, 0, 0, 0, 0])), np.full(6, 0.5))
 
 
-def test_rows_and_residuals_come_back():
+def test_rows_and_residuals_are_recovered():
     rng = np.random.default_rng(0)
     rows, other = rng.normal(size=(2, 7, 6))
     np.testing.assert_allclose(SCALE.state_of(SCALE.state(rows)), rows, atol=1e-14)
@@ -39,6 +39,6 @@ def test_rows_and_residuals_come_back():
         (np.zeros(0), np.ones(0)),
     ],
 )
-def test_limits_that_are_none_are_refused(low, high):
+def test_invalid_limits_are_refused(low, high):
     with pytest.raises(ConfigurationError, match="limits"):
         Normalisation(low, high)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of weights that were damaged or made up are refused in words, and never read at length."""
+"""Refusal of damaged or forged weight files, without unpacking large members."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parts():
 
 
 def write(path: Path, parts, **changed):
-    """Write parts with a digest that fits, as somebody who makes a file up can."""
+    """Write parts with a valid digest, as a forger can."""
     parts = {**parts, **changed}
     text, _ = str(parts.pop("about")), parts.pop("digest")
     digest = hashlib.sha256(text.encode())
@@ -40,7 +40,7 @@ def write(path: Path, parts, **changed):
 
 
 @pytest.mark.parametrize("kind", ["U", "S", complex, int, bool, np.float16, np.float32, "M8[s]"])
-def test_numbers_of_another_kind_were_errors_of_numpy_or_believed(tmp_path, parts, kind):
+def test_numbers_of_other_types_were_numpy_errors_or_accepted(tmp_path, parts, kind):
     given = parts["low"]
     write(tmp_path / "a.npz", parts, low=given.astype(int).astype(kind) if kind == "M8[s]"
           else given.astype(kind))  # fmt: skip
@@ -56,9 +56,7 @@ def test_numbers_of_another_kind_were_errors_of_numpy_or_believed(tmp_path, part
      ({"robot": []}, "robot: got"), ({"kind": []}, "kind: got"), ({"data": 3}, "data: got 3"),
      ({"format": []}, "format"), ({"format": 99}, r"format.*\b99\b.*\b2\b.*\b3\b")],
 )  # fmt: skip
-def test_what_a_file_says_of_itself_in_other_kinds_was_an_error_of_python(
-    tmp_path, parts, change, reported
-):
+def test_metadata_of_other_types_was_python_error(tmp_path, parts, change, reported):
     about = json.loads(str(parts["about"])) | change
     write(tmp_path / "a.npz", parts, about=json.dumps(about))
     with pytest.raises(ConfigurationError, match=rf"a\.npz: .*{reported}"):
@@ -66,13 +64,13 @@ def test_what_a_file_says_of_itself_in_other_kinds_was_an_error_of_python(
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "null", "{", "[" * 100_000, "9" * 5000])
-def test_a_text_that_says_nothing_is_refused(tmp_path, parts, text):
+def test_text_without_metadata_is_refused(tmp_path, parts, text):
     write(tmp_path / "a.npz", parts, about=text)
     with pytest.raises(ConfigurationError, match=r"a\.npz: "):
         load_residual(tmp_path / "a.npz")
 
 
-def test_members_that_are_no_arrays_are_refused(tmp_path):
+def test_members_other_than_arrays_are_refused(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(SHIPPED.read_bytes())
     with zipfile.ZipFile(path, "a") as archive:
@@ -81,7 +79,7 @@ def test_members_that_are_no_arrays_are_refused(tmp_path):
         load_residual(path)
 
 
-def test_a_megabyte_that_unpacks_to_gigabytes_was_unpacked(tmp_path):
+def test_megabyte_that_unpacks_to_gigabytes_was_unpacked(tmp_path):
     path = tmp_path / "a.npz"
     path.write_bytes(SHIPPED.read_bytes())
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -90,7 +88,7 @@ def test_a_megabyte_that_unpacks_to_gigabytes_was_unpacked(tmp_path):
         load_residual(path)
 
 
-def test_every_cut_and_flipped_bit_is_refused_in_a_sentence(tmp_path):
+def test_truncation_and_flipped_bits_are_refused_in_one_line(tmp_path):
     whole, path = SHIPPED.read_bytes(), tmp_path / "a.npz"
     rng, reported = np.random.default_rng(1), []
     damaged = [whole[:size] for size in (0, 1, 22, 1000, len(whole) // 2, len(whole) - 1)]
@@ -104,5 +102,5 @@ def test_every_cut_and_flipped_bit_is_refused_in_a_sentence(tmp_path):
             load_residual(path)
         except ConfigurationError as error:
             reported.append(str(error))
-    assert len(reported) >= len(damaged) - 4, "a bit may be in a date of the archive"
+    assert len(reported) >= len(damaged) - 4, "a flipped bit may be in a date of the archive"
     assert not [one for one in reported if "\n" in one]
