@@ -32,11 +32,11 @@ publisher = node.create_publisher(JointState, "/arm/joint_states", 10)
 while not publisher.get_subscription_count():
     time.sleep(0.01)
 message = JointState(position=[0.0] * 7)
-for turn in range(10_000):
+for index in range(10_000):
     # Current time, then 1 s ahead, then 1 s behind.
-    stamp = time.time() + (0.0, 1.0, -1.0)[turn % 3]
+    stamp = time.time() + (0.0, 1.0, -1.0)[index % 3]
     message.header.stamp.sec, message.header.stamp.nanosec = int(stamp), int(stamp % 1 * 1e9)
-    message.position[0] = 0.1 * (turn % 2)
+    message.position[0] = 0.1 * (index % 2)
     publisher.publish(message)
     time.sleep(0.01)
 """
@@ -131,7 +131,7 @@ def test_interrupted_campaign_left_node_and_robots_running():
     campaign = subprocess.Popen(
         [sys.executable, str(CHAOS / "run.py"), "--faults", "1", "--inputs", "0"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),  # as in the background
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),  # Background process.
     )  # fmt: skip
     try:
         wait_until(lambda: started_by(campaign.pid), 15.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated world: forces read back, gravity left out, one shared scene."""
+"""Simulated world: measured forces, compensated gravity, one shared scene."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def push(cell, body, force, torque=(0.0, 0.0, 0.0)):
-    """Apply a wrench at the centre of mass of a body, in the world's axes."""
+    """Apply a wrench at the centre of mass of a body, in world axes."""
     model, data = world(cell)
     data.xfrc_applied[model.body(body).id] = [*force, *torque]
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_known_force_on_the_hand_is_read_back_in_any_posture_and_base(make_cell, seed):
+def test_force_on_gripper_is_estimated_in_any_configuration_and_base(make_cell, seed):
     rng = np.random.default_rng(seed)
     q = rng.uniform(0.7 * FR3_LIMITS.lower + 0.3 * FR3_LIMITS.upper,
                     0.3 * FR3_LIMITS.lower + 0.7 * FR3_LIMITS.upper)  # fmt: skip
@@ -45,8 +45,8 @@ def test_known_force_on_the_hand_is_read_back_in_any_posture_and_base(make_cell,
     assert np.allclose(cell.state("other").tau_ext, 0.0, atol=1e-6)
 
 
-def test_contact_force_is_read_back(make_cell):
-    """A 0.5 kg box put on the level forearm-free hand weighs what it weighs."""
+def test_contact_force_is_estimated(make_cell):
+    """The estimated torque of a 0.5 kg plate on the arm equals that of its contacts."""
     q = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571 + np.pi / 2 - 1.571, 0.785]
     cell = make_cell(
         arms={"arm": {"q_start": q}},
@@ -84,7 +84,7 @@ def test_contact_force_is_read_back(make_cell):
     assert np.allclose(state.tau_ext, expected[:7], atol=0.05 * np.abs(expected[:7]).max())
 
 
-def test_zero_torque_floats_because_gravity_is_left_out(make_cell):
+def test_zero_torque_floats_with_compensated_gravity(make_cell):
     cell = make_cell(
         controllets={"free": {"type": "misbehaving"}}, active=["left/free", "right/free"]
     )
@@ -94,7 +94,7 @@ def test_zero_torque_floats_because_gravity_is_left_out(make_cell):
         assert np.abs(cell.state(arm).dq).max() < 1e-6
 
 
-def test_measured_joint_torque_includes_gravity_as_on_the_real_arm(make_cell):
+def test_measured_joint_torque_includes_gravity(make_cell):
     cell = make_cell()
     cell.step(200)
     model, data = world(cell)
@@ -106,7 +106,7 @@ def test_measured_joint_torque_includes_gravity_as_on_the_real_arm(make_cell):
     assert np.abs(state.tau_J).max() > 5.0
 
 
-def test_static_stiffness_is_what_was_asked_for(make_cell):
+def test_static_stiffness_equals_parameter(make_cell):
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     cell.set_parameters(
         "left/cartesian_impedance_controller",
@@ -128,7 +128,7 @@ def test_static_stiffness_is_what_was_asked_for(make_cell):
 def test_arms_of_one_cell_share_a_world(make_cell):
     cell = make_cell(
         arms={"left": {"position": [0.0, 0.12, 0.0]}, "right": {"position": [0.0, -0.12, 0.0]}},
-        # Without the avoidance that it has by default: they are to touch.
+        # The arms must touch, so the default collision avoidance is off.
         controllets={"cart": {"type": "cartesian_impedance", "features": ["nullspace"]}},
         active=["left/cart", "right/cart"],
     )
@@ -142,7 +142,7 @@ def test_arms_of_one_cell_share_a_world(make_cell):
     assert left.wrench_ext_in_base[1] > 0 > right.wrench_ext_in_base[1]
 
 
-def test_movable_things_fall_and_are_reported(make_cell):
+def test_movable_objects_fall_and_are_reported(make_cell):
     cell = make_cell(
         objects={
             "ball": {"shape": "sphere", "size": [0.05], "position": [1.5, 0, 0.5], "mass": 0.2},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms look in simulation as their own URDF says, and move as without it."""
+"""Visual geometry of arms from their URDF, without effect on their motion."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def scene(urdf, **extra):
     return build_scene([ArmDescription("arm", robot, hand=False)]).compile()
 
 
-def pictures(model, link):
+def visuals(model, link):
     body = model.body(f"arm_{link}").id
     shown = (model.geom_bodyid == body) & (model.geom_group == VISUAL_GROUP)
     return [int(geom) for geom in np.flatnonzero(shown)]
 
 
-def test_a_cylinder_of_the_urdf_is_one_in_the_scene():
+def test_urdf_cylinder_is_cylinder_in_scene():
     model = scene(BENCH_ARM)
-    (geom,) = pictures(model, "bench_arm_upper_arm_link")
+    (geom,) = visuals(model, "bench_arm_upper_arm_link")
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_CYLINDER
     np.testing.assert_allclose(model.geom_size[geom, :2], (0.045, 0.17))
     np.testing.assert_allclose(model.geom_pos[geom], (0, 0, 0.15), atol=1e-12)
@@ -40,28 +40,28 @@ def test_a_cylinder_of_the_urdf_is_one_in_the_scene():
     assert model.geom_contype[geom] == model.geom_conaffinity[geom] == 0
 
 
-def test_a_mesh_is_shown_and_weighs_nothing(tmp_path):
+def test_mesh_is_shown_without_mass(tmp_path):
     urdf = tmp_path / "bench_arm.urdf"
     urdf.write_text(BENCH_ARM.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
     (tmp_path / "a.obj").write_text(OBJ)
     model, plain = scene(urdf), scene(BENCH_ARM)
-    (geom,) = pictures(model, "bench_arm_upper_arm_link")
+    (geom,) = visuals(model, "bench_arm_upper_arm_link")
     assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH
     np.testing.assert_allclose(model.body_mass, plain.body_mass)
     np.testing.assert_allclose(model.body_inertia, plain.body_inertia)
 
 
-def test_where_a_mesh_is_not_there_capsules_are_shown(tmp_path):
+def test_capsules_replace_missing_mesh(tmp_path):
     urdf = tmp_path / "bench_arm.urdf"
     urdf.write_text(BENCH_ARM.read_text().replace(CYLINDER, '<mesh filename="a.obj"/>'))
     model = scene(urdf)
-    (geom,) = pictures(model, "bench_arm_upper_arm_link")
-    assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH  # a turned solid, of its capsule
+    (geom,) = visuals(model, "bench_arm_upper_arm_link")
+    assert model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_MESH  # The mesh of the capsule.
 
 
-def test_who_draws_an_arm_in_its_yaml_sees_that(tmp_path):
+def test_visuals_of_yaml_are_shown(tmp_path):
     extra = tmp_path / "bench_arm.yaml"
     extra.write_text("visuals: {upper_arm_link: [[blue, [0, 0, 0], [0, 0, 0.1], 0.02]]}\n")
     model = scene(BENCH_ARM, extra=extra)
-    (geom,) = pictures(model, "bench_arm_upper_arm_link")
+    (geom,) = visuals(model, "bench_arm_upper_arm_link")
     assert model.material(int(model.geom_matid[geom])).name == "blue"

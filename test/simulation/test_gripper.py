@@ -17,7 +17,7 @@ from multipanda_py.robots.gripper import Outcome
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
-TCP = np.array([0.30689, 0.0, 0.48688])  # of the start posture, in the base
+TCP = np.array([0.30689, 0.0, 0.48688])  # At the start configuration, in the base frame.
 CARTESIAN = "arm/cartesian_impedance_controller"
 
 
@@ -47,7 +47,7 @@ def grasped(cell, gripper, **arguments):
 
 @pytest.mark.parametrize("force", every_nth(3, [5.0, 20.0, 70.0, 140.0]))
 @pytest.mark.parametrize(("width", "speed"), [(0.04, 0.1), (0.01, 0.05)])
-def test_a_held_object_is_pressed_with_the_commanded_force(with_box, force, width, speed):
+def test_grasp_force_equals_commanded_force(with_box, force, width, speed):
     cell, gripper = with_box(width)
     result = grasped(cell, gripper, width=width, speed=speed, force=force)
     assert result.succeeded
@@ -58,7 +58,7 @@ def test_a_held_object_is_pressed_with_the_commanded_force(with_box, force, widt
     assert gripper.state().width == pytest.approx(width, abs=1.5e-3)
 
 
-def test_the_force_is_never_far_above_what_was_asked_for_once_the_fingers_touch(with_box):
+def test_grasp_force_stays_near_command_after_contact(with_box):
     cell, gripper = with_box()
     gripper.grasp(0.04, 0.02, 10.0)
     largest = 0.0
@@ -73,9 +73,7 @@ def test_the_force_is_never_far_above_what_was_asked_for_once_the_fingers_touch(
     [(0.04, 0.002, 0.002, True), (0.046, 0.002, 0.002, False), (0.046, 0.008, 0.0, True),
      (0.034, 0.002, 0.002, False), (0.034, 0.0, 0.008, True)],
 )  # fmt: skip
-def test_a_grasp_succeeds_when_the_object_is_as_wide_as_it_should_be(
-    with_box, width, inner, outer, succeeds
-):
+def test_grasp_succeeds_within_width_tolerance(with_box, width, inner, outer, succeeds):
     cell, gripper = with_box()
     result = grasped(
         cell, gripper, width=width, force=10.0, epsilon_inner=inner, epsilon_outer=outer
@@ -86,7 +84,7 @@ def test_a_grasp_succeeds_when_the_object_is_as_wide_as_it_should_be(
 
 
 @pytest.mark.parametrize("width", [0.0, 0.002, 0.04])
-def test_nothing_between_the_fingers_is_no_grasp_whatever_the_width(make_cell, width):
+def test_empty_grasp_is_unsuccessful_at_any_width(make_cell, width):
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")
     result = gripper.grasp(width).wait()
@@ -102,7 +100,7 @@ def lift(cell, height=0.1):
     cell.step(3000)
 
 
-def test_a_held_object_is_lifted_and_falls_when_the_hand_opens(with_box):
+def test_grasped_object_is_lifted_and_falls_on_release(with_box):
     cell, gripper = with_box()
     cell.step(300)
     before = cell.objects()["box"].position
@@ -125,8 +123,8 @@ def test_a_held_object_is_lifted_and_falls_when_the_hand_opens(with_box):
     assert cell.objects()["box"].position[2] < before[2] + 0.01
 
 
-def test_friction_holds_no_more_than_it_can(with_box):
-    """Twice 0.8 * 1 N is less than 0.3 kg weigh."""
+def test_friction_does_not_hold_too_heavy_object(with_box):
+    """Two contacts with 0.8 * 1 N of friction hold less than the weight of 0.3 kg."""
     cell, gripper = with_box()
     cell.step(300)
     before = cell.objects()["box"].position
@@ -134,13 +132,13 @@ def test_friction_holds_no_more_than_it_can(with_box):
     lift(cell)
     cell.step(1000)
     assert cell.objects()["box"].position[2] < before[2] + 0.03
-    assert not gripper.state().is_grasped  # it has slipped out
+    assert not gripper.state().is_grasped  # The object slipped out.
     assert gripper.state().width == pytest.approx(0.0, abs=5e-4)
 
 
 @pytest.mark.long
-def test_the_object_stays_in_the_middle_when_it_is_pushed_sideways(with_box):
-    """One belt drives both fingers: a push of 10 N along them does not carry them away."""
+def test_grasped_object_stays_centred_under_lateral_push(with_box):
+    """One belt drives both fingers, so a push of 10 N along them does not move them."""
     cell, gripper = with_box(mass=0.1)
     assert grasped(cell, gripper, width=0.04, force=30.0).succeeded
     lift(cell, 0.05)
@@ -153,7 +151,7 @@ def test_the_object_stays_in_the_middle_when_it_is_pushed_sideways(with_box):
 
 
 @pytest.mark.parametrize("speed", [0.02, 0.1, 0.2])
-def test_the_fingers_move_at_the_commanded_speed(make_cell, speed):
+def test_fingers_move_at_commanded_speed(make_cell, speed):
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")
     motion = gripper.move(0.02, speed)
@@ -168,8 +166,8 @@ def test_the_fingers_move_at_the_commanded_speed(make_cell, speed):
     assert not gripper.state().is_moving
 
 
-def test_a_slow_grasp_with_much_force_started_at_twice_its_speed(make_cell):
-    """Fingers at rest before a motion were taken for fingers that an object blocks."""
+def test_slow_grasp_with_high_force_started_at_twice_its_speed(make_cell):
+    """Fingers at rest before a motion were taken for blocked fingers."""
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")
     gripper.grasp(0.02, 0.02, 70.0)
@@ -180,7 +178,7 @@ def test_a_slow_grasp_with_much_force_started_at_twice_its_speed(make_cell):
     assert -np.diff(widths).min() / 1e-3 == pytest.approx(0.02, rel=0.02)
 
 
-def test_stop_stops_and_the_motion_says_so(make_cell):
+def test_stop_ends_motion_as_aborted(make_cell):
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")
     motion = gripper.move(0.0, 0.05)
@@ -193,7 +191,7 @@ def test_stop_stops_and_the_motion_says_so(make_cell):
     assert gripper.state().width == pytest.approx(at, abs=2e-3)
 
 
-def test_a_move_against_an_object_is_unsuccessful_and_lets_go_of_it(with_box):
+def test_move_against_object_is_unsuccessful_and_releases_it(with_box):
     cell, gripper = with_box()
     result = gripper.move(0.02).wait()
     assert result.outcome is Outcome.UNSUCCESSFUL
@@ -202,7 +200,7 @@ def test_a_move_against_an_object_is_unsuccessful_and_lets_go_of_it(with_box):
     assert forces_on(cell, "box").get("arm_fr3_leftfinger", 0.0) < 3.0
 
 
-def test_homing_closes_opens_and_is_done(make_cell):
+def test_homing_closes_and_opens_gripper(make_cell):
     cell = make_cell(arms={"arm": {}})
     gripper = cell.gripper("arm")
     widths = []
@@ -216,7 +214,7 @@ def test_homing_closes_opens_and_is_done(make_cell):
 
 
 @pytest.mark.parametrize("rate", [100.0, 500.0, 2000.0])
-def test_the_hand_works_at_every_rate_of_the_cell(with_box, rate):
+def test_gripper_works_at_every_cell_rate(with_box, rate):
     cell, gripper = with_box(rate=rate)
     assert gripper.grasp(0.04, 0.1, 20.0).wait().succeeded
     cell.step(round(0.3 * rate))
@@ -225,7 +223,7 @@ def test_the_hand_works_at_every_rate_of_the_cell(with_box, rate):
     assert gripper.move(0.08, 0.2).wait().succeeded
 
 
-def test_two_hands_obey_their_own_commands(make_cell):
+def test_two_grippers_follow_their_own_commands(make_cell):
     cell = make_cell()
     left, right = cell.gripper("left"), cell.gripper("right")
     motions = left.move(0.01), right.move(0.05)
@@ -239,7 +237,7 @@ ARM = {"model": "ur5e", "gripper": {"extra": str(YAML)}}
 
 
 @pytest.mark.long
-def test_a_box_of_300_g_is_grasped_lifted_held_and_let_go_of(make_cell):
+def test_300_g_box_is_grasped_lifted_held_and_released(make_cell):
     start = make_cell(arms={"arm": ARM}).pose("arm")
     yaw = float(np.arctan2(start.rotation[1, 0], start.rotation[0, 0]))
     at = start.position
@@ -271,18 +269,18 @@ def test_a_box_of_300_g_is_grasped_lifted_held_and_let_go_of(make_cell):
     assert cell.objects()["box"].position[2] < before[2] + 0.01
 
 
-def test_it_homes_and_moves_within_its_own_figures_and_no_others(make_cell):
+def test_gripper_of_user_has_its_own_limits(make_cell):
     cell = make_cell(arms={"arm": ARM, "other": {"position": [0.0, 1.5, 0.0]}})
     gripper, other = cell.gripper("arm"), cell.gripper("other")
     assert (gripper.state().max_width, other.state().max_width) == pytest.approx((0.11, 0.08))
     motions = gripper.homing(), other.move(0.02)
     assert [motion.wait().width for motion in motions] == pytest.approx([0.11, 0.02], abs=2e-4)
     assert gripper.move(0.1, speed=0.16).wait().succeeded
-    for ask, sentence in (
+    for request, sentence in (
         (lambda: gripper.move(0.12), r"width:.*0.12.*\[0, 0.11\] m"),
         (lambda: gripper.move(0.1, speed=0.2), r"speed:.*0.2.*\(0, 0.16\] m/s"),
         (lambda: gripper.grasp(0.1, force=61.0), r"force:.*61.0.*\(0, 60\] N"),
         (lambda: other.move(0.1), r"width:.*0.1.*\[0, 0.08\] m"),
     ):
         with pytest.raises(TargetRejected, match=sentence):
-            ask()
+            request()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sliding contacts against Coulomb friction, and joints that dry friction has to hold."""
+"""Sliding contacts against Coulomb friction, and joints held by dry friction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GRAVITY = 9.81
 
 
 def sliding_box(friction, contact_time, speed):
-    """Return a model and the state in which a box slides along a table, at its lowest point."""
+    """Return a model and a state with a box that slides along a table."""
     surface = {"friction": (friction, 0.005, 1e-4), "contact": (contact_time, 1.0)}
     table = SceneObject("table", "box", (0.5, 0.5, 0.02), np.array([1.5, 0.0, 0.2]), **surface)
     box = SceneObject(
@@ -41,7 +41,7 @@ def sliding_box(friction, contact_time, speed):
 
 @pytest.mark.parametrize("contact_time", [0.002, 0.004, 0.02])
 @pytest.mark.parametrize("friction", [0.1, 0.3, 0.8])
-def test_a_box_that_slid_along_a_hard_table_hopped(friction, contact_time):
+def test_sliding_box_hopped_on_hard_table(friction, contact_time):
     speed = 0.5
     model, data = sliding_box(friction, contact_time, speed)
     joint, start = data.joint("box_joint"), data.joint("box_joint").qpos.copy()
@@ -57,7 +57,7 @@ def test_a_box_that_slid_along_a_hard_table_hopped(friction, contact_time):
     assert abs(joint.qvel[0]) < 1e-3
 
 
-def test_contacts_that_stick_are_as_mujoco_computes_them():
+def test_sticking_contacts_equal_those_of_mujoco():
     model, data = sliding_box(0.5, 0.004, 0.0)
     mujoco.mj_step1(model, data)
     before = data.efc_aref.copy()
@@ -65,7 +65,7 @@ def test_contacts_that_stick_are_as_mujoco_computes_them():
     np.testing.assert_allclose(data.efc_aref, before, rtol=1e-3, atol=1e-3)
 
 
-def test_pyramidal_cones_are_left_as_they_are():
+def test_pyramidal_cones_are_unchanged():
     model, data = sliding_box(0.5, 0.004, 0.5)
     model.opt.cone = mujoco.mjtCone.mjCONE_PYRAMIDAL
     mujoco.mj_step1(model, data)
@@ -99,39 +99,40 @@ PENDULUM = """
 
 
 @pytest.mark.parametrize("contact_time", [0.004, 0.02])
-def test_a_grasped_box_on_a_curved_path_crept_out_of_the_grasp(contact_time):
-    """Friction needs a tenth of what the cone permits: the box stays where it is grasped.
+def test_grasped_box_on_curved_path_crept_out_of_grasp(contact_time):
+    """The required friction is a tenth of the cone limit, so the box stays in the grasp.
 
-    The remainder is of the time step h: an explicit step adds h a / 2 to a tangential velocity.
+    The remainder comes from the time step h: an explicit step adds h a / 2 to a tangential
+    velocity.
     """
     model = mujoco.MjModel.from_xml_string(PENDULUM.format(time=contact_time))
     data = mujoco.MjData(model)
-    size, rate, radius, step, places = 0.3, np.pi, 0.5, model.opt.timestep, []
+    amplitude, rate, radius, step, positions = 0.3, np.pi, 0.5, model.opt.timestep, []
     for cycle in range(8000):
-        angle = size * min(1.0, cycle * step) * np.sin(rate * cycle * step)
+        angle = amplitude * min(1.0, cycle * step) * np.sin(rate * cycle * step)
         data.qfrc_applied[0] = 3000.0 * (angle - data.qpos[0]) - 200.0 * data.qvel[0]
         data.qfrc_applied[1] = -50.0
         mujoco_friction.step(model, data)
         if cycle in (3999, 7999):
             mujoco.mj_kinematics(model, data)
-            turn = data.body("pendulum").xmat.reshape(3, 3)
-            places.append(turn.T @ data.body("box").xpos)
-    centripetal = 0.5 * (size * rate) ** 2 * radius
-    creep = np.linalg.norm(places[1] - places[0]) / (4000 * step)
+            rotation = data.body("pendulum").xmat.reshape(3, 3)
+            positions.append(rotation.T @ data.body("box").xpos)
+    centripetal = 0.5 * (amplitude * rate) ** 2 * radius
+    creep = np.linalg.norm(positions[1] - positions[0]) / (4000 * step)
     assert creep < 0.6 * step * centripetal
 
 
 STEP = 1e-3
 STICKS = 1e-4
-"""Speed that is 1 mrad in 10 s [rad/s]."""
+"""Speed of 1 mrad in 10 s [rad/s]."""
 FASTEST = 1000.0
-"""Acceleration by the load without friction up to which friction sticks so well [rad/s^2]."""
+"""Maximum acceleration without friction for this accuracy of sticking [rad/s^2]."""
 CASES = list(itertools.product([1e-3, 0.025, 0.5, 10.0], [1e-4, 5e-3, 0.1, 5.0]))
 """Friction [Nm] and inertia of the link [kg m^2]."""
 
 
 def free_link(loss, inertia):
-    """Return one link without weight, and its state."""
+    """Return a model with one weightless link, and its state."""
     model = mujoco.MjModel.from_xml_string(
         f'<mujoco><option timestep="{STEP}" gravity="0 0 0"/><worldbody><body><joint axis="0 0 1" '
         f'frictionloss="{loss}"/><inertial pos="0 0 0" mass="1" '
@@ -142,47 +143,47 @@ def free_link(loss, inertia):
 
 
 @pytest.mark.parametrize(("loss", "inertia"), CASES)
-def test_a_link_sticks_slips_and_stops_as_coulomb_says(loss, inertia):
+def test_link_sticks_slips_and_stops_by_coulomb_friction(loss, inertia):
     model, data = free_link(loss, inertia)
     data.qfrc_applied[0] = load = 0.9 * loss
     mujoco.mj_step(model, data, 1000)
     assert abs(data.qvel[0]) < STICKS * max(1.0, load / inertia / FASTEST)
 
-    data.qfrc_applied[0] = 1.5 * loss  # it breaks loose, by the half of the friction
+    data.qfrc_applied[0] = 1.5 * loss  # The link slips; half of the friction accelerates it.
     before = data.qvel[0]
     mujoco.mj_step(model, data, 100)
     np.testing.assert_allclose(data.qvel[0] - before, 0.05 * loss / inertia, rtol=1e-6)
 
     data.qfrc_applied[0] = 0.0
-    speed = data.qvel[0] = 0.2025 * loss / inertia  # stops within step 203
+    speed = data.qvel[0] = 0.2025 * loss / inertia  # It stops within step 203.
     data.qpos[0] = 0.0
     speeds = []
     for _ in range(300):
         mujoco.mj_step(model, data)
         speeds.append(data.qvel[0])
-    assert np.diff(speeds, prepend=speed).max() <= 1e-12 * speed, "it never gains speed"
-    assert min(speeds) >= -1e-12 * speed, "it does not turn round"
+    assert np.diff(speeds, prepend=speed).max() <= 1e-12 * speed, "speed never increases"
+    assert min(speeds) >= -1e-12 * speed, "motion does not reverse"
     assert abs(speeds[-1]) < 1e-9 * speed
     np.testing.assert_allclose(data.qpos[0], 0.5 * speed * 0.2025, rtol=0.01)
 
 
 @pytest.mark.parametrize(("kind", "mode"), [(Qbmove, 6), (Qbmove, 3), (Sea, 3)])
-def test_a_link_on_springs_crept_where_friction_holds_it(kind, mode):
+def test_link_on_springs_crept_under_friction(kind, mode):
     actuators = [(kind(1), [0])]
     joints = CompliantJoints(actuators, 1, Motors.of(actuators), mode)
     robot = CompliantRobot(chain(1, loss=0.025), ["j1"], joints)
     joints.command("equilibrium_position", 0.8)
     if kind is Qbmove:
         joints.command("stiffness_preset", 0.2)
-    run(robot, 3000)  # it has come to rest short of the equilibrium
+    run(robot, 3000)  # The link rests before the equilibrium.
     before = robot.q[0]
     run(robot, 1000)
     assert abs(robot.q[0] - before) < 1e-4
     pulled = robot.link_torque[0] - robot.weight[0]
-    assert 1e-3 < abs(pulled) < 0.025, "friction carries a part of the load"
+    assert 1e-3 < abs(pulled) < 0.025, "friction carries part of the load"
 
 
-def test_parameters_that_a_model_brings_are_kept():
+def test_friction_parameters_of_model_are_kept():
     xml = (
         '<mujoco><worldbody><body><joint name="a" frictionloss="1" solreffriction="0.05 1"/>'
         '<geom size="0.1"/><body><joint name="b" frictionloss="1"/><geom size="0.1"/></body>'
@@ -208,14 +209,14 @@ LAWS = {"free": {"type": "gravity_compensation"}}
     ],
     ids=["known friction", "unknown friction", "on springs"],
 )
-def test_an_arm_sticks_to_a_milliradian_in_ten_seconds(make_cell, arm):
+def test_arm_sticks_within_one_milliradian_in_ten_seconds(make_cell, arm):
     cell = make_cell({"arm": {"gripper": False, **arm}}, LAWS, ["arm/free"])
     cell.step(1000)
     cell.simulation.apply_wrench("arm_fr3_link7", [4.0, 4.0, 4.0])
-    cell.step(1500)  # what the joints give way by at first, springs above all
+    cell.step(1500)  # The initial deflection of the joints settles.
     before = cell.state("arm").q
     cell.step(500)
     assert np.abs(cell.state("arm").q - before).max() < 0.5e-4
     cell.simulation.apply_wrench("arm_fr3_link7", [40.0, 0.0, 0.0])
     cell.step(100)
-    assert np.abs(cell.state("arm").dq).max() > 0.01, "it slips under ten times the load"
+    assert np.abs(cell.state("arm").dq).max() > 0.01, "the arm slips under ten times the load"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which bodies are an arm's, where names begin with one another."""
+"""Assignment of bodies to arms with overlapping name prefixes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SCENE = """<mujoco><worldbody>
 ARMS = {"a": "a_fr3_", "a_fr3_b": "a_fr3_b_fr3_"}
 
 
-def test_links_are_not_those_of_an_arm_whose_name_begins_with_another_ones_prefix():
-    """The second arm's links were the first one's, too: it grew heavy with it."""
+def test_prefix_of_arm_name_does_not_claim_other_links():
+    """Links of the second arm also counted for the first, so both became heavier."""
     model = mujoco.MjModel.from_xml_string(SCENE)
     data, before = mujoco.MjData(model), model.body_inertia.copy()
     world = World(model, data, ObjectActivation(model, data, [], np.zeros(0, np.int64), ARMS))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm that is late, heavy or loaded behaves as the equations of that say."""
+"""Arms with delay, lag, scaled inertia or unknown payload against their equations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def arms(**perturbation):
     return {"left": {"perturbation": perturbation}, "right": {"position": [0.0, -0.8, 0.0]}}
 
 
-def test_states_are_as_old_as_the_delay_says(make_cell):
+def test_states_have_age_of_delay(make_cell):
     cell = make_cell(arms(state_delay=0.004), FLOAT, ["left/float"])
     _, data = world(cell)
     data.qvel[:7] = 0.3
@@ -27,11 +27,11 @@ def test_states_are_as_old_as_the_delay_says(make_cell):
     for _ in range(50):
         truth.append(data.qpos[:7].copy())
         cell.step(1)
-    observed = cell.state("left").q  # read at the start of the last cycle, 4 cycles late
+    observed = cell.state("left").q  # The last cycle reads it at its start, 4 cycles late.
     np.testing.assert_allclose(observed, truth[-5], atol=1e-15)
 
 
-def test_torque_follows_with_the_lag(make_cell):
+def test_torque_follows_with_lag(make_cell):
     cell = make_cell(arms(torque_lag=0.01), FLOAT, ["left/float"])
     backend = cell.loop.backends[0]
     lagging = backend.drives[0]
@@ -43,7 +43,7 @@ def test_torque_follows_with_the_lag(make_cell):
     np.testing.assert_allclose(tau, 1.0 - math.exp(-1.0), rtol=1e-12)
 
 
-def test_only_what_moves_is_heavier(make_cell):
+def test_inertia_scale_acts_only_on_its_arm(make_cell):
     models = [world(make_cell(arms(inertia_scale=scale)))[0] for scale in (1.0, 1.2)]
     masses = []
     for model in models:
@@ -61,13 +61,13 @@ def test_only_what_moves_is_heavier(make_cell):
     np.testing.assert_allclose(masses[1][other, other], masses[0][other, other], rtol=1e-12)
 
 
-def test_an_unknown_payload_pulls_with_its_weight_and_is_felt(make_cell):
+def test_unknown_payload_pulls_by_its_weight_and_is_estimated(make_cell):
     cell = make_cell(arms(payload=2.0, payload_com=[0.03, 0.0, 0.1]))
     cell.step(1500)
     estimated = cell.state("left").wrench_ext_in_base
     assert estimated[2] == pytest.approx(-2.0 * 9.81, rel=0.01)
     assert np.abs(estimated[:2]).max() < 0.3
-    # Hold carries it: what is commanded is what the weight asks for.
+    # Hold carries the payload, so it commands the torque of the weight.
     model, data = world(cell)
     jacobian = np.zeros((3, model.nv))
     body = model.body("left_fr3_payload").id
@@ -76,8 +76,8 @@ def test_an_unknown_payload_pulls_with_its_weight_and_is_felt(make_cell):
     np.testing.assert_allclose(cell.state("left").tau, expected, atol=0.05)
 
 
-def test_a_payload_hangs_where_it_is_said_to_and_not_twice_as_far_out(make_cell):
-    """MuJoCo added the body's place to its centre of mass, which nobody had given."""
+def test_payload_hung_at_twice_its_offset(make_cell):
+    """MuJoCo added the position of the body to a centre of mass that was not given."""
     cell = make_cell(arms(payload=2.0, payload_com=[0.03, -0.02, 0.1]))
     model, data = world(cell)
     flange = model.body("left_fr3_link8").id

@@ -41,7 +41,7 @@ def one(**perturbation):
     return {"arm": {"perturbation": perturbation}}
 
 
-def test_links_are_those_of_bodies_whatever_the_factors():
+def test_perturbed_links_are_physical_for_any_factors():
     rng = np.random.default_rng(1)
     for _ in range(200):
         points = rng.normal(size=(6, 3)) * rng.uniform(0.01, 0.2, 3)
@@ -59,8 +59,8 @@ def test_links_are_those_of_bodies_whatever_the_factors():
         np.testing.assert_allclose(same.moments, body.moments, atol=1e-12)
 
 
-def test_a_stretch_along_an_axis_is_that_of_the_points_of_a_body():
-    """A cloud of points, stretched by sqrt(k) along one axis, has the inertia that is said."""
+def test_inertia_factor_equals_stretch_of_point_cloud():
+    """Points stretched by sqrt(k) along one axis have the computed inertia."""
     points = np.array([[x, y, z] for x in (-0.3, 0.3) for y in (-0.2, 0.2) for z in (-0.1, 0.1)])
 
     def inertia_of(cloud):
@@ -69,13 +69,13 @@ def test_a_stretch_along_an_axis_is_that_of_the_points_of_a_body():
 
     before, after = inertia_of(points), inertia_of(points * np.sqrt([1.7, 1.0, 1.0]))
     body = Inertial(1.0, (0.0, 0.0, 0.0), (*np.diag(before), 0.0, 0.0, 0.0))
-    # The smallest second moment is that along z, the largest that along x.
+    # The minimum second moment is along z, the maximum along x.
     found = with_scaled_moments(body, 1.0, np.zeros(3), np.array([1.0, 1.0, 1.7]))
     np.testing.assert_allclose(found.inertia, after, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_mujoco_and_pinocchio_agree_on_the_real_arm(make_cell, model):
+def test_mujoco_and_pinocchio_agree_on_real_arm(make_cell, model):
     n = 7 if model == "fr3" else 6
     off = {"link_mass": [1.2, *[0.9] * (n - 1)], "link_com": [0.01] * (3 * n),
            "link_inertia": [1.3] * (3 * n)}  # fmt: skip
@@ -104,8 +104,8 @@ def sized(n):
     }  # fmt: skip
 
 
-def test_what_weighs_otherwise_than_the_robot_believes_is_felt_and_has_to_be_carried(make_cell):
-    """By the difference of potential energies, as MuJoCo has them."""
+def test_gravity_error_is_estimated_and_carried(make_cell):
+    """The error is the gradient of the difference of potential energies of MuJoCo."""
     cell = make_cell(one(**LINKS), STIFF, ["arm/stiff"])
     cell.step(1200)
     state = cell.state("arm")
@@ -134,8 +134,8 @@ def test_what_weighs_otherwise_than_the_robot_believes_is_felt_and_has_to_be_car
     np.testing.assert_allclose(state.tau, -error, atol=0.02)
 
 
-def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_cell):
-    """Inverse dynamics of the description minus the measured torque, friction and all."""
+def test_estimate_in_motion_uses_described_model(make_cell):
+    """The estimate is inverse dynamics of the description minus the measured torque."""
     cell = make_cell(one(**LINKS, **RUBBING), STIFF, ["arm/stiff"])
     q0 = cell.state("arm").q.copy()
     model = model_with_gravity(cell.descriptions["arm"])
@@ -154,11 +154,11 @@ def test_the_estimate_of_an_arm_in_motion_is_that_of_the_described_model(make_ce
     estimated, expected = np.array(estimated), np.array(expected)
     assert expected.std(axis=0)[[1, 3]].min() > 0.2
     error = np.sqrt(np.mean((estimated - expected)[20:] ** 2, axis=0))
-    # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
+    # Dry friction changes its sign at once where a joint reverses; the estimate is filtered.
     assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
 
 
-def test_friction_at_constant_speed_is_that_of_the_formula(make_cell):
+def test_friction_at_constant_speed_follows_formula(make_cell):
     cell = make_cell(one(**RUBBING), {"rate": {"type": "joint_velocity"}}, ["arm/rate"])
     for speed in (0.05, -0.3):
         dq = np.zeros(7)
@@ -177,20 +177,20 @@ def test_friction_at_constant_speed_is_that_of_the_formula(make_cell):
         assert cell.state("arm").tau_ext[6] == pytest.approx(-expected, abs=0.02)
 
 
-def test_an_arm_at_rest_sticks_until_stribeck_s_peak_is_passed(make_cell):
+def test_arm_at_rest_sticks_below_stribeck_peak(make_cell):
     moved = []
-    for torque in (0.5, 0.9):  # Coulomb's 0.4 and 0.3 on top
+    for torque in (0.5, 0.9):  # Coulomb 0.4 Nm and Stribeck 0.3 Nm.
         cell = make_cell(one(**{**RUBBING, "friction_offset": [0.0] * 7}), FLOAT, ["arm/float"])
         _, data = world(cell)
         start = data.qpos[6]
         data.qfrc_applied[6] = torque
         cell.step(200)
         moved.append(abs(data.qpos[6] - start))
-    assert moved[0] < 5e-3  # dry friction of MuJoCo creeps
+    assert moved[0] < 5e-3  # Dry friction of MuJoCo creeps.
     assert moved[1] > 10 * moved[0]
 
 
-def test_commands_are_executed_as_late_as_it_is_said(make_cell):
+def test_commands_are_executed_after_their_delay(make_cell):
     cell = make_cell(one(command_delay=0.003), STIFF, ["arm/stiff"])
     q = cell.state("arm").q + 0.05
     cell.set_target("arm", q=q)
@@ -202,12 +202,12 @@ def test_commands_are_executed_as_late_as_it_is_said(make_cell):
         state = cell.state("arm")
         commanded.append(state.tau.copy())
         executed.append(state.tau_J - pin.computeGeneralizedGravity(model, data, state.q))
-    # What a cycle reads was executed in the one before.
+    # A cycle reads the torque of the previous cycle.
     np.testing.assert_allclose(executed[4:], commanded[:-4], atol=5e-3)
     assert np.abs(np.subtract(executed[3:], commanded[:-3])).max() > 0.05
 
 
-def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell):
+def test_recovered_arm_executed_delayed_commands_of_before_stop(make_cell):
     arm = {
         "perturbation": {"command_delay": 0.02},
         "franka": {"upper_torque_thresholds": [3.0] * 7},
@@ -221,7 +221,7 @@ def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell)
     cell.step(3)
     data.qfrc_applied[0] = 0.0
     cell.step(2)
-    cell.request_recovery(["arm"])  # at once: sooner than commands take
+    cell.request_recovery(["arm"])  # Recovery is faster than the command delay.
     executed = []
     for _ in range(25):
         cell.step()
@@ -230,7 +230,7 @@ def test_a_recovered_arm_executed_what_was_on_its_way_when_it_stopped(make_cell)
     assert max(executed[2:]) < 1.0
 
 
-def test_measurements_are_whole_steps(make_cell):
+def test_measurements_are_multiples_of_resolution(make_cell):
     noise = {"q": 1e-4, "q_resolution": 1e-3, "dq_resolution": 0.01, "tau_resolution": 0.05}
     cell = make_cell({"arm": {"noise": noise}}, STIFF, ["arm/stiff"])
     cell.step(20)
@@ -239,24 +239,31 @@ def test_measurements_are_whole_steps(make_cell):
         np.testing.assert_allclose(values / step, np.rint(values / step), atol=1e-9)
 
 
-def test_base_and_tool_are_where_they_really_are(make_cell):
+def test_base_and_tool_have_perturbed_poses(make_cell):
     tool = {"mass": 0.5, "com": [0, 0, 0.05], "position": [0, 0, 0.1]}
     off = {"base_position": [0.01, -0.02, 0.005], "base_rpy": [0.0, 0.02, 0.1],
            "tool_position": [0.004, 0.0, 0.0], "tool_mass": 1.4}  # fmt: skip
-    place = {"position": [0.0, 0.3, 0.1], "rpy": [0.0, 0.0, 0.5], "gripper": False, "tool": tool}
-    cell = make_cell({"arm": {**place, "perturbation": off}})
+    settings = {
+        "position": [0.0, 0.3, 0.1],
+        "rpy": [0.0, 0.0, 0.5],
+        "gripper": False,
+        "tool": tool,
+    }
+    cell = make_cell({"arm": {**settings, "perturbation": off}})
     model, data = world(cell)
     base = data.body("arm_fr3_link0")
-    turn = rotation_from_rpy(0.0, 0.0, 0.5)
-    np.testing.assert_allclose(base.xpos, [0, 0.3, 0.1] + turn @ off["base_position"], atol=1e-12)
-    expected = turn @ rotation_from_rpy(*off["base_rpy"])
+    rotation = rotation_from_rpy(0.0, 0.0, 0.5)
+    np.testing.assert_allclose(
+        base.xpos, [0, 0.3, 0.1] + rotation @ off["base_position"], atol=1e-12
+    )
+    expected = rotation @ rotation_from_rpy(*off["base_rpy"])
     np.testing.assert_allclose(base.xmat.reshape(3, 3), expected, atol=1e-12)
     np.testing.assert_allclose(model.site("arm_fr3_tool_tcp").pos, [0.004, 0.0, 0.1], atol=1e-12)
     assert model.body("arm_fr3_tool").mass[0] == pytest.approx(0.7)
-    assert cell.descriptions["arm"].tool.mass == 0.5  # nobody knows
+    assert cell.descriptions["arm"].tool.mass == 0.5  # The described model ignores it.
 
 
-def test_a_contact_twice_as_slow_gives_way_as_mujoco_s_equation_says(make_cell):
+def test_contact_depth_follows_equation_of_mujoco(make_cell):
     """d^2 K r = (1 - d) g with K = 1 / (d_max T)^2 and the impedance d(r), for one contact."""
     for time in (0.02, 0.04):
         ball = {"shape": "sphere", "size": [0.05], "position": [0.5, 0.0, 0.15], "mass": 1.0,
@@ -275,7 +282,7 @@ def test_a_contact_twice_as_slow_gives_way_as_mujoco_s_equation_says(make_cell):
         assert depth == pytest.approx(r, rel=0.15)
 
 
-def test_a_perturbed_arm_runs_the_same_again_after_a_reset(make_cell):
+def test_perturbed_arm_repeats_run_after_reset(make_cell):
     noise = {"tau": 0.05, "q": 1e-5}
     arm = {"perturbation": {**LINKS, **RUBBING, "command_delay": 0.002}, "noise": noise}
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
@@ -289,7 +296,7 @@ def test_a_perturbed_arm_runs_the_same_again_after_a_reset(make_cell):
     np.testing.assert_array_equal(*ends)
 
 
-def test_the_first_torque_after_a_reset_was_judged_by_the_friction_of_another_speed(make_cell):
+def test_first_torque_after_reset_used_friction_of_old_speed(make_cell):
     rubbing = {"coulomb": [0.4] * 7, "stribeck": [0.3] * 7, "stribeck_speed": [0.1] * 7}
     arm = {"joint_friction": [0.5] * 7, "perturbation": rubbing}
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
@@ -300,11 +307,11 @@ def test_the_first_torque_after_a_reset_was_judged_by_the_friction_of_another_sp
         cell.simulation.reset(saved)
         cell.step()
         estimated.append(cell.state("arm").tau_ext.copy())
-        cell.step(1000)  # comes to rest
+        cell.step(1000)  # The arm comes to rest.
     np.testing.assert_array_equal(*estimated)
 
 
-def test_an_arm_with_nothing_wrong_is_the_described_one():
+def test_unperturbed_arm_is_described_arm():
     arm = ArmDescription("arm")
     assert perturbed(arm, PerturbationConfig()) is arm
 
@@ -314,7 +321,7 @@ def identified(path, **more):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_mujoco_has_the_bodies_and_rotors_of_the_file(make_cell, tmp_path, model):
+def test_mujoco_has_bodies_and_rotors_of_file(make_cell, tmp_path, model):
     robot = write_robot(tmp_path / "robot.yaml", 2, model=model)
     arm = {
         "model": model,
@@ -332,11 +339,13 @@ def test_mujoco_has_the_bodies_and_rotors_of_the_file(make_cell, tmp_path, model
     expected = pin.crba(real, real.createData(), backend.data.qpos[:n].copy())
     np.testing.assert_allclose(np.triu(full[:n, :n]), np.triu(expected), atol=2e-5)
     np.testing.assert_allclose(backend.model.dof_frictionloss[:n], robot.friction)
-    np.testing.assert_allclose(cell.descriptions["arm"].joint_frictionloss, 0.0)  # nobody knows
+    np.testing.assert_allclose(
+        cell.descriptions["arm"].joint_frictionloss, 0.0
+    )  # The described model ignores it.
 
 
-def test_its_robot_feels_and_carries_what_the_data_sheet_says(make_cell, tmp_path):
-    """What is felt is inverse dynamics of the data sheet less the measured torque, as ever."""
+def test_robot_estimates_and_compensates_with_data_sheet(make_cell, tmp_path):
+    """The estimate is inverse dynamics of the data sheet minus the measured torque."""
     robot = write_robot(tmp_path / "robot.yaml", 3)
     cell = make_cell(identified(tmp_path / "robot.yaml"), STIFF, ["arm/stiff"])
     model = model_with_gravity(cell.descriptions["arm"])
@@ -353,14 +362,14 @@ def test_its_robot_feels_and_carries_what_the_data_sheet_says(make_cell, tmp_pat
             expected.append(rows - state.tau_J)
     estimated, expected = np.array(estimated), np.array(expected)
     error = np.sqrt(np.mean((estimated - expected) ** 2, axis=0))
-    # Dry friction changes its sign at once where a joint turns back; the estimate is filtered.
+    # Dry friction changes its sign at once where a joint reverses; the estimate is filtered.
     assert (error < 0.15 * np.sqrt(np.mean(expected**2, axis=0)) + 0.03).all(), error
     truth = model_with_gravity(ArmDescription("arm", robot))
     rows = pin.computeGeneralizedGravity(truth, truth.createData(), q0)
     assert np.abs(rows - pin.computeGeneralizedGravity(model, data, q0)).max() > 1.0
 
 
-def test_numbers_come_on_top_of_the_file(make_cell, tmp_path):
+def test_perturbation_adds_to_parameter_file(make_cell, tmp_path):
     robot = write_robot(tmp_path / "robot.yaml", 2)
     cell = make_cell(identified(tmp_path / "robot.yaml", coulomb=[0.3] * 7, link_mass=[1.1] * 7))
     model = cell.loop.backends[0].model
@@ -377,7 +386,7 @@ def cell_file(folder, **arm):
     return path
 
 
-def test_files_are_beside_the_cell_file_and_come_back_from_json(tmp_path, monkeypatch):
+def test_files_resolve_beside_cell_file_and_survive_json(tmp_path, monkeypatch):
     write_robot(tmp_path / "robot.yaml", 2)
     files = {"perturbation": {"parameters": "robot.yaml"}, "identified": "robot.yaml"}
     path = cell_file(tmp_path, **files)
@@ -406,12 +415,12 @@ def test_files_are_beside_the_cell_file_and_come_back_from_json(tmp_path, monkey
          r"left\.identified: .*'fr3'.*'ur5e'"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none_is_refused_where_it_is_named(tmp_path, files, words):
+def test_invalid_file_is_rejected_with_its_key(tmp_path, files, words):
     write_robot(tmp_path / "robot.yaml", 2)
     with pytest.raises(ConfigurationError, match=words):
         CellConfig.from_yaml(cell_file(tmp_path, **files))
 
 
-def test_a_file_is_nothing_that_ranges_are_for():
+def test_parameter_file_cannot_be_a_range():
     with pytest.raises(ConfigurationError, match=r"perturbation\.parameters: unknown key"):
         PerturbationSpec.from_dict({"arms": {"all": {"perturbation": {"parameters": 1.0}}}})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures and films; skipped where nothing can draw."""
+"""Images and videos; skipped without a renderer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture(scope="module")
 def scene():
-    """A scene with one arm in its ready posture."""
+    """Scene with one arm in its ready configuration."""
     model = build_scene([ArmDescription("arm")]).compile()
     data = mujoco.MjData(model)
     mujoco.mj_resetDataKeyframe(model, data, 0)
@@ -29,7 +29,7 @@ def scene():
 
 @pytest.fixture(scope="module")
 def renderer(scene):
-    """A small renderer."""
+    """Small renderer."""
     try:
         with rendering.Renderer(scene[0], 160, 120) as renderer:
             yield renderer
@@ -37,7 +37,7 @@ def renderer(scene):
         pytest.skip(str(error))
 
 
-def test_cameras_see_a_bright_arm(scene, renderer):
+def test_cameras_show_bright_arm(scene, renderer):
     views = [renderer.frame(scene[1], camera) for camera in (None, "overview", 0)]
     for view in views:
         assert view.shape == (120, 160, 3)
@@ -51,7 +51,7 @@ def test_cameras_see_a_bright_arm(scene, renderer):
         renderer.frame(scene[1], 3)
 
 
-def test_png_is_the_frame(scene, renderer, tmp_path):
+def test_png_equals_frame(scene, renderer, tmp_path):
     image = pytest.importorskip("PIL.Image")
     rendering.render_png(*scene, tmp_path / "arm.png", 160, 120, "overview")
     read = np.asarray(image.open(tmp_path / "arm.png"))
@@ -59,29 +59,29 @@ def test_png_is_the_frame(scene, renderer, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
-def test_film(suffix, tmp_path):
+def test_video_file_is_written(suffix, tmp_path):
     pytest.importorskip("imageio_ffmpeg" if suffix == ".mp4" else "imageio")
     path = tmp_path / f"film{suffix}"
-    with rendering.VideoWriter(path, fps=25) as film:
+    with rendering.VideoWriter(path, fps=25) as video:
         for shade in range(0, 250, 25):
-            film.append(np.full((64, 96, 3), shade, dtype=np.uint8))
-    film.close()
+            video.append(np.full((64, 96, 3), shade, dtype=np.uint8))
+    video.close()
     assert path.stat().st_size > 500
 
 
-def test_film_options_are_checked(tmp_path):
+def test_video_options_are_checked(tmp_path):
     with pytest.raises(ConfigurationError, match=r"\.mp4 or \.gif"):
         rendering.VideoWriter(tmp_path / "film.avi")
     with pytest.raises(ConfigurationError, match="fps"):
         rendering.VideoWriter(tmp_path / "film.gif", fps=0)
 
 
-def test_too_large_images_are_refused(scene):
+def test_too_large_images_are_rejected(scene):
     with pytest.raises(ConfigurationError, match="1920x1200"):
         rendering.Renderer(scene[0], 4000, 100)
 
 
-def test_backend_is_chosen_by_what_is_there(monkeypatch):
+def test_backend_follows_available_libraries(monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", "osmesa")
     assert rendering.choose_backend() == "osmesa"
     monkeypatch.setenv("MUJOCO_GL", "off")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated arm carries what it is told, and stops at a threshold as a real one does."""
+"""Simulated arms: configured loads, and stops at thresholds as on a real arm."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def push_joint(cell, arm, joint, torque):
 
 
 def hang(cell, arm, mass=MASS, centre=CENTRE):
-    """Let the weight of a body pull at a point of the flange, for one cycle."""
+    """Apply the weight of a body at a point of the flange for one cycle."""
     model, data = world(cell)
     flange = model.body(f"{arm}_fr3_link8").id
     lever = data.xmat[flange].reshape(3, 3) @ centre
@@ -48,7 +48,7 @@ def kinds(cell):
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_a_carried_load_floats_if_the_robot_is_told_of_it(make_cell, reported):
+def test_load_floats_if_it_is_configured(make_cell, reported):
     cell = make_cell(controllets=FLOAT)
     cell.step(10)
     if reported:
@@ -67,7 +67,7 @@ def test_a_carried_load_floats_if_the_robot_is_told_of_it(make_cell, reported):
         assert estimated > 2.0
 
 
-def test_a_load_in_the_cell_file_is_there_from_the_start(make_cell):
+def test_load_of_cell_file_applies_from_start(make_cell):
     cell = make_cell(arms={"left": {"franka": {"load_mass": MASS, "load_com": CENTRE}}})
     model, data = world(cell)
     bare = make_cell()
@@ -76,7 +76,7 @@ def test_a_load_in_the_cell_file_is_there_from_the_start(make_cell):
         cell.step(1)
         bare.step(1)
     assert np.abs(cell.state("left").tau_ext).max() < 0.02
-    # Sensors feel the weight, as on the real arm: the same torque from MuJoCo's Jacobian.
+    # As on the real arm, sensors measure the weight; the Jacobian of MuJoCo gives its torque.
     flange = model.body("left_fr3_link8").id
     point = data.xpos[flange] + data.xmat[flange].reshape(3, 3) @ CENTRE
     jacobian = np.zeros((3, model.nv))
@@ -87,7 +87,7 @@ def test_a_load_in_the_cell_file_is_there_from_the_start(make_cell):
     assert np.abs(weight).max() > 3.0
 
 
-def test_what_is_told_but_not_carried_is_felt(make_cell):
+def test_configured_but_absent_load_is_estimated(make_cell):
     cell = make_cell()
     cell.step(10)
     cell.set_robot_settings("left", load_mass=1.0)
@@ -99,7 +99,7 @@ def test_what_is_told_but_not_carried_is_felt(make_cell):
     assert np.abs(cell.state("left").tau_ext).max() < 1e-6
 
 
-def test_a_joint_threshold_stops_one_arm_and_the_other_goes_on(make_cell):
+def test_joint_threshold_stops_one_arm_and_other_continues(make_cell):
     cell = make_cell(controllets=CART, active=["right/cart"])
     cell.step(10)
     cell.set_robot_settings("left", upper_torque_thresholds=SOFT)
@@ -121,7 +121,7 @@ def test_a_joint_threshold_stops_one_arm_and_the_other_goes_on(make_cell):
     cell.step(2000)
     held = cell.state("left")
     assert np.allclose(held.tau, 0.0)
-    # The robot's own controller: 3.5 Nm against 2500 Nm/rad, as far as steps of 1 ms allow.
+    # The controller of the robot holds 3.5 Nm with 2500 Nm/rad, within the limit of 1 ms steps.
     assert np.abs(held.q - stopped).max() < 4e-3
     assert np.abs(held.dq).max() < 1e-4
     assert np.linalg.norm(cell.pose("right").position - goal) < 5e-3
@@ -129,7 +129,7 @@ def test_a_joint_threshold_stops_one_arm_and_the_other_goes_on(make_cell):
     assert "right/cart" in cell.active
 
 
-def test_recovered_it_holds_and_stops_again_while_the_push_goes_on(make_cell):
+def test_recovered_arm_holds_and_stops_again_under_push(make_cell):
     cell = make_cell()
     cell.step(10)
     cell.set_robot_settings("left", upper_torque_thresholds=SOFT)
@@ -156,10 +156,10 @@ def test_recovered_it_holds_and_stops_again_while_the_push_goes_on(make_cell):
 
 
 @pytest.mark.parametrize(
-    ("rpy", "axis"), [([0.0, 0.0, 0.0], "z"), ([0.0, np.pi / 2, 0.0], "x")], ids=["ee", "turned"]
+    ("rpy", "axis"), [([0.0, 0.0, 0.0], "z"), ([0.0, np.pi / 2, 0.0], "x")], ids=["ee", "rotated"]
 )
-def test_a_force_threshold_is_in_the_stiffness_frame(make_cell, rpy, axis):
-    """Along the tool's axis the limit is 5 N, across 50 N: a pull of 10 N down the tool stops."""
+def test_force_threshold_is_in_stiffness_frame(make_cell, rpy, axis):
+    """The limit is 5 N along the tool axis and 50 N across it; 9 N along it stop the arm."""
     limits = [50.0, 50.0, 50.0, 50.0, 50.0, 50.0]
     limits["xyz".index(axis)] = 5.0
     cell = make_cell()
@@ -176,8 +176,8 @@ def test_a_force_threshold_is_in_the_stiffness_frame(make_cell, rpy, axis):
     assert re.search(rf"cartesian_reflex .*upper_force_thresholds.* {axis} .*9 N.*\b5 N", text)
 
 
-def test_a_moment_threshold_is_about_the_origin_of_the_stiffness_frame(make_cell):
-    """9 N across the tool, 0.3 m away: 2.7 Nm, and none about the point where it pulls."""
+def test_moment_threshold_is_about_stiffness_frame_origin(make_cell):
+    """9 N at 0.3 m give 2.7 Nm, and no moment about the point of application."""
     cell = make_cell()
     cell.step(10)
     limits = [50.0, 50.0, 50.0, 2.0, 2.0, 2.0]
@@ -200,7 +200,7 @@ def test_a_moment_threshold_is_about_the_origin_of_the_stiffness_frame(make_cell
     assert "2.7 Nm, allowed 2 Nm" in text
 
 
-def test_default_thresholds_do_not_count_in_simulation(make_cell):
+def test_default_thresholds_are_ignored_in_simulation(make_cell):
     cell = make_cell()
     push_joint(cell, "left", 4, 60.0)
     cell.step(20)
@@ -208,22 +208,24 @@ def test_default_thresholds_do_not_count_in_simulation(make_cell):
     assert np.abs(cell.state("left").tau_ext).max() > 50.0
 
 
-def test_thresholds_of_the_cell_file_count_in_a_loop_of_its_own(make_cell, tmp_path):
-    """They must come through to the other process as given, and the defaults as not given."""
+def test_thresholds_of_cell_file_reach_loop_process(make_cell, tmp_path):
+    """The other process receives given thresholds as given and defaults as not given."""
     arms = {"left": {"franka": {"upper_torque_thresholds": SOFT}}}
     cell = make_cell(arms, placement="process", name=f"thresholds_{tmp_path.name}",
                      realtime={"priority": 0, "cpu": -2})  # fmt: skip
-    cell.set_robot_settings("left", load_mass=3.0, load_com=[0.1, 0.0, 0.1])  # not really there
+    cell.set_robot_settings(
+        "left", load_mass=3.0, load_com=[0.1, 0.0, 0.1]
+    )  # The load does not exist.
     cell.wait(lambda: cell.state("left").fault == "arm_stopped", 5.0, "reflex")
     assert "joint_reflex" in next(e.text for e in cell.events() if e.event.is_fault)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_arm_s_own_controller_is_stable_at_the_stiffest(make_cell, seed):
-    """In any posture and with the largest stiffness, a push is answered without a tremble."""
+def test_arm_controller_is_stable_at_maximum_stiffness(make_cell, seed):
+    """A push causes no vibration in any configuration with the maximum stiffness."""
     rng = np.random.default_rng(seed)
-    share = rng.uniform(0.2, 0.8, 7)
-    q = FR3_LIMITS.lower + share * (FR3_LIMITS.upper - FR3_LIMITS.lower)
+    fraction = rng.uniform(0.2, 0.8, 7)
+    q = FR3_LIMITS.lower + fraction * (FR3_LIMITS.upper - FR3_LIMITS.lower)
     arm = {"q_start": q.tolist(), "position": [0.0, 0.0, 2.0], "franka": {
         "joint_impedance": [14250.0] * 7, "upper_torque_thresholds": SOFT}}  # fmt: skip
     cell = make_cell({"left": arm})
@@ -238,7 +240,7 @@ def test_the_arm_s_own_controller_is_stable_at_the_stiffest(make_cell, seed):
     assert np.abs(state.q - q).max() < 0.02
 
 
-def test_an_arm_under_a_law_is_refused_in_simulation_too(make_cell):
+def test_settings_of_controlled_arm_are_rejected(make_cell):
     cell = make_cell(controllets=CART, active=["left/cart"])
     cell.step(5)
     with pytest.raises(SettingsRejected, match=r"\bleft/cart, .* left/cart\b"):
@@ -246,7 +248,7 @@ def test_an_arm_under_a_law_is_refused_in_simulation_too(make_cell):
     assert cell.robot_settings("left").load_mass == 0.0
 
 
-def test_settings_do_not_move_a_held_arm(make_cell):
+def test_settings_do_not_move_held_arm(make_cell):
     cell = make_cell()
     cell.step(10)
     before = cell.state("left").q
@@ -256,8 +258,8 @@ def test_settings_do_not_move_a_held_arm(make_cell):
     assert cell.robot_settings("left").joint_impedance == [100.0] * 7
 
 
-def test_mock_arms_carry_what_they_are_told(make_cell):
-    """A carried load takes the same torque and moves less; both kinds of arm stay still."""
+def test_mock_arm_carries_configured_load(make_cell):
+    """A configured load appears in the measured torque and does not move the arm."""
     cell = make_cell(
         arms={"left": {"backend": "mock"}, "right": {"backend": "mock"}},
         controllets={"free": {"type": "misbehaving"}}, active=["right/free"],
@@ -273,8 +275,8 @@ def test_mock_arms_carry_what_they_are_told(make_cell):
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.01, 0.05])
-def test_an_arm_that_stopped_by_itself_shook_for_good_where_laws_see_it_late(make_cell, delay):
-    """It knows its own joints at once; only the laws do not."""
+def test_stopped_arm_vibrated_with_state_delay(make_cell, delay):
+    """The robot measures its joints without delay; only controllets see them late."""
     late = {"model": "fr3", "perturbation": {"state_delay": delay}}
     cell = make_cell({"left": late}, {"push": {"type": "misbehaving"}}, ["left/push"])
     robot = cell.loop.backends[0].robots[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MuJoCo scene: contacts, gravity compensation, fingers, objects."""
+"""MuJoCo scene: contacts, gravity compensation, fingers, objects."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def dual(distance=0.6, models=("fr3", "fr3")):
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
-def test_ready_posture_touches_nothing(model):
+def test_ready_configuration_touches_nothing(model):
     scene = build_scene(dual(models=(model, model))).compile()
     data = ready(scene)
     np.testing.assert_allclose(data.joint(f"right_{model}_joint4").qpos, -3 * np.pi / 4)
@@ -50,12 +50,12 @@ def test_ready_posture_touches_nothing(model):
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
-def test_no_contact_between_links_that_are_always_close(model):
+def test_adjacent_links_do_not_collide(model):
     arm = ArmDescription("arm", model)
     scene = build_scene([arm]).compile()
     data = ready(scene)
-    place = {f"{arm.prefix}link{i}": i for i in range(8)}
-    place |= {f"{arm.prefix}{b}": 7 for b in ("hand", "leftfinger", "rightfinger")}
+    index = {f"{arm.prefix}link{i}": i for i in range(8)}
+    index |= {f"{arm.prefix}{b}": 7 for b in ("hand", "leftfinger", "rightfinger")}
     rng = np.random.default_rng(3)
     free = 0
     for _ in range(200):
@@ -63,11 +63,11 @@ def test_no_contact_between_links_that_are_always_close(model):
         mujoco.mj_fwdPosition(scene, data)
         pairs = [tuple(pair) for pair in touching(scene, data) if "world" not in pair]
         free += not pairs
-        assert all(abs(place[a] - place[b]) >= 2 for a, b in pairs)
+        assert all(abs(index[a] - index[b]) >= 2 for a, b in pairs)
     assert free > 180
 
 
-def test_an_arm_collides_with_itself_the_floor_and_the_other_arm():
+def test_arm_collides_with_itself_floor_and_other_arm():
     scene = build_scene(dual(distance=0.3)).compile()
     data = ready(scene)
     data.joint("left_fr3_joint1").qpos = -0.35
@@ -88,7 +88,7 @@ def test_an_arm_collides_with_itself_the_floor_and_the_other_arm():
     assert any(all("left" in body for body in pair) for pair in touching(scene, data))
 
 
-def test_arms_that_are_driven_together_stop_each_other():
+def test_colliding_arms_stop_each_other():
     scene = build_scene(dual(distance=0.5)).compile()
     data = ready(scene)
     left, right = (scene.site(f"{n}_fr3_hand_tcp").id for n in ("left", "right"))
@@ -103,7 +103,7 @@ def test_arms_that_are_driven_together_stop_each_other():
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
-def test_without_torque_an_arm_stays_where_it_is(model):
+def test_arm_stays_without_torque(model):
     scene = build_scene(dual(models=(model, model))).compile()
     data = ready(scene)
     start = data.qpos.copy()
@@ -112,7 +112,7 @@ def test_without_torque_an_arm_stays_where_it_is(model):
     np.testing.assert_allclose(data.qpos, start, atol=1e-6)
 
 
-def test_fingers_go_where_they_are_told_and_press_no_harder_than_the_hand_can():
+def test_fingers_reach_command_within_maximum_force():
     scene = build_scene([ArmDescription("arm", finger_opening=0.03)]).compile()
     data = ready(scene)
     np.testing.assert_allclose(data.qpos[7:], 0.03)
@@ -123,7 +123,7 @@ def test_fingers_go_where_they_are_told_and_press_no_harder_than_the_hand_can():
     np.testing.assert_allclose(data.qpos[7:], 0.01, atol=1e-4)
 
 
-def test_a_cube_between_the_fingers_can_be_held():
+def test_gripper_holds_cube():
     arm = ArmDescription("arm", finger_opening=0.021)
     tcp = ready(build_scene([arm]).compile()).site("arm_fr3_hand_tcp").xpos.copy()
     cube = SceneObject("cube", "box", (0.02, 0.02, 0.02), position=tcp, mass=0.1)
@@ -132,12 +132,12 @@ def test_a_cube_between_the_fingers_can_be_held():
     data.ctrl[7:9] = 0.0
     for _ in range(1000):
         mujoco.mj_step(scene, data)
-    # The arm gives way under the cube: nothing controls it here.
-    in_hand = data.body("cube").xpos - data.site("arm_fr3_hand_tcp").xpos
-    assert np.linalg.norm(in_hand) < 0.005
+    # The uncontrolled arm sinks under the cube.
+    offset = data.body("cube").xpos - data.site("arm_fr3_hand_tcp").xpos
+    assert np.linalg.norm(offset) < 0.005
 
 
-def test_objects_are_fixed_or_free():
+def test_objects_are_fixed_or_movable():
     objects = [
         SceneObject("table", "box", (0.3, 0.3, 0.2), position=np.array([0.6, 0.0, 0.2])),
         SceneObject("ball", "sphere", (0.03,), position=np.array([0.6, 0.0, 0.6]), mass=0.2),
@@ -154,7 +154,7 @@ def test_objects_are_fixed_or_free():
     np.testing.assert_allclose(data.body("ball").xpos[2], 0.43, atol=2e-3)
 
 
-def test_names_and_timestep_are_checked(tmp_path):
+def test_names_timestep_and_meshes_are_checked(tmp_path):
     with pytest.raises(ConfigurationError, match="different names"):
         build_scene([ArmDescription("a")], [SceneObject("a", "sphere", (0.1,))])
     with pytest.raises(ConfigurationError, match="timestep"):
@@ -164,7 +164,7 @@ def test_names_and_timestep_are_checked(tmp_path):
     assert build_scene([ArmDescription("a")], timestep=2e-3).compile().opt.timestep == 2e-3
 
 
-def test_meshes_of_the_user_replace_the_pictures(tmp_path):
+def test_meshes_of_user_replace_visuals(tmp_path):
     corners = "v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nv 0 0 0.1\n"
     obj = corners + "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
     for name in ("link0_0", "link0_1", *(f"link{i}" for i in range(1, 8))):
@@ -175,7 +175,7 @@ def test_meshes_of_the_user_replace_the_pictures(tmp_path):
     assert touching(scene, ready(scene)) == set()
 
 
-def test_turned_solids_are_closed_and_turned_outward():
+def test_solids_of_revolution_are_closed_and_outward():
     for shape in (
         SolidOfRevolution((0, 0, 0), (0, 0, 0.3), 0.1, 0.1),
         SolidOfRevolution((0, 0, 0), (0, 0, 0.3), 0.1, 0.05, 0.1, 0.05),
@@ -188,7 +188,7 @@ def test_turned_solids_are_closed_and_turned_outward():
         assert volume > 0.9 * np.pi * 0.075**2 * 0.3
 
 
-def test_ready_posture_is_within_all_limits():
+def test_ready_configuration_is_within_limits():
     for model in ("fr3", "fer"):
         limits = ArmDescription("a", model).limits
         assert ((limits.lower < READY_CONFIGURATION) & (limits.upper > READY_CONFIGURATION)).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scene for the eye shows what the rows say, for every kind of arm."""
+"""Displayed scene agrees with the cycle records, for every kind of arm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def newest(cell: Cell) -> Any:
 
 
 def check_tools(view: SceneView, cell: Cell) -> None:
-    """Compare the tools in the scene with the kinematics of the loop."""
+    """Compare the tools of the scene with the kinematics of the loop."""
     sites = {view.model.site(i).name: i for i in range(view.model.nsite)}
     for name, base in bases_in_world(cell.config).items():
         tool = base @ cell.pose(name)
@@ -57,7 +57,7 @@ def check_tools(view: SceneView, cell: Cell) -> None:
 
 
 @pytest.mark.sim
-def test_arms_of_every_backend_and_objects_are_where_the_loop_has_them(
+def test_scene_agrees_with_loop_for_every_backend(
     make_cell: Callable[..., Cell],
 ) -> None:
     cell = make_cell(ARMS, active=["left/joint_impedance_controller"], objects=OBJECTS)
@@ -75,8 +75,8 @@ def test_arms_of_every_backend_and_objects_are_where_the_loop_has_them(
 
 
 @pytest.mark.sim
-def test_arms_with_fewer_joints_than_others_are_shown(make_cell: Callable[..., Cell]) -> None:
-    """Windows and films of tasks ended with an arm of six joints beside seven."""
+def test_arms_with_different_joint_counts_are_shown(make_cell: Callable[..., Cell]) -> None:
+    """Windows and videos failed with an arm of six joints beside one of seven."""
     arms = {"left": {"position": [0.0, 0.4, 0.0]}, "six": {"model": "ur5e", "gripper": False}}
     cell = make_cell(arms)
     view = SceneView(cell.config)
@@ -86,7 +86,7 @@ def test_arms_with_fewer_joints_than_others_are_shown(make_cell: Callable[..., C
 
 
 @pytest.mark.sim
-def test_the_fingers_follow(make_cell: Callable[..., Cell]) -> None:
+def test_displayed_fingers_follow_records(make_cell: Callable[..., Cell]) -> None:
     cell = make_cell(objects=OBJECTS)
     view = SceneView(cell.config)
     cell.step(2)
@@ -99,7 +99,7 @@ def test_the_fingers_follow(make_cell: Callable[..., Cell]) -> None:
     assert [float(qpos[j.qposadr[0]]) for j in fingers] == pytest.approx([0.013, 0.014])
 
 
-def test_before_any_row_the_scene_is_at_its_start() -> None:
+def test_scene_starts_at_start_configuration() -> None:
     q = [0.1, -0.5, 0.0, -2.0, 0.0, 1.5, 0.7]
     config = CellConfig.from_dict({"arms": {"arm": {"q_start": q}}, "objects": OBJECTS})
     view = SceneView(config)
@@ -109,7 +109,7 @@ def test_before_any_row_the_scene_is_at_its_start() -> None:
 
 
 @pytest.mark.sim
-def test_looking_changes_nothing(make_cell: Callable[..., Cell]) -> None:
+def test_viewer_does_not_change_simulation(make_cell: Callable[..., Cell]) -> None:
     looked_at, alone = (
         make_cell(active=["left/cartesian_impedance_controller"], objects=OBJECTS)
         for _ in range(2)
@@ -125,7 +125,7 @@ def test_looking_changes_nothing(make_cell: Callable[..., Cell]) -> None:
     assert mujoco.mj_stateSize(view.model, mujoco.mjtState.mjSTATE_FULLPHYSICS.value) > 0
 
 
-def test_without_a_display_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_display_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     with pytest.raises(RenderingUnavailable, match="no display"):
@@ -133,7 +133,7 @@ def test_without_a_display_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.sim
-def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
+def test_viewer_without_display_ends_in_one_line(
     make_cell: Callable[..., Cell],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -151,10 +151,10 @@ def test_a_viewer_without_a_display_ends_in_one_line_and_the_cell_goes_on(
 
 
 @pytest.mark.sim
-def test_the_word_that_there_is_no_display_waited_behind_everything_else(
+def test_missing_display_was_reported_after_lower_priority(
     make_cell: Callable[..., Cell],
 ) -> None:
-    """The viewer made way for all others first: on a busy machine it was not heard for 20 s."""
+    """The viewer lowered its priority first: the error took 20 s on a busy machine."""
     cell = make_cell()
     reported = subprocess.run(
         [sys.executable, "-c", ASK_NICENESS, str(cell.shared_memory_fd)],
@@ -165,13 +165,13 @@ def test_the_word_that_there_is_no_display_waited_behind_everything_else(
     assert int(reported.stdout) == os.nice(0)
 
 
-def test_a_cell_that_is_not_started_cannot_be_viewed() -> None:
+def test_cell_must_be_started_for_viewer() -> None:
     cell = Cell(CellConfig.from_dict({"arms": {"arm": {}}}))
     with pytest.raises(LoopError, match="not started"):
         start_viewer(cell.config, cell.realtime, cell.shared_memory_fd)
 
 
-def test_the_viewer_wants_a_cell_on_its_standard_input() -> None:
+def test_viewer_requires_cell_on_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "multipanda_py.simulation.viewer", "0"],
         input=b"{}\n", capture_output=True, timeout=30, env={**os.environ, "DISPLAY": ""},

@@ -89,7 +89,7 @@ def test_scaling_tables_and_1_khz_limit_follow_measurements():
     more = dict(scaling_figures()["arms"])
     more["4"] = more["1"] | {"cycle_us": {"median": 400.0, "p99": 1300.0}}
     more["8"] = more["1"] | {"cycle_us": {"median": 1500.0, "p99": 2700.0}}
-    end = end_of_1_khz(more)  # With 4 arms at 0.4 ms, the fit once gave 5 arms.
+    end = end_of_1_khz(more)  # A line through 1 and 8 arms alone once gave 5 arms.
     assert end["cycle_median"] == pytest.approx(4.0 + 4.0 * 600.0 / 1100.0)
     assert end["cycle_p99"] == pytest.approx(1.0 + 3.0 * 800.0 / 1100.0)
     report = figures() | {"scaling": scaling_figures()}

@@ -88,14 +88,14 @@ SPOILS = {
     "no time": lambda t: t.drop(columns=["time"]),
     "milliseconds": lambda t: changed(t, ["time"], lambda x: 1e3 * x),
     "one a second": lambda t: t[::100],
-    "velocities nobody measured": lambda t: changed(t, DQ, lambda x: 0.0 * x),
+    "unmeasured velocities": lambda t: changed(t, DQ, lambda x: 0.0 * x),
     "huge": lambda t: changed(t, Q, lambda x: 1e300 * x),
     "no numbers at all": lambda t: changed(t, Q, lambda x: np.nan * x),
 }  # fmt: skip
 MORE = {
     "milliseconds": "time: got a sample every",
     "one a second": "allowed 2e-05 to 0.2: is it in milliseconds",
-    "velocities nobody measured": "is zero throughout, while q changes",
+    "unmeasured velocities": "is zero throughout, while q changes",
     "huge": "joint1",
 }
 IDENTIFY = {
@@ -141,7 +141,7 @@ VALIDATE = {
     "six joints": "got 6 joints, allowed 7",
     "no time": "column 'time' [s] is missing",
     "no numbers at all": "q of joint1 is nan at",
-    **{key: MORE[key] for key in ("milliseconds", "velocities nobody measured")},
+    **{key: MORE[key] for key in ("milliseconds", "unmeasured velocities")},
 }
 
 

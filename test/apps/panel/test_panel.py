@@ -47,9 +47,9 @@ def rig():
 def test_drag_moves_tool_to_released_gizmo(rig):
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
-    position, orientation = rig.target(up=0.05)
+    location, orientation = rig.target(up=0.05)
     page.grasp_gizmo("left")
-    page.drag("left", position, orientation)
+    page.drag("left", location, orientation)
     page.let_go("left")
     rig.until(lambda: rig.z() > before + 0.03, "the tool goes up")
     for _ in range(2 * MANY):
@@ -62,9 +62,9 @@ def test_viewer_without_command_moves_nothing_and_gizmo_returns(rig):
     rig = rig()
     rig.page(in_command=True)
     other, before = rig.page(), rig.z()
-    position, orientation = rig.target(up=0.05)
+    location, orientation = rig.target(up=0.05)
     other.grasp_gizmo("left")
-    other.drag("left", position, orientation)
+    other.drag("left", location, orientation)
     rig.until(rig.noted("is not in command"), "the refusal is noted")
     assert rig.noted("viewer 1 is not in command (viewer 0 is)")()
     for _ in range(MANY):
@@ -80,7 +80,7 @@ def test_viewer_that_takes_command_revokes_it_from_first(rig):
     second.use("Take command")
     rig.until(rig.noted("viewer 1 has taken"), "the second is in command")
     first.use("law", "hold")
-    rig.until(rig.noted("viewer 0 is not in command"), "the first is refused")
+    rig.until(rig.noted("viewer 0 is not in command"), "the first viewer is rejected")
     assert f"left/{CARTESIAN}" in rig.cell.active
     rig.until(
         lambda: rig.panel.tabs["left"].law.value != "hold", "the page shows the controllet again"
@@ -148,8 +148,8 @@ def test_every_viewer_may_stop_and_queued_requests_are_dropped(rig):
     rig = rig()
     page, other = rig.page(in_command=True), rig.page()
     before = rig.z()
-    position, orientation = rig.target(up=0.1)
-    page.drag("left", position, orientation)
+    location, orientation = rig.target(up=0.1)
+    page.drag("left", location, orientation)
     until(
         lambda: rig.panel.session.queue.requests, "the request is queued"
     )  # No round processes it yet.
@@ -180,7 +180,7 @@ def test_invalid_target_is_rejected_without_motion(rig):
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
     level = [1.0, 0.0, 0.0, 0.0]
-    for position, orientation, reported in (
+    for location, orientation, reported in (
         ([np.nan, 0.0, 0.5], level, "finite"),
         ([0.3, 0.3, 0.5], [np.nan, 0.0, 0.0, 0.0], "finite"),
         ([0.3, 0.3, 0.5], [3.0, 0.0, 0.0, 0.0], "norm"),
@@ -188,8 +188,8 @@ def test_invalid_target_is_rejected_without_motion(rig):
         ([0.3, 0.3, 9.0], level, "gate.position"),
     ):
         rig.panel.session.notes = ()
-        page.drag("left", position, orientation)
-        rig.until(rig.noted(reported), f"{place} is refused")
+        page.drag("left", location, orientation)
+        rig.until(rig.noted(reported), f"{location} is rejected")
     for _ in range(MANY):
         rig.round()
     assert rig.z() == pytest.approx(before, abs=1e-3)
@@ -223,17 +223,19 @@ def test_unknown_arm_or_controllet_changes_nothing(rig):
     page, active = rig.page(in_command=True), rig.cell.active
     page.drag("third", *rig.target(up=0.05))
     page.use("law", "no_such_law")
-    rig.until(rig.noted("no_such_law"), "the law is refused")
-    rig.until(lambda: page.find("law")["value"] == f"left/{CARTESIAN}", "the page shows the law")
+    rig.until(rig.noted("no_such_law"), "the controllet is rejected")
+    rig.until(
+        lambda: page.find("law")["value"] == f"left/{CARTESIAN}", "the page shows the controllet"
+    )
     assert rig.cell.active == active
 
 
 def test_arm_holds_when_page_stalls_during_drag(rig):
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
-    position, orientation = rig.target(up=0.14)
+    location, orientation = rig.target(up=0.14)
     page.grasp_gizmo("left")
-    page.drag("left", position, orientation)
+    page.drag("left", location, orientation)
     rig.until(lambda: rig.z() > before, "the tool goes up")
     rig.now += 2 * TARGET_TIMEOUT  # The page sends nothing, and simulated time stands still.
     rig.round()
@@ -249,9 +251,9 @@ def test_arm_holds_when_page_closes_during_drag(rig):
     """viser ends the drag itself, which moved the arm to the gizmo in about half of all runs."""
     rig = rig()
     page, before = rig.page(in_command=True), rig.z()
-    position, orientation = rig.target(up=0.14)
+    location, orientation = rig.target(up=0.14)
     page.grasp_gizmo("left")
-    page.drag("left", position, orientation)
+    page.drag("left", location, orientation)
     rig.until(lambda: rig.panel.tabs["left"].gizmo.drag.viewer is not None, "the drag has begun")
     page.close()
     rig.until(rig.noted("left holds: viewer 0 has left"), "the arm holds")
@@ -383,15 +385,15 @@ def test_bodies_are_drawn_at_poses_of_cell(rig):
     rig.panel.scene.show(rig.cell.latest_record())
     nodes = {frame.name: frame for frame in rig.panel.scene.frames.values()}
     path = next(name for name in nodes if name.endswith("left_fr3_hand")).split("/")
-    position = np.eye(4)
+    location = np.eye(4)
     for depth in range(3, len(path) + 1):
         node = nodes["/".join(path[:depth])]
         step = np.eye(4)
         step[:3, :3] = Rotation.from_quat(np.roll(node.wxyz, -1)).as_matrix()
         step[:3, 3] = node.position
-        position = position @ step
+        location = location @ step
     tool, _ = rig.target()
-    assert position[:3, 3] + HAND_TO_TOOL * position[:3, 2] == pytest.approx(
+    assert location[:3, 3] + HAND_TO_TOOL * location[:3, 2] == pytest.approx(
         tool, abs=20 * MIN_POSE_CHANGE
     )
 
@@ -420,13 +422,13 @@ def test_program_without_secret_moved_arms(rig):
     for path in ("", "/", "/x/", "/x", "/%2e%2e/", f"/{secret[:-1]}/", f"?{secret}"):
         url = f"http://{address.netloc}{path}"
         for origin in ("", None):
-            with pytest.raises(InvalidStatus) as refused:
+            with pytest.raises(InvalidStatus) as rejection:
                 PanelPage(url, origin=origin)
-            assert refused.value.response.status_code == 403
-        with pytest.raises(HTTPError) as refused:
+            assert rejection.value.response.status_code == 403
+        with pytest.raises(HTTPError) as rejection:
             urlopen(url, timeout=10.0)
-        assert refused.value.code == 403
-        refused.value.close()
+        assert rejection.value.code == 403
+        rejection.value.close()
 
 
 def test_page_is_served_at_printed_address_and_connects(rig):

@@ -61,7 +61,7 @@ def test_open_clutch_lets_device_return_without_target_motion():
     clutch.close(tool)
     first = walk(clutch, device, end, EYE)
     clutch.open()
-    clutch.close(first)  # The hand returns meanwhile, much further than the limit of a jump.
+    clutch.close(first)  # The device returns meanwhile, much further than the limit of a jump.
     far = Pose([2.0, 0.0, 0.0], device.rotation)
     assert clutch.follow(far, 0.02, EYE).distance(first) == pytest.approx((0.0, 0.0), abs=1e-12)
 

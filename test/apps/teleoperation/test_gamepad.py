@@ -52,10 +52,10 @@ np.testing.assert_allclose(first.twist, 0.0, atol=1e-12)
 assert not first.is_engaged and first.frame == "tool"
 set_axes(a0=0.05, a1=-1.0, a2=1.0, a4=-1.0, a5=1.0)
 set_button(10, 1)
-said = pad.read()["left"]
+state = pad.read()["left"]
 np.testing.assert_allclose(
-    said.twist, [GAMEPAD_SPEED[0], 0.0, GAMEPAD_SPEED[0], 0.0, 0.0, -GAMEPAD_SPEED[1]], atol=1e-4)
-assert said.is_engaged
+    state.twist, [GAMEPAD_SPEED[0], 0.0, GAMEPAD_SPEED[0], 0.0, 0.0, -GAMEPAD_SPEED[1]], atol=1e-4)
+assert state.is_engaged
 set_button(9, 1)
 np.testing.assert_allclose(pad.read()["left"].twist[3:], [-GAMEPAD_SPEED[1], 0.0, 0.0], atol=1e-4)
 set_button(0, 1)

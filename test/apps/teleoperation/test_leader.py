@@ -50,11 +50,11 @@ class Led:
         self.node = rclpy.create_node(f"leader_{os.getpid()}", context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
-        self.poses = self.node.create_publisher(PoseStamped, f"{place}/current_pose", 1)
-        self.pedal = self.node.create_publisher(Bool, f"{place}/clutch", 1)
+        self.poses = self.node.create_publisher(PoseStamped, f"{topic_root}/current_pose", 1)
+        self.pedal = self.node.create_publisher(Bool, f"{topic_root}/clutch", 1)
         self.until(lambda: self.poses.get_subscription_count(), "the link")
         self.until(lambda: self.pedal.get_subscription_count(), "the link's clutch")
-        self.topic = f"{place}/target_feedback_wrench"
+        self.topic = f"{topic_root}/target_feedback_wrench"
 
     def listen(self):
         def keep(message):
@@ -118,7 +118,7 @@ def led():
 
 
 def test_arm_follows_leader_with_feedback_and_holds_on_timeout(led):
-    silent = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {TIMEOUT:g} s"
+    timeout_report = f"no message on {led.topic.rpartition('/')[0]}/current_pose for {TIMEOUT:g} s"
     begin = led.z()
     led.engage()
     led.until(lambda: led.reported, "the report of a missing subscriber")
@@ -132,7 +132,7 @@ def test_arm_follows_leader_with_feedback_and_holds_on_timeout(led):
     # The link stops, and continues when its queued messages are stale.
     process = led.leader.listener.pid
     os.kill(process, signal.SIGSTOP)
-    led.until(lambda: silent in str(led.reported), "the report of the hold")
+    led.until(lambda: timeout_report in str(led.reported), "the report of the hold")
     end = time.monotonic() + 2 * TIMEOUT
     led.until(lambda: time.monotonic() > end, "stale queued messages")
     led.press(0.0)
@@ -153,6 +153,6 @@ def test_arm_follows_leader_with_feedback_and_holds_on_timeout(led):
     led.engage(0.1)
     led.height = None
     led.until(lambda: led.reported, "the report of the timeout")
-    assert silent in led.reported[0]
+    assert timeout_report in led.reported[0]
     assert led.target() == pytest.approx(held, abs=1e-9)
     led.until(lambda: abs(led.z() - held) < 2e-3, "an arm at rest at its hold")

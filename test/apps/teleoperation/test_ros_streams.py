@@ -100,8 +100,8 @@ def test_poses_move_arm_timeouts_and_invalid_poses_hold_it(tracker):
     heights = iter([0.002 * k for k in range(31)] + [0.06] * 10_000)
     tracker.until(lambda: tracker.z() > before + 0.055, lambda: tracker.pose(next(heights)))
     assert tracker.reported == []
-    tracker.until(lambda: tracker.reported)  # the stream pauses
-    assert f"{hand.root}/left/pose for {TIMEOUT:g} s" in tracker.reported[0]
+    tracker.until(lambda: tracker.reported)  # The stream pauses.
+    assert f"{tracker.root}/left/pose for {TIMEOUT:g} s" in tracker.reported[0]
     held = tracker.z()
     tracker.clutch(False)
     engage(tracker)  # The device is 6 cm lower than before, which moves nothing.
@@ -118,9 +118,9 @@ def test_poses_move_arm_timeouts_and_invalid_poses_hold_it(tracker):
 def test_two_trackers_on_one_stream_moved_arm_back_and_forth(tracker):
     before = tracker.z()
     engage(tracker)
-    other = tracker.node.create_publisher(PoseStamped, f"{hand.root}/left/pose", 10)
+    other = tracker.node.create_publisher(PoseStamped, f"{tracker.root}/left/pose", 10)
     tracker.until(lambda: tracker.reported, lambda: tracker.pose(0.0))
-    assert f"{hand.root}/left/pose has 2 publishers" in tracker.reported[0]
+    assert f"{tracker.root}/left/pose has 2 publishers" in tracker.reported[0]
     tracker.node.destroy_publisher(other)
     tracker.until(lambda: not tracker.source.inputs["left"].conflict, lambda: tracker.pose(0.0))
     tracker.clutch(False)

@@ -38,8 +38,8 @@ def test_every_instant_has_its_frame_after_late_step(tmp_path):
             for k in range(12):
                 recorder.step([0.3, 0.0, -0.3, 0.0, 0.0, 0.0])
                 if k == 5:
-                    stands = env.cell.time + 0.35
-                    env.cell.wait(lambda until=stands: env.cell.time > until, 10.0, "late")
+                    stall_end = env.cell.time + 0.35
+                    env.cell.wait(lambda until=stall_end: env.cell.time > until, 10.0, "late")
             recorder.end(success=False)
             assert recorder.held >= 2
         episode = Dataset(tmp_path / "set")[0]

@@ -19,23 +19,23 @@ MAKERS = """
 import os, signal, time
 
 def make_sum():
-    return lambda seen: [seen["a"] + seen["b"]]
+    return lambda observed: [observed["a"] + observed["b"]]
 
 def make_pickled():
-    return lambda seen: (one for one in [seen["a"]]) if seen["a"] else [seen["a"]]
+    return lambda observed: (one for one in [observed["a"]]) if observed["a"] else [observed["a"]]
 
 def make_nothing():
     raise RuntimeError("no weights")
 
 def make_slow():
-    def slow(seen):
-        time.sleep(seen["a"])
-        return [seen["a"]]
+    def slow(observed):
+        time.sleep(observed["a"])
+        return [observed["a"]]
 
     return slow
 
 def make_dying():
-    return lambda seen: os.kill(os.getpid(), signal.SIGKILL)
+    return lambda observed: os.kill(os.getpid(), signal.SIGKILL)
 """
 
 

@@ -29,13 +29,13 @@ def make(kind):
     if kind == "slow":
         time.sleep(600)
     print("what is printed is no answer")
-    asked = []
+    requests = []
 
-    def policy(seen):
-        asked.append(1)
-        chunk = np.repeat(seen["arm/target"][None], 40, 0)
+    def policy(observed):
+        requests.append(1)
+        chunk = np.repeat(observed["arm/target"][None], 40, 0)
         chunk[:, 2] -= 0.0005 * np.arange(40)
-        if len(asked) < 3:
+        if len(requests) < 3:
             return chunk
         if kind == "raises":
             raise KeyError("goal")
@@ -50,11 +50,11 @@ def make(kind):
     return policy
 
 def echo(path, sizes, task, device):
-    def policy(seen):
-        names = json.dumps({key: list(np.shape(value)) for key, value in sorted(seen.items())})
+    def policy(observed):
+        names = json.dumps({key: list(np.shape(value)) for key, value in sorted(observed.items())})
         assert "multipanda_py" not in sys.modules
-        begins = float(seen["begins"])
-        return [[begins, float(seen["observation.state"].sum()), len(names)]]
+        begins = float(observed["begins"])
+        return [[begins, float(observed["observation.state"].sum()), len(names)]]
     return policy
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm on springs: they carry it, exert what laws ask for, and laws move it as a rigid one."""
+"""Arm on springs: springs carry it and exert commands, and it moves like a rigid arm."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 MODES = ["equilibrium", "equilibrium_pid"]
 APART = {"right": {"position": [0.0, -2.0, 0.0]}}
-"""Far enough to know nothing of each other."""
+"""Distance without interaction between the arms."""
 A, K, PRESET = 5.0, np.array([7.8] * 4 + [1.4] * 3), 0.2
 LOCKED = 1e6
 
 
 def pair(mode="equilibrium_pid", **both):
-    """The left arm on springs, the right one without."""
+    """Return sections of a left arm with springs and a right arm without."""
     return {"left": {"actuators": springs(mode), **both}, "right": {**APART["right"], **both}}
 
 
 def closed_form(torque, preset=PRESET):
-    """Return how far an equilibrium is from a joint on which equal springs exert a torque."""
+    """Return the deflection from the equilibrium at which equal springs exert a torque."""
     return np.arcsinh(torque / (2.0 * K * math.cosh(A * preset))) / A
 
 
 def drive(cell, torque, cycles):
-    """Exert a torque on the left arm as a law would."""
+    """Exert a torque on the left arm in place of a controllet."""
     backend, state = cell.loop.backends[0], cell.loop.arms[0].state
     for _ in range(cycles):
         state.tau[:] = torque
@@ -45,7 +45,7 @@ def drive(cell, torque, cycles):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_springs_alone_carry_the_arm_from_the_first_cycle(make_cell, mode):
+def test_springs_alone_carry_arm_from_first_cycle(make_cell, mode):
     cell = make_cell({"left": {"actuators": springs(mode)}})
     data = cell.simulation.data
     start = cell.state("left").q.copy()
@@ -56,7 +56,7 @@ def test_springs_alone_carry_the_arm_from_the_first_cycle(make_cell, mode):
     state = cell.state("left")
     assert max(speeds) < 1e-9
     np.testing.assert_allclose(state.q, start, atol=1e-9)
-    weight = data.qfrc_bias[:7].copy()  # of MuJoCo, at rest
+    weight = data.qfrc_bias[:7].copy()  # Bias of MuJoCo at rest.
     assert np.abs(weight).max() > 20.0
     np.testing.assert_allclose(state.tau_J, weight, atol=1e-6)
     np.testing.assert_allclose(state.tau_ext, 0.0, atol=1e-9)
@@ -66,7 +66,7 @@ def test_springs_alone_carry_the_arm_from_the_first_cycle(make_cell, mode):
 
 
 @pytest.mark.parametrize(("mode", "cycles"), [("equilibrium", 2), ("equilibrium_pid", 100)])
-def test_a_blocked_joint_feels_the_torque_that_is_asked_for(make_cell, mode, cycles):
+def test_blocked_joint_gets_commanded_torque(make_cell, mode, cycles):
     cell = make_cell({"left": {"actuators": springs(mode)}, **APART})
     sim, tau = cell.simulation, np.array([20.0, -30.0, 10.0, 15.0, 5.0, -4.0, 3.0])
     sim.model.dof_armature[:7] = LOCKED
@@ -80,30 +80,30 @@ def test_a_blocked_joint_feels_the_torque_that_is_asked_for(make_cell, mode, cyc
 
 
 @pytest.mark.parametrize("joint", [1, 6])
-def test_a_link_swings_in_its_springs_at_their_frequency(make_cell, joint):
+def test_link_vibrates_at_frequency_of_its_springs(make_cell, joint):
     cell = make_cell({"left": {"actuators": springs("equilibrium")}, **APART})
     sim, backend = cell.simulation, cell.loop.backends[0]
     model, data = sim.model, sim.data
     model.opt.gravity[:] = 0.0
-    inverse = np.zeros((1, model.nv))
+    inverse_mass = np.zeros((1, model.nv))
     unit = np.eye(model.nv)[joint : joint + 1]
     mujoco.mj_forward(model, data)
     others = [dof for dof in range(7) if dof != joint]
     model.dof_armature[others] = LOCKED
     mujoco.mj_forward(model, data)
-    mujoco.mj_solveM(model, data, inverse, unit)
+    mujoco.mj_solveM(model, data, inverse_mass, unit)
     arm = compliant(cell)
     arm.joints.reset(data.qpos[:7], 0.0, PRESET)
     data.qpos[joint] += 0.01
     angles = []
     for _ in range(2000):
-        backend.compliant.step(1)  # nobody commands the motors: they stand
+        backend.compliant.step(1)  # Motors without a command stay fixed.
         angles.append(data.qpos[joint])
     swing = np.array(angles) - np.mean(angles)
     up = np.flatnonzero((swing[:-1] < 0.0) & (swing[1:] >= 0.0))
     crossings = up - swing[up] / (swing[up + 1] - swing[up])
     stiffness = 2.0 * A * K[joint] * math.cosh(A * PRESET)
-    omega = math.sqrt(stiffness * inverse[0, joint])
+    omega = math.sqrt(stiffness * inverse_mass[0, joint])
     assert len(up) >= 2
     assert math.tau / (1e-3 * np.diff(crossings).mean()) == pytest.approx(omega, rel=2e-3)
 
@@ -119,10 +119,10 @@ FLOATING = ("gravity_compensation", "teleoperation")
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
-def test_every_torque_law_moves_it_as_a_rigid_arm(make_cell, mode):
-    """One after the other: pushed, let go of, and at rest again; the right arm has no springs."""
+def test_torque_controllets_move_arm_like_rigid_arm(make_cell, mode):
+    """Each controllet: push, release and rest; the right arm has no springs."""
     if mode == "equilibrium" and not LONG:
-        pytest.skip("with motors it is harder")
+        pytest.skip("the mode with motors is the harder case")
     laws = {f"{law}_law": {"type": law} for law, arms in LAWS.items() if arms == 1}
     laws |= {
         f"{law}_law": {"type": law, "arms": ["left", "right"]} for law in LAWS if LAWS[law] > 1
@@ -136,20 +136,23 @@ def test_every_torque_law_moves_it_as_a_rigid_arm(make_cell, mode):
         if law != "hold":
             both = [f"{law}_law"] if arms > 1 else [f"left/{law}_law", f"right/{law}_law"]
             cell.switch(both, strictness="force_auto")
-        away = []
+        deviations = []
         for force in ([0.0, 15.0, 8.0], [0.0, 0.0, 0.0]):
             for arm in ("left", "right"):
                 sim.apply_wrench(f"{arm}_fr3_link5", force)
             for _ in range(6):
                 cell.step(20)
-                away.append(np.abs(cell.state("left").q - cell.state("right").q).max())
+                deviations.append(np.abs(cell.state("left").q - cell.state("right").q).max())
         faults = [event.text for event in cell.events() if event.event.is_fault]
         assert not faults, (law, faults)
-        assert arms > 1 or max(away) < (0.02 if law in FLOATING else 0.006), (law, max(away))
+        assert arms > 1 or max(deviations) < (0.02 if law in FLOATING else 0.006), (
+            law,
+            max(deviations),
+        )
         assert np.abs(cell.state("left").dq).max() < (1.0 if law in FLOATING else 0.2), law
 
 
-def test_a_saved_state_goes_on_to_the_last_bit(make_cell):
+def test_saved_state_continues_to_last_bit(make_cell):
     cell = make_cell(pair(), {"law": {"type": "joint_impedance"}}, ["left/law"])
     sim = cell.simulation
     sim.apply_wrench("left_fr3_link6", [5.0, 10.0, 0.0])
@@ -183,7 +186,7 @@ PERTURBED = {
 
 
 @pytest.mark.parametrize("kind", PERTURBED)
-def test_what_is_wrong_with_an_arm_shows_as_on_a_rigid_one(make_cell, kind):
+def test_perturbation_acts_as_on_rigid_arm(make_cell, kind):
     law = {"law": {"type": "joint_impedance"}}
     cell = make_cell(pair(perturbation=PERTURBED[kind]), law, ["left/law", "right/law"])
     cell.step(700)
@@ -194,8 +197,8 @@ def test_what_is_wrong_with_an_arm_shows_as_on_a_rigid_one(make_cell, kind):
     np.testing.assert_allclose(left.dq, 0.0, atol=2e-3)
 
 
-def test_what_hangs_at_the_flange_is_carried_by_the_springs(make_cell):
-    """The sensor of a rigid arm, at the motor, is told of it; springs feel it themselves."""
+def test_payload_is_carried_by_springs(make_cell):
+    """A rigid arm adds the payload to its motor-side sensor; springs measure it directly."""
     payload = {"payload": 0.5}
     law = {"law": {"type": "joint_impedance"}}
     cell = make_cell(pair("equilibrium", perturbation=payload), law, ["left/law", "right/law"])
@@ -204,7 +207,7 @@ def test_what_hangs_at_the_flange_is_carried_by_the_springs(make_cell):
     np.testing.assert_allclose(cell.state("left").tau_J, weight, atol=0.01)
 
 
-def test_an_arm_that_does_not_carry_itself_is_carried_by_the_loop(make_cell):
+def test_loop_compensates_gravity_of_uncompensated_arm(make_cell):
     cell = make_cell({"left": {"actuators": springs(), "compensates_gravity": False}})
     start = cell.state("left").q.copy()
     cell.step(500)
@@ -212,7 +215,7 @@ def test_an_arm_that_does_not_carry_itself_is_carried_by_the_loop(make_cell):
     np.testing.assert_allclose(cell.state("left").dq, 0.0, atol=1e-3)
 
 
-def test_a_robot_that_stops_by_itself_comes_to_rest(make_cell):
+def test_stopped_robot_comes_to_rest(make_cell):
     franka = {"upper_torque_thresholds": [3.0] * 7}
     cell = make_cell({"left": {"actuators": springs(), "franka": franka}, **APART})
     cell.step(5)
@@ -227,7 +230,7 @@ def test_a_robot_that_stops_by_itself_comes_to_rest(make_cell):
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
-def test_it_follows_commanded_positions(make_cell, mode):
+def test_arm_follows_commanded_positions(make_cell, mode):
     law = {"law": {"type": "joint_position"}}
     cell = make_cell({"left": {"actuators": springs(mode)}, **APART}, law, ["left/law"])
     goal = cell.state("left").q + 0.1
@@ -238,7 +241,7 @@ def test_it_follows_commanded_positions(make_cell, mode):
     np.testing.assert_allclose(cell.state("left").q, goal, atol=0.02)
 
 
-def test_some_joints_may_stay_rigid(make_cell):
+def test_springs_may_cover_some_joints(make_cell):
     group = {"type": "sea", "joints": ["joint2", "joint7"], "params": {"stiffness": [500.0, 50.0]}}
     cell = make_cell({"left": {"actuators": {"some": group}}, **APART})
     start = cell.state("left").q.copy()
@@ -248,12 +251,12 @@ def test_some_joints_may_stay_rigid(make_cell):
     np.testing.assert_allclose(cell.state("left").tau_J, weight, atol=1e-5)
 
 
-def test_springs_that_are_too_weak_for_the_arm_are_refused_at_the_start(make_cell):
+def test_too_weak_springs_are_rejected_at_start(make_cell):
     with pytest.raises(BackendError, match=r"left\.actuators: left_fr3_joint\d: "):
         make_cell({"left": {"actuators": springs("equilibrium", params={"preset_high": 0.4})}})
 
 
-def test_a_spring_that_steps_cannot_hold_is_said(make_cell):
+def test_unresolved_spring_frequency_gives_warning(make_cell):
     stiff = {"type": "sea", "params": {"stiffness": 1e6}}
     cell = make_cell({"left": {"actuators": {"all": stiff}}}, rate=200.0)
     (reported,) = [text for text in cell.warnings if "vibrate" in text]
@@ -261,7 +264,7 @@ def test_a_spring_that_steps_cannot_hold_is_said(make_cell):
     assert cell.loop.backends[0].steps == 8
 
 
-def test_a_world_that_diverges_is_a_fault_of_its_arms(make_cell):
+def test_diverged_world_is_fault_of_its_arms(make_cell):
     cell = make_cell({"left": {"actuators": springs()}, **APART})
     cell.step(5)
     cell.simulation.data.qvel[3] = math.nan
@@ -270,7 +273,7 @@ def test_a_world_that_diverges_is_a_fault_of_its_arms(make_cell):
     assert any("diverged" in event.text for event in cell.events())
 
 
-def test_torques_beyond_the_springs_are_bounded(make_cell):
+def test_torques_are_limited_to_those_of_springs(make_cell):
     cell = make_cell({"left": {"actuators": springs("equilibrium")}, **APART})
     cell.simulation.model.dof_armature[:7] = LOCKED
     state = drive(cell, np.full(7, 1e4), 5)
@@ -280,24 +283,24 @@ def test_torques_beyond_the_springs_are_bounded(make_cell):
     assert joints.rejected == 0
 
 
-def test_joints_without_springs_go_as_those_of_a_rigid_arm(make_cell):
-    """They were kicked as springs are: in coarse steps an arm in mode 0 left the rigid one."""
+def test_joints_without_springs_move_like_rigid_joints(make_cell):
+    """Joints without springs got spring impulses, so mode 0 deviated in coarse steps."""
     law = {"law": {"type": "joint_impedance"}}
     cell = make_cell(pair("link_torque"), law, ["left/law", "right/law"], rate=200.0)
-    sim, away = cell.simulation, []
+    sim, deviations = cell.simulation, []
     for force in ([0.0, 15.0, 8.0], [0.0, 0.0, 0.0]):
         for arm in ("left", "right"):
             sim.apply_wrench(f"{arm}_fr3_link5", force)
         for _ in range(5):
             cell.step(10)
-            away.append(np.abs(cell.state("left").q - cell.state("right").q).max())
+            deviations.append(np.abs(cell.state("left").q - cell.state("right").q).max())
     assert np.abs(cell.state("right").dq).max() > 1e-3
-    assert max(away) < 1e-7
+    assert max(deviations) < 1e-7
 
 
 @pytest.mark.parametrize("p", [125.0, 1e-3])
-def test_a_pivot_at_its_stiffest_preset_ended_the_run(make_cell, p):
-    """What its load takes of the reference was added, and refused as a preset out of range."""
+def test_pivot_at_stiffest_preset_ended_run(make_cell, p):
+    """The deflection under load was added to the preset, which was then out of range."""
     group = {
         "type": "awas2",
         "joints": ["joint5", "joint7"],
@@ -312,6 +315,6 @@ def test_a_pivot_at_its_stiffest_preset_ended_the_run(make_cell, p):
     assert not cell.state("left").fault
     found = cell.actuators("left")
     assert (found.preset <= 0.04).all()
-    if p > 1.0:  # else its controller holds nothing
+    if p > 1.0:  # With the lower gain the controller holds nothing.
         np.testing.assert_allclose(found.preset, 0.04, atol=1e-4)
         assert np.abs(cell.state("left").q - start).max() < 0.1

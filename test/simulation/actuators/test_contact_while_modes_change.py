@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link that leans on a wall keeps pressing on it while its modes change, all seven of them."""
+"""Contact force of a link on a wall during changes between all seven modes."""
 
 import mujoco
 import numpy as np
@@ -20,8 +20,8 @@ MODEL = f"""<mujoco><option impratio="10"/><worldbody>
   {LINK.format(at=-0.12, name="b", touches=1)}</body></body></worldbody></mujoco>"""
 
 
-def pressed(robot):
-    """Return how hard links press, from MuJoCo's contacts [N]."""
+def contact_force(robot):
+    """Return the contact force of the links, from the contacts of MuJoCo [N]."""
     found, total = np.zeros(6), 0.0
     for contact in range(robot.data.ncon):
         mujoco.mj_contactForce(robot.model, robot.data, contact, found)
@@ -30,7 +30,7 @@ def pressed(robot):
 
 
 @pytest.mark.parametrize(("springs", "preset"), [(Sea(2), None), (Qbmove(2), 0.6)])
-def test_the_wall_feels_no_change_of_mode(springs, preset):
+def test_mode_change_keeps_contact_force(springs, preset):
     actuators = [(springs, [0, 1])]
     joints = CompliantJoints(actuators, 2, Motors.of(actuators), mode=6)
     robot = CompliantRobot(mujoco.MjModel.from_xml_string(MODEL), ["a", "b"], joints, step=1e-3)
@@ -39,7 +39,7 @@ def test_the_wall_feels_no_change_of_mode(springs, preset):
     joints.command("equilibrium_position", [-0.55, -0.35])
     for _ in range(2000):
         robot.step()
-    force, q = pressed(robot), robot.q
+    force, q = contact_force(robot), robot.q
     assert force > 3.0
     for mode in (0, 4, 1, 6, 2, 5, 3, 1, 4, 0, 5, 2, 6, 3):
         torque = robot.link_torque
@@ -47,6 +47,6 @@ def test_the_wall_feels_no_change_of_mode(springs, preset):
         np.testing.assert_allclose(robot.link_torque, torque, rtol=0.0, atol=1e-12)
         for _ in range(20):
             robot.step()
-            assert pressed(robot) == pytest.approx(force, rel=0.03)
+            assert contact_force(robot) == pytest.approx(force, rel=0.03)
     np.testing.assert_allclose(robot.q, q, atol=2e-3)
     assert (joints.n_inaccurate, joints.rejected) == (0, 0)

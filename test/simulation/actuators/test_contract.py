@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of actuators: the built-in ones keep it, and it can fail."""
+"""Contract of actuators: built-in actuators keep it, and faults are detected."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", registry.built_in("actuators"))
-def test_the_built_in_ones_keep_it(name):
+def test_built_in_actuator_keeps_contract(name):
     check_actuator(name)
     check_actuator(name, ODD[name], seed=1)
 
 
 @pytest.mark.parametrize("name", registry.built_in("actuators"))
-def test_the_built_in_ones_say_where_they_are_from(name):
+def test_built_in_actuator_names_its_source(name):
     found = registry.find("actuators", name)
     assert "2021" in found.source
     assert found.identified
     assert found.kind() == name
 
 
-def test_programs_get_parameters_units_and_sources(capsys):
+def test_actuator_list_has_parameters_units_and_sources(capsys):
     assert main(["list", "actuators", "--json"]) == 0
     found = {item["name"]: item for item in json.loads(capsys.readouterr().out)["actuators"]}
     sea, awas2 = found["sea"], found["awas2"]
@@ -137,6 +137,6 @@ class Unitless(Sea):
         (Unitless, "preset_unit: .*''"),
     ],
 )
-def test_it_can_fail(kind, reason):
+def test_faulty_actuator_violates_contract(kind, reason):
     with pytest.raises(ContractViolation, match=reason):
         check_actuator(kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors with inertia that are commanded wind springs up no further than links bear."""
+"""Limit of spring torque to the torque limit of links under motor commands."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def drive_of(cell):
     return cell.loop.backends[0].compliant.drive
 
 
-def ask(cell, mode, share):
-    """Command a share of a far step, or of all that motors exert."""
+def command_motors(cell, mode, fraction):
+    """Command a fraction of a large step, or of the maximum torque of the motors."""
     names = [
         name for name in OperationMode.from_value(mode).commands if name != "stiffness_preset"
     ]
     joints = drive_of(cell).joints
-    step = share * (PULL if mode == "motor_torque" else FAR)
+    step = fraction * (PULL if mode == "motor_torque" else FAR)
     cell.command_actuators("left", **{name: joints.commanded(name) + step for name in names})
 
 
 @pytest.mark.parametrize("damping", [0.0, 3.0])
 @pytest.mark.parametrize("mode", every_nth(3, MODES))
-def test_commanded_motors_put_twice_on_links_what_these_bear(make_cell, mode, damping):
-    """Until they stopped with a fault; with dampers, 2.9 times, and small steps did as well."""
+def test_motor_commands_exceeded_link_torque_limit_twofold(make_cell, mode, damping):
+    """The arm then stopped with a fault; with dampers the torque was 2.9 times the limit."""
     cell = commanded(make_cell, mode, damping=damping)
     limits, data = cell.descriptions["left"].limits, cell.simulation.data
     fastest, largest = np.zeros((2, 7))
-    for way in (1.0, -1.0):
-        ask(cell, mode, way)
+    for direction in (1.0, -1.0):
+        command_motors(cell, mode, direction)
         for _ in range(100):
             cell.step(1)
             torque = np.abs(data.ctrl[:7] - data.qfrc_bias[:7])
             largest = np.maximum(largest, torque / limits.torque)
             fastest = np.maximum(fastest, np.abs(data.qvel[:7]) / limits.velocity)
     assert (largest <= 1.1).all(), largest
-    assert (largest > 0.4).sum() >= 3, largest  # it is a strong pull, nevertheless
+    assert (largest > 0.4).sum() >= 3, largest  # The command still exerts a large torque.
     assert (fastest <= 1.2).all(), fastest
     assert not [event.text for event in cell.events() if "springs exert" in event.text]
     cell.hold()
@@ -69,27 +69,27 @@ def test_commanded_motors_put_twice_on_links_what_these_bear(make_cell, mode, da
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_links_bear_is_not_touched(make_cell, mode):
+def test_commands_within_link_limits_are_unchanged(make_cell, mode):
     found = []
     for is_kept in (True, False):
         cell = commanded(make_cell, mode)
         if not is_kept:
             drive_of(cell).limiter = None
-        ask(cell, mode, 0.1 if mode != "motor_torque" else 0.02)
+        command_motors(cell, mode, 0.1 if mode != "motor_torque" else 0.02)
         cell.step(100)
         assert np.abs(cell.state("left").dq).max() > 1e-3
         found.append(cell.simulation.data.qpos[:7].copy())
     np.testing.assert_array_equal(*found)
 
 
-def test_what_keeps_motors_back_goes_on_from_a_saved_state(make_cell):
+def test_limited_command_continues_from_saved_state(make_cell):
     cell = commanded(make_cell, "equilibrium_pid")
     sim, drive, rows = cell.simulation, drive_of(cell), []
     before = drive.joints.commanded("equilibrium_position")
-    ask(cell, "equilibrium_pid", 1.0)
+    command_motors(cell, "equilibrium_pid", 1.0)
     cell.step(15)
     received = drive.joints.commanded("equilibrium_position") - before
-    np.testing.assert_allclose(received, FAR, atol=1e-12)  # it stays what is commanded
+    np.testing.assert_allclose(received, FAR, atol=1e-12)  # The command stays unchanged.
     saved = sim.save()
     for _ in range(2):
         sim.reset(saved)
@@ -100,17 +100,17 @@ def test_what_keeps_motors_back_goes_on_from_a_saved_state(make_cell):
     np.testing.assert_array_equal(rows[:20], rows[20:])
 
 
-def test_motors_that_are_kept_back_are_said_once(make_cell):
+def test_limited_motors_are_reported_once(make_cell):
     cell = commanded(make_cell, "motor_torque")
-    ask(cell, "motor_torque", 1.0)
+    command_motors(cell, "motor_torque", 1.0)
     cell.step(500)
     reported = [event.text for event in cell.events() if event.event is Event.NOTICE]
     assert any(re.search(r"\bleft: left_fr3_joint7: motors .*\b12 Nm", text) for text in reported)
     assert len({*reported}) == len(reported)
 
 
-def test_motors_at_their_own_limit_were_reported_as_limited_for_the_links(make_cell):
-    """Motors of 6 Nm cannot overload joints that bear 12 Nm, however far their references are."""
+def test_motors_at_own_limit_were_reported_as_limited_for_links(make_cell):
+    """Motors of 6 Nm cannot overload joints with a limit of 12 Nm for any reference."""
     cell = commanded(make_cell, "equilibrium_pid", {"wrist": {"max_torque": 6.0}})
     joints = drive_of(cell).joints
     step = np.where(np.arange(7) < 4, 0.0, FAR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes of joints behind springs: what they do, changes between them, and what is refused."""
+"""Modes of joints behind springs: effects, changes and rejected commands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def joints_of(kind, params=None, n=1, mode=3, **options):
 
 
 def moving(name, mode, n=2):
-    """Return links in the middle of a motion."""
+    """Return links during a motion."""
     kind, params = KINDS[name]
     groups = [(kind(n, params), range(n))]
     robot = pendulum(kind, params, mode=mode, motors=Motors.of(groups), n=n)
@@ -50,7 +50,7 @@ def moving(name, mode, n=2):
 
 @pytest.mark.parametrize("before", range(7))
 @pytest.mark.parametrize("name", KINDS)
-def test_no_change_of_mode_is_felt_at_the_link(name, before):
+def test_mode_change_keeps_link_torque(name, before):
     robot = moving(name, before)
     saved = robot.joints.save()
     for after in range(7):
@@ -66,8 +66,8 @@ def test_no_change_of_mode_is_felt_at_the_link(name, before):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_joints_at_rest_stay_there_through_all_modes(name):
-    """Twelve changes under gravity: what is commanded anew carries what was carried."""
+def test_joints_at_rest_stay_through_all_modes(name):
+    """In twelve changes under gravity, each new command carries the same load."""
     kind, params = KINDS[name]
     groups = [(kind(1, params), range(1))]
     robot = pendulum(kind, params, motors=Motors.of(groups), damping=0.3)
@@ -79,7 +79,7 @@ def test_joints_at_rest_stay_there_through_all_modes(name):
         assert run(robot, 40)[:, 0] == pytest.approx(0.5, abs=2e-4)
 
 
-def test_a_damper_between_motors_and_joint_is_not_dropped_by_a_change():
+def test_damper_torque_survives_mode_change():
     groups = [(Sea(1, {"stiffness": 4.0, "damping": 0.05}), range(1))]
     robot = pendulum(Sea, {"stiffness": 4.0, "damping": 0.05}, 6, Motors.of(groups))
     robot.joints.command("equilibrium_position", 0.8)
@@ -91,7 +91,7 @@ def test_a_damper_between_motors_and_joint_is_not_dropped_by_a_change():
     assert robot.link_torque == pytest.approx(torque, abs=1e-9)
 
 
-def test_a_link_under_torque_is_the_plain_robot():
+def test_torque_mode_equals_plain_robot():
     robot, plain = pendulum(Sea, mode=0, n=2), chain(2)
     data = mujoco.MjData(plain)
     robot.joints.command("torque_command", [0.05, -0.02])
@@ -104,7 +104,7 @@ def test_a_link_under_torque_is_the_plain_robot():
     assert not robot.data.qfrc_applied.any()
 
 
-def test_the_controller_of_a_link_holds_it_where_its_gains_say():
+def test_link_controller_holds_angle_of_its_gains():
     n_pid = LinkPid.from_config(1, p=2.0, d=0.2)
     joints = CompliantJoints([(Sea(1), [0])], 1, mode=1, link_pid=n_pid)
     robot = pendulum(Sea)
@@ -114,7 +114,7 @@ def test_the_controller_of_a_link_holds_it_where_its_gains_say():
     assert 2.0 * (0.5 - q) == pytest.approx(MASS * GRAVITY * LENGTH * np.sin(q), rel=1e-4)
 
 
-def test_joints_may_be_in_modes_of_their_own():
+def test_joints_may_have_different_modes():
     robot = pendulum(Qbmove, mode=[3, 0, 6], motors=Motors.of([(Qbmove(3), range(3))]), n=3)
     joints = robot.joints
     joints.command("equilibrium_position", 0.2, joints=[0, 2])
@@ -127,7 +127,7 @@ def test_joints_may_be_in_modes_of_their_own():
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_presets_and_references_are_two_words_for_one_thing(name):
+def test_presets_and_references_are_equivalent(name):
     kind, params = KINDS[name]
     one, other = joints_of(kind, params), joints_of(kind, params, mode=2)
     preset = 0.0 if kind is Sea else 0.5 * one.springs.preset_high[0]
@@ -144,7 +144,7 @@ def test_presets_and_references_are_two_words_for_one_thing(name):
     assert one.preset[0] == pytest.approx(preset)
 
 
-def test_what_is_read_is_what_the_equations_say():
+def test_reported_values_agree_with_equations():
     joints = joints_of(Qbmove)
     joints.command("stiffness_preset", 0.3)
     joints.command("equilibrium_position", 0.5)
@@ -176,7 +176,7 @@ def test_what_is_read_is_what_the_equations_say():
         (["reference_1"], 1.0, ".'reference_1'..*torque_command"),
     ],
 )
-def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, reported):
+def test_invalid_command_is_rejected_counted_and_changes_nothing(name, value, reported):
     joints = joints_of(Qbmove, n=2)
     joints.command("stiffness_preset", 0.2)
     joints.command("equilibrium_position", 0.4)
@@ -189,8 +189,8 @@ def test_a_bad_command_is_refused_counted_and_changes_nothing(name, value, repor
     assert all((after.commands[key] == before.commands[key]).all() for key in COMMANDS)
 
 
-def test_a_pivot_is_not_told_to_go_beyond_its_lever():
-    """5 cm would be where the stiffness is infinite."""
+def test_pivot_command_beyond_lever_is_rejected():
+    """At 5 cm the stiffness is infinite."""
     joints = joints_of(Awas2)
     with pytest.raises(ActuatorRejected, match=r"preset.*joint 1:.*0.05.*\b0\b.*0.04 m$"):
         joints.command("stiffness_preset", 0.05)
@@ -214,8 +214,8 @@ def test_a_pivot_is_not_told_to_go_beyond_its_lever():
         ([2**70], f"{2**70}"),
     ],
 )
-def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, reported):
-    """0.5 was cut to 0; "a" raised numpy's error."""
+def test_fractional_or_invalid_joint_index_was_accepted_or_uncounted(joints, reported):
+    """0.5 was truncated to 0; "a" raised an error of numpy."""
     of = joints_of(Qbmove, n=2)
     for refuse in (lambda: of.command("equilibrium_position", 0.3, joints),
                    lambda: of.set_mode(2, joints)):  # fmt: skip
@@ -228,7 +228,7 @@ def test_half_a_joint_was_the_first_one_and_a_letter_was_not_counted(joints, rep
     assert of.commanded("equilibrium_position").tolist() == [0.0, 0.3]
 
 
-def test_a_change_of_mode_that_is_refused_counts_as_a_command_does():
+def test_rejected_mode_change_is_counted():
     joints = CompliantJoints([(Sea(1), [0])], 1)
     for mode in (5, 9, "soft"):
         with pytest.raises(ActuatorRejected):
@@ -237,7 +237,7 @@ def test_a_change_of_mode_that_is_refused_counts_as_a_command_does():
 
 
 @pytest.mark.parametrize("mode", [4, 5, 6])
-def test_a_mode_without_parameters_of_motors_is_refused(mode):
+def test_mode_without_motor_parameters_is_rejected(mode):
     with pytest.raises(ActuatorRejected, match="no motor parameters"):
         CompliantJoints([(Sea(1), [0])], 1, mode=mode)
     joints = CompliantJoints([(Sea(1), [0])], 1)
@@ -248,7 +248,7 @@ def test_a_mode_without_parameters_of_motors_is_refused(mode):
     assert joints.theta[0, 0] == 0.3
 
 
-def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
+def test_mode_is_rejected_if_springs_cannot_carry_link():
     joints = joints_of(Qbmove, mode=0)
     joints.command("torque_command", 1e3)
     with pytest.raises(ActuatorRejected, match=r"torque.*joint 1:.*1000 Nm"):
@@ -258,7 +258,7 @@ def test_a_mode_is_refused_in_which_springs_cannot_carry_the_link():
     assert joints.link_torque[0] == 1e3
 
 
-def test_a_controller_without_gain_cannot_carry_a_link():
+def test_link_controller_without_gain_is_rejected_under_load():
     joints = CompliantJoints([(Sea(1), [0])], 1, mode=0, link_pid=LinkPid.from_config(1, p=0.0))
     joints.command("torque_command", 1.0)
     with pytest.raises(ActuatorRejected, match="p = 0"):
@@ -267,7 +267,7 @@ def test_a_controller_without_gain_cannot_carry_a_link():
 
 
 @pytest.mark.parametrize("mode", [7, -1, 2.5, "soft", None, True])
-def test_modes_that_do_not_exist_are_named(mode):
+def test_unknown_mode_is_rejected_with_known_modes(mode):
     with pytest.raises(ActuatorRejected, match="0 link_torque, 1 link_pid"):
         OperationMode.from_value(mode)
 
@@ -279,7 +279,7 @@ def test_modes_have_numbers_and_names():
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("mode", [0, 2, 3, 4, 5, 6])
-def test_springs_are_inverted_to_exert_a_torque(name, mode):
+def test_springs_are_inverted_to_exert_torque(name, mode):
     kind, params = KINDS[name]
     joints = joints_of(kind, params, n=2, mode=mode)
     middle = 0.5 * (joints.springs.preset_low + joints.springs.preset_high)
@@ -290,16 +290,16 @@ def test_springs_are_inverted_to_exert_a_torque(name, mode):
     theta = joints.references_for(expected, middle, q)
     if mode <= 3:
         assert joints.link_torque == pytest.approx(expected, abs=1e-9)
-    if mode >= 5:  # motors stand there under the springs' load
+    if mode >= 5:  # Motors hold these angles under the load of the springs.
         load = np.array(joints.springs.torque(q, theta)[1:])
-        aims = np.array([joints.commanded("reference_1"), joints.commanded("reference_2")])
+        references = np.array([joints.commanded("reference_1"), joints.commanded("reference_2")])
         gain = Motors.of([(kind(2, params), range(2))]).p
-        assert gain * (aims - theta) == pytest.approx(load, abs=1e-9)
+        assert gain * (references - theta) == pytest.approx(load, abs=1e-9)
     assert joints.springs.torque(q, theta).link == pytest.approx(expected, abs=1e-9)
     assert joints.n_limited == 0
 
 
-def test_a_torque_that_springs_cannot_exert_is_bounded_and_counted():
+def test_excessive_torque_is_limited_and_counted():
     joints = joints_of(Sea, {"stiffness": 10.0})
     joints.command_link_torque([100.0])
     assert joints.link_torque[0] == pytest.approx(8.0)
@@ -310,7 +310,7 @@ def test_a_torque_that_springs_cannot_exert_is_bounded_and_counted():
     assert joints.rejected == 1
 
 
-def test_a_reset_holds_a_torque_with_motors_too():
+def test_reset_holds_torque_with_motors():
     robot = pendulum(Qbmove, mode=6, motors=Motors.of([(Qbmove(1), [0])]), damping=0.1)
     weight = MASS * GRAVITY * LENGTH * np.sin(0.5)
     robot.joints.reset(0.5, weight, 0.4)
@@ -322,34 +322,34 @@ def test_a_reset_holds_a_torque_with_motors_too():
         robot.joints.reset(0.5, 0.0, 2.0)
 
 
-def test_a_state_that_is_put_back_goes_on_to_the_last_bit():
+def test_restored_state_continues_to_last_bit():
     robot = moving("qbmove", 6)
     robot.joints.set_mode(4)
     robot.joints.command("torque_m1_command", 0.6)
     saved, q, dq = robot.joints.save(), robot.q, robot.dq
     rest, compliance = np.array([1.0, -2.0]), np.array([[900.0, -300.0], [-300.0, 800.0]])
 
-    def go_on():
+    def continued():
         found = []
         for _ in range(5):
             push = robot.joints.advance(q, dq, rest, compliance, 1e-3)
             found += [*push.torque, *push.shift]
         return found
 
-    first = go_on()
+    first = continued()
     robot.joints.set_mode(3)
     robot.joints.restore(saved)
-    assert go_on() == first
+    assert continued() == first
 
 
-def test_a_command_after_a_torque_law_met_an_array_that_nobody_may_write_to():
+def test_command_after_torque_controllet_met_read_only_array():
     joints = joints_of(Sea, n=2, mode=0)
     joints.command_link_torque(0.5)
     joints.command("torque_command", 0.25, joints=[1])
     assert joints.link_torque.tolist() == [0.5, 0.25]
 
 
-def test_a_preset_of_a_joint_without_second_motor_is_no_place_of_it():
+def test_preset_of_joint_without_second_motor_is_ignored():
     joints = CompliantJoints([(Sea(1), [0]), (Qbmove(1), [1])], 2)
     joints.command("stiffness_preset", [0.3, 0.3])
     assert joints.theta[1].tolist() == [0.0, -0.3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motors behind springs, beside their equations in steps of 10 us."""
+"""Motors behind springs against their equations in steps of 10 us."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_a_motion_at_1_ms_is_that_at_10_us(name, episodes):
-    """Beside steps of 40 us here, 10 us by hand."""
+def test_motion_at_1_ms_agrees_with_small_steps(name, episodes):
+    """The reference steps are 40 us in the short form and 10 us in the long form."""
     expected = reference(MOTIONS[name], 1e-5 * episodes(4, 1))
     assert np.ptp(expected) > 0.1
     assert np.abs(found(MOTIONS[name]) - expected).max() <= 3e-3
 
 
 def free_motor(**parameters):
-    """Return a link far too heavy to move, whose spring is soft, and its motor under a torque."""
+    """Return a robot with an immovable link and a very soft spring, and its joints."""
     robot = pendulum(
         Sea, {"stiffness": 1e-6}, mode=4, motors=motors(Sea, **parameters), gravity=0.0
     )
     return robot, robot.joints
 
 
-def test_a_motor_goes_on_as_the_closed_form_says():
+def test_free_motor_follows_closed_form():
     robot, joints = free_motor(friction=0.0)
     joints.command("motor_1_command", 0.5)
     run(robot, 100)
@@ -42,7 +42,7 @@ def test_a_motor_goes_on_as_the_closed_form_says():
     assert joints.dtheta[0, 0] == pytest.approx(0.5 / D * (1.0 - math.exp(-rate * 0.1)), rel=1e-6)
 
 
-def test_a_torque_beyond_the_motor_s_is_cut_off():
+def test_motor_torque_is_limited():
     robot, joints = free_motor(friction=0.0, max_velocity=1e3)
     joints.command("motor_1_command", 100.0)
     run(robot, 10)
@@ -52,38 +52,38 @@ def test_a_torque_beyond_the_motor_s_is_cut_off():
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_a_motor_gets_no_faster_than_it_may(sign):
-    """The toolbox reads the largest velocity and does nothing with it."""
+def test_motor_velocity_is_limited(sign):
+    """The toolbox reads the maximum velocity and ignores it."""
     robot, joints = free_motor(max_velocity=1.5, friction=0.0)
     joints.command("motor_1_command", sign * 6.0)
-    before, ways, speeds = 0.0, [], []
+    before, steps, speeds = 0.0, [], []
     for _ in range(200):
         robot.step()
-        ways.append(joints.theta[0, 0] - before)
+        steps.append(joints.theta[0, 0] - before)
         before = joints.theta[0, 0]
         speeds.append(joints.dtheta[0, 0])
     assert np.abs(speeds).max() == 1.5
     assert speeds[-1] == sign * 1.5
-    assert np.abs(ways).max() <= 1.5e-3 * (1.0 + 1e-9)
-    joints.command("motor_1_command", -sign * 6.0)  # it is not stuck there
+    assert np.abs(steps).max() <= 1.5e-3 * (1.0 + 1e-9)
+    joints.command("motor_1_command", -sign * 6.0)  # The motor leaves the limit.
     run(robot, 5)
     assert sign * joints.dtheta[0, 0] < 1.4
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_a_motor_ends_at_its_stop_and_its_torque_is_told(sign):
+def test_motor_stops_at_position_limit_and_reports_torque(sign):
     robot, joints = free_motor(min_position=-0.1, max_position=0.1)
     joints.command("motor_1_command", sign * 2.0)
     run(robot, 300)
     assert joints.theta[0, 0] == sign * 0.1
     assert joints.dtheta[0, 0] == 0.0
-    assert joints.motor_torque[0, 0] == sign * 2.0  # not a number in the toolbox
+    assert joints.motor_torque[0, 0] == sign * 2.0  # NaN in the toolbox.
     joints.command("motor_1_command", -sign * 1.0)
     run(robot, 50)
     assert sign * joints.theta[0, 0] < 0.099
 
 
-def test_a_stop_is_not_sprung_by_a_reference_beyond_it():
+def test_reference_beyond_stop_does_not_pass_it():
     robot = pendulum(Qbmove, mode=6, motors=motors(Qbmove, max_position=0.5), gravity=0.0)
     robot.joints.command("equilibrium_position", 1.0)
     run(robot, 600)
@@ -92,12 +92,14 @@ def test_a_stop_is_not_sprung_by_a_reference_beyond_it():
     assert robot.joints.motor_torque[:, 0] == pytest.approx(6.0)
 
 
-def test_friction_holds_a_motor_up_to_its_limit_and_is_that_beyond():
-    robot, joints = free_motor(friction=0.5, damping=8.0)  # so that it does not swing
+def test_friction_sticks_below_and_saturates_at_its_limit():
+    robot, joints = free_motor(friction=0.5, damping=8.0)  # Damping prevents a swing.
     joints.command("motor_1_command", 0.45)
     run(robot, 120)
     assert joints.friction[0, 0] == pytest.approx(0.45, abs=1e-4)
-    assert joints.theta[0, 0] == pytest.approx(0.45 / STICK, rel=1e-3)  # elastic up to there
+    assert joints.theta[0, 0] == pytest.approx(
+        0.45 / STICK, rel=1e-3
+    )  # Friction is elastic below its limit.
     joints.command("motor_1_command", 0.0)
     run(robot, 120)
     assert joints.theta[0, 0] == pytest.approx(0.0, abs=1e-6)
@@ -107,24 +109,24 @@ def test_friction_holds_a_motor_up_to_its_limit_and_is_that_beyond():
     assert joints.dtheta[0, 0] == pytest.approx(0.3 / 8.0, rel=1e-4)
 
 
-def test_friction_gives_no_energy_and_turns_round_like_a_play():
-    """One slow cycle encloses the area of Coulomb's loop, less its elastic corners."""
+def test_friction_loop_dissipates_coulomb_energy():
+    """One slow cycle encloses the area of the Coulomb loop without its elastic corners."""
     robot, joints = free_motor(friction=0.5)
     joints.set_mode(5)
-    torques, places = [], []
+    torques, positions = [], []
     for i in range(2000):
         joints.command("reference_1", 0.2 * math.sin(math.tau * i / 1000.0))
         robot.step()
         if i >= 1000:
             torques.append(joints.friction[0, 0])
-            places.append(joints.theta[0, 0])
-    work = np.sum(0.5 * (np.array(torques[1:]) + torques[:-1]) * np.diff(places))
-    swing = np.ptp(places)
+            positions.append(joints.theta[0, 0])
+    work = np.sum(0.5 * (np.array(torques[1:]) + torques[:-1]) * np.diff(positions))
+    swing = np.ptp(positions)
     assert work == pytest.approx(2.0 * 0.5 * (swing - 0.5 / STICK), rel=5e-3)
     assert np.abs(torques).max() <= 0.5
 
 
-def test_an_integral_takes_away_what_a_load_leaves():
+def test_integral_removes_error_under_load():
     stiff = {"stiffness": 20.0}
     robot = pendulum(Sea, stiff, mode=5, motors=motors(Sea, i=2e3, friction=0.0), damping=0.3)
     robot.joints.command("reference_1", 1.2)
@@ -137,18 +139,18 @@ def test_an_integral_takes_away_what_a_load_leaves():
     assert without.joints.theta[0, 0] == pytest.approx(1.2 - weight / P, abs=5e-5)
 
 
-def test_an_integral_does_not_wind_up_at_a_stop():
+def test_integral_does_not_wind_up_at_stop():
     robot, joints = free_motor(i=400.0, max_position=0.3)
     joints.set_mode(5)
     joints.command("reference_1", 1.0)
     run(robot, 1000)
-    joints.command("reference_1", 0.0)  # unbounded, the integral would be worth 280 Nm
+    joints.command("reference_1", 0.0)  # An unlimited integral would reach 280 Nm.
     run(robot, 600)
     assert abs(joints.theta[0, 0]) < 0.05
 
 
 def two_inertias(damping, stiffness=5.0):
-    """Return a link and a motor, with a spring and a damper between them and nothing else."""
+    """Return a link and a motor, connected only by a spring and a damper."""
     params = {"stiffness": stiffness, "damping": damping}
     return pendulum(
         Sea, params, mode=4, motors=motors(Sea, damping=0.0, friction=0.0), gravity=0.0,
@@ -156,8 +158,8 @@ def two_inertias(damping, stiffness=5.0):
     )  # fmt: skip
 
 
-def test_a_damper_between_motor_and_link_acts_on_both():
-    """Their difference is a damped oscillator, and what they turn with together is kept."""
+def test_damper_between_motor_and_link_acts_on_both():
+    """The difference is a damped oscillator, and the total momentum is constant."""
     damping, stiffness = 0.02, 5.0
     robot = two_inertias(damping, stiffness)
     joints, start = robot.joints, 0.1
@@ -176,8 +178,8 @@ def test_a_damper_between_motor_and_link_acts_on_both():
         assert momentum == pytest.approx(0.0, abs=1e-7)
 
 
-def test_a_damper_grows_with_its_preset():
-    """The link alone, its motors stand: its vibration decays as fast as the preset says."""
+def test_damping_grows_with_preset():
+    """With fixed motors, the vibration of the link decays at the rate of the preset."""
     params = {"damping": 0.005, "damping_per_preset": 0.05}
     for preset, damping in ((0.1, 0.01), (0.4, 0.025)):
         robot = pendulum(Qbmove, params, damping=0.0, gravity=0.0)
@@ -192,7 +194,7 @@ def test_a_damper_grows_with_its_preset():
         assert q == pytest.approx(0.02 * np.exp(-decay * t) * expected, abs=3e-4)
 
 
-def test_a_spring_between_motors_loads_them_and_not_the_link():
+def test_spring_between_motors_does_not_load_link():
     found = []
     for coupling in (0.0, 5.0):
         groups = [(Qbmove(1, {"coupling": coupling}), [0])]
@@ -203,7 +205,7 @@ def test_a_spring_between_motors_loads_them_and_not_the_link():
     assert found[1] - found[0] == pytest.approx([0.0, 5.0 * 0.4, -5.0 * 0.4])
 
 
-def test_springs_of_the_reference_are_those_of_the_actuator():
+def test_reference_springs_equal_those_of_actuator():
     q, first, second = 0.1, 0.7, -0.2
     torque = Qbmove(1).elastic_torque(*(np.array([x]) for x in (q, first, second)))
     assert torque.link[0] == pytest.approx(qbmove(q, first, second), rel=1e-12)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code of doc/compliant_arms.md, as it stands."""
+"""Unchanged code of doc/compliant_arms.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def code_of_page(number, count=2):
     return names
 
 
-def test_the_page_s_commands_of_a_cell_move_it(monkeypatch):
+def test_commands_of_page_move_cell(monkeypatch):
     monkeypatch.chdir(PAGE.parents[1])
     found = code_of_page(0)["found"]
     assert found.joints == ("joint_1", "joint_2")
@@ -31,7 +31,7 @@ def test_the_page_s_commands_of_a_cell_move_it(monkeypatch):
     assert found.stiffness[0] > 5.0 * found.stiffness[1]
 
 
-def test_the_page_s_notebook_runs_and_says_what_it_does():
+def test_notebook_of_page_runs():
     found = code_of_page(1)
     assert np.abs(found["carried"]).max() > 0.01
     assert found["torque"] == pytest.approx(found["weight"], abs=2e-2)

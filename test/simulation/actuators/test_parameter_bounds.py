@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Springs, motors and dampers at corners of their bounds: what no step holds stays bounded."""
+"""Springs, motors and dampers at their bounds: motion stays bounded beyond the step limit."""
 
 import mujoco
 import numpy as np
@@ -36,7 +36,7 @@ def _speed_after_a_step(robot):
 @pytest.mark.long
 @pytest.mark.parametrize("damping", every_nth(3, [10.0, 1e3, 1e6]))
 @pytest.mark.parametrize("kind", [Sea, Bavs])
-def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
+def test_unresolved_damping_keeps_speed_bounded(kind, damping):
     robot = _robot(kind(1, {"damping": damping}), step=4e-3)
     robot.joints.command("equilibrium_position", 0.3)
     with pytest.warns(RuntimeWarning, match="dampers respond at"):
@@ -59,7 +59,7 @@ def test_damping_that_no_step_can_hold_throws_no_joint_away(kind, damping):
         ],
     ),
 )
-def test_motors_that_no_step_can_hold_are_taken_as_heavier_and_said(motor):
+def test_unresolved_motors_get_more_inertia_and_warning(motor):
     robot = _robot(Sea(1), mode="equilibrium_pid", motors=motor)
     robot.joints.command("equilibrium_position", 0.3)
     with pytest.warns(RuntimeWarning, match="1 ms"):
@@ -68,13 +68,13 @@ def test_motors_that_no_step_can_hold_are_taken_as_heavier_and_said(motor):
     assert abs(robot.joints.theta[0, 0]) < 1.0
 
 
-def test_a_damper_that_steps_do_hold_is_not_touched():
+def test_resolved_damper_is_unchanged():
     robot = _robot(Sea(1, {"damping": 0.01}), mode="equilibrium_pid", motors={})
     robot.step()
     assert robot.joints.accuracy_warning == ""
 
 
-def test_the_controller_of_a_light_link_is_counted_in_the_steps():
+def test_link_controller_counts_in_step_limit():
     robot = _robot(
         Sea(1), step=4e-3, mode="link_pid", link_pid=LinkPid.from_config(1, p=50.0, d=100.0)
     )
@@ -94,7 +94,7 @@ def test_the_controller_of_a_light_link_is_counted_in_the_steps():
         ("equilibrium", "equilibrium_position"),
     ],
 )
-def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mode, name, value):
+def test_huge_finite_command_is_rejected(mode, name, value):
     robot = _robot(Qbmove(1), mode=mode)
     with pytest.raises(ActuatorRejected, match=rf"^{name} .*joint 1: .*-1e\+06\b"):
         robot.joints.command(name, value)
@@ -104,6 +104,6 @@ def test_a_command_that_is_finite_but_absurd_is_refused_and_not_stepped_with(mod
 
 
 @pytest.mark.parametrize("kind", [Qbmove, Bavs])
-def test_springs_that_overflow_where_they_end_are_refused(kind):
+def test_springs_that_overflow_at_their_limit_are_rejected(kind):
     with pytest.raises(ActuatorRejected, match=r"max_deflection.*joint 1:.*1e"):
         kind(1, {"max_deflection": 1e6})

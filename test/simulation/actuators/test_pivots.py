@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A light motor that moves a pivot is a fast vibration of its own: substeps reckon with it."""
+"""Substeps for the fast vibration of a light motor that moves a pivot."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ STEPS = 150
 
 
 def force(q, theta, s):
-    """Return what the pivot is held with, below the limit of deflection [N]."""
+    """Return the holding force of the pivot below the limit of deflection [N]."""
     rise = 40.0 * (0.05 / 0.015) ** 2 * s * 0.05 / (0.05 - s) ** 3
     return 0.5 * rise * math.sin(theta - q) ** 2
 
 
 def motors():
-    """Return motors with a light pivot, whose second row is given as of a pinion."""
-    turn = PINION**2
+    """Return motors with a light pivot; the second row is in coordinates of a pinion."""
+    angle = PINION**2
     return Motors.of(
-        [(Awas2(1), [0])], inertia=[[J], [MASS * turn]], damping=0.0, friction=0.0,
-        max_torque=[[4e3], [1e6]], max_velocity=1e3, p=[[P], [P_PIVOT * turn]],
-        d=[[D], [D_PIVOT * turn]],
+        [(Awas2(1), [0])], inertia=[[J], [MASS * angle]], damping=0.0, friction=0.0,
+        max_torque=[[4e3], [1e6]], max_velocity=1e3, p=[[P], [P_PIVOT * angle]],
+        d=[[D], [D_PIVOT * angle]],
     )  # fmt: skip
 
 
 def loaded():
-    """Return a link that a load pulls, held by its spring."""
+    """Return a loaded link that its spring holds."""
     robot = pendulum(Awas2, mode=6, motors=motors(), gravity=0.0, damping=0.0)
     robot.joints.reset([0.0], [LOAD], [START])
     robot.external_torque[:] = -LOAD
@@ -54,8 +54,8 @@ def plan_of(robot, duration=1e-3):
 
 
 @pytest.mark.parametrize("s", [0.02, 0.035, 0.039])
-def test_the_local_frequency_is_within_the_bound(s):
-    """By eigenvalues of the slopes of torques, written anew; without the pivot it was half."""
+def test_local_frequency_is_within_bound(s):
+    """Eigenvalues of the torque slopes give the frequency; without the pivot it was half."""
     robot = loaded()
     flow = robot.joints.flow
     flow.x[:, 0] = 0.0, 0.29, s
@@ -72,7 +72,7 @@ def test_the_local_frequency_is_within_the_bound(s):
     assert needed <= plan_of(robot).substeps <= 2.0 * needed + 10.0
 
 
-def test_a_preset_that_moves_under_load_is_followed():
+def test_preset_motion_under_load_is_followed():
     robot = loaded()
     theta = robot.joints.theta[:, 0]
     aim = robot.joints.commanded("equilibrium_position")[0]
@@ -82,12 +82,12 @@ def test_a_preset_that_moves_under_load_is_followed():
         preset = first + 0.003 * math.sin(60e-3 * (step + 1))
 
         def rates(_, y, preset=preset):
-            q, turn, s, *speeds = y
-            torque = awas2(q, turn, s)
+            q, angle, s, *speeds = y
+            torque = awas2(q, angle, s)
             return [
                 *speeds, (torque - LOAD) / INERTIA,
-                (P * (aim - turn) - D * speeds[1] - torque) / J,
-                (P_PIVOT * (preset - s) - D_PIVOT * speeds[2] - force(q, turn, s)) / MASS,
+                (P * (aim - angle) - D * speeds[1] - torque) / J,
+                (P_PIVOT * (preset - s) - D_PIVOT * speeds[2] - force(q, angle, s)) / MASS,
             ]  # fmt: skip
 
         state = solve_ivp(rates, (0.0, 1e-3), state, method="DOP853", rtol=1e-9, atol=1e-12).y[
@@ -105,12 +105,12 @@ def test_a_preset_that_moves_under_load_is_followed():
     assert robot.joints.n_inaccurate == 0
 
 
-def test_joints_without_pivots_do_not_pay_for_them():
+def test_joints_without_pivots_skip_pivot_slopes():
     assert not pendulum(Sea).joints.springs.moves_pivots
     assert pendulum(Awas2).joints.springs.moves_pivots
     own, mixed = pendulum(Awas2, n=2).joints.springs.pivot_slopes(
         np.zeros(2), np.array([[0.0, 0.2], [0.01, 0.01]])
     )
-    assert own[0] == mixed[0] == 0.0  # nothing is deflected
+    assert own[0] == mixed[0] == 0.0  # No spring is deflected.
     slope = (force(0.0, 0.2, 0.01001) - force(0.0, 0.2, 0.00999)) / 2e-5
     assert own[1] == pytest.approx(slope, rel=1e-4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots with any springs and motors, modes and commands: none flies, and all that is said."""
+"""Random springs, motors, modes and commands: robots stay bounded and report limits."""
 
 import contextlib
 import dataclasses
@@ -16,9 +16,9 @@ from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, 
 pytestmark = pytest.mark.inline
 
 FLEW = (25, 139, 151, 160, 180, 191)
-"""Seeds whose links once were up to 1e12 rad away."""
+"""Seeds with links that once diverged to 1e12 rad."""
 AT_THE_EDGE = (68, 110)
-"""Light links on springs of more than 1e6 Nm/rad: rounding decides whether MuJoCo gives up."""
+"""Light links on springs of more than 1e6 Nm/rad, where rounding decides if MuJoCo fails."""
 SEEDS = range(1000) if LONG else FLEW + AT_THE_EDGE
 LINK = (
     '<body pos="0 0 {at}"><joint name="j{i}" axis="0 1 0" damping="{damping}" range="-2 2" '
@@ -39,7 +39,7 @@ def _number(rng, default):
 
 
 def _robot(rng):
-    """Return a robot of one to three links, with the bounds of parameters as their corners."""
+    """Return a robot of one to three links, with parameters up to their bounds."""
     kind, n = (Sea, Qbmove, Bavs, Awas2)[rng.integers(4)], int(rng.integers(1, 4))
     params = {
         field.name: _number(rng, field.default)
@@ -68,7 +68,7 @@ def _command_anything(rng, joints):
 
 
 def _drive(rng, robot, cycles=150):
-    """Return how far links got [rad], while modes and commands change at random."""
+    """Change modes and commands at random; return the largest angle of a link [rad]."""
     furthest = 0.0
     for cycle in range(cycles):
         if cycle % 3 == 0:
@@ -84,12 +84,12 @@ def _drive(rng, robot, cycles=150):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_robot_flies(seed):
+def test_random_robot_stays_bounded(seed):
     rng = np.random.default_rng(seed)
     try:
         robot = _robot(rng)
     except ActuatorRejected:
-        return  # in words, when it is made
+        return  # The constructor rejects these parameters.
     with contextlib.suppress(*(() if seed in FLEW else (BackendError,))):
         assert _drive(rng, robot) < 100.0
 
@@ -104,26 +104,26 @@ def _single(springs, mode, step, mass=0.3, **motor):
     return CompliantRobot(model, ["j0"], joints, step=step)
 
 
-def test_a_robot_that_mujoco_has_put_to_its_start_says_so():
+def test_reset_by_mujoco_is_reported():
     robot = _single(Sea(1), "equilibrium", 1e-3, mass=0.001)
-    robot.external_torque[:] = 1e6  # on about 3e-6 kgm^2
+    robot.external_torque[:] = 1e6  # The inertia is about 3e-6 kgm^2.
     with pytest.raises(BackendError, match=r"rad/s.*\b1e10 rad/s\^2.*\breset"):
         robot.step()
 
 
-def test_a_change_of_mode_goes_on_with_the_torque_of_dampers_as_weak_as_steps_hold_them():
+def test_mode_change_keeps_torque_of_weakened_dampers():
     robot = _single(Qbmove(1, {"damping": 1e6}), "motor_torque", 4e-3, inertia=1e-6)
     robot.joints.command("motor_1_command", 5.0)
     with pytest.warns(RuntimeWarning, match="dampers as weaker"):
         robot.step()
-    assert abs(robot.link_torque[0]) < 10.0  # the motor has 5 Nm
+    assert abs(robot.link_torque[0]) < 10.0  # The motor has 5 Nm.
     robot.joints.set_mode("link_torque")
     robot.step()
     assert abs(robot.q[0]) < 1.0
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_links_that_turn_by_more_than_half_a_turn_in_a_step_are_held_at_that_and_it_is_said():
+def test_rotation_per_step_is_limited_to_pi_and_reported():
     robot = _single(Sea(1), "equilibrium", 4e-3, mass=0.005)
     robot.joints.command("equilibrium_position", 1e3)
     for _ in range(100):
@@ -133,4 +133,4 @@ def test_links_that_turn_by_more_than_half_a_turn_in_a_step_are_held_at_that_and
         assert abs(robot.dq[0]) <= np.pi / 4e-3 * (1 + 1e-12)
         if "in a step of 4 ms: limited to 3.14" in robot.joints.accuracy_warning:
             return
-    pytest.fail("it never was that fast")
+    pytest.fail("the link never reached the limit")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an actuator is not made with, and what it does not take: refused in words."""
+"""Rejected parameters and inputs of actuators."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Qbmove
 pytestmark = pytest.mark.inline
 
 PAPER = {"k_1": 6.257, "a_1": 0.01038, "k_2": 3.9, "a_2": 0.08918}
-"""Springs of a joint as they are printed in the paper, where k and a are exchanged."""
+"""Springs of a joint as printed in the paper, which exchanges k and a."""
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ PAPER = {"k_1": 6.257, "a_1": 0.01038, "k_2": 3.9, "a_2": 0.08918}
         ("awas2", 1, {"max_deflection": 0.9}, r"max_deflection: .*\b0\.9\b.*\b0\.78\b"),
     ],
 )
-def test_parameters_that_are_none_are_refused(name, n, params, reason):
+def test_invalid_parameters_are_rejected(name, n, params, reason):
     with pytest.raises(ActuatorRejected, match=reason):
         registry.find("actuators", name)(n, params)
 
@@ -47,7 +47,7 @@ def test_parameters_that_are_none_are_refused(name, n, params, reason):
 @pytest.mark.parametrize(
     ("preset", "reason"),
     [
-        (0.2, r"stiffness preset.*joint 1:.*0\.2.*\b0\b.*0\.04 m$"),  # in rad
+        (0.2, r"stiffness preset.*joint 1:.*0\.2.*\b0\b.*0\.04 m$"),  # A preset in rad.
         ([0.01, 0.05], r"stiffness preset.*joint 2:.*0\.05.*\b0\b.*0\.04 m$"),
         ([0.01, math.nan], "stiffness preset.*joint 2:.*nan"),
         ([0.01] * 3, r"stiffness preset:.*\b3\b.*\b2\b"),
@@ -55,7 +55,7 @@ def test_parameters_that_are_none_are_refused(name, n, params, reason):
         ("soft", "stiffness preset:.*'soft'"),
     ],
 )
-def test_presets_out_of_range_are_refused_in_their_unit(preset, reason):
+def test_preset_out_of_range_is_rejected_in_its_unit(preset, reason):
     springs = Awas2(2)
     with pytest.raises(ActuatorRejected, match=f"awas2: {reason}"):
         springs.checked_preset(preset)
@@ -64,7 +64,7 @@ def test_presets_out_of_range_are_refused_in_their_unit(preset, reason):
     assert springs.checked_preset(0.01).tolist() == [0.01, 0.01]
 
 
-def test_a_spring_without_presets_takes_none():
+def test_spring_without_preset_accepts_only_zero():
     with pytest.raises(ActuatorRejected, match=r"joint 1:.*0\.2.*\b0\b.*0$"):
         Sea(1).checked_preset(0.2)
     assert Sea(2).checked_preset(0.0).tolist() == [0.0, 0.0]
@@ -81,16 +81,18 @@ def test_a_spring_without_presets_takes_none():
         (0.0, [1.0], r"torque:.*\b1\b.*\b2\b"),
     ],
 )
-def test_what_springs_cannot_hold_is_refused(q, torque, reason):
+def test_torque_beyond_springs_is_rejected(q, torque, reason):
     with pytest.raises(ActuatorRejected, match=f"qbmove: {reason}"):
         Qbmove(2).equilibrium_for(q, torque, 0.2)
 
 
-def test_what_loops_ask_for_ends_at_what_the_springs_can_exert():
+def test_nearest_equilibrium_saturates_at_spring_limit():
     springs = Qbmove(3)
     q, preset = np.array([0.0, 0.1, -0.2]), np.full(3, 0.2)
     found = springs.nearest_equilibrium(q, np.array([100.0, 0.2, -100.0]), preset)
-    assert found[[0, 2]] == pytest.approx([1.0, -1.2], abs=0.41)  # somewhere at the limit
+    assert found[[0, 2]] == pytest.approx(
+        [1.0, -1.2], abs=0.41
+    )  # The equilibrium saturates at the limit.
     torque = springs.elastic_torque(q, *springs.references(found, preset)).link
     maximum = 2 * 0.0019 * math.sinh(8.9992 * 0.8)
     assert torque == pytest.approx([maximum, 0.2, -maximum])
@@ -100,13 +102,13 @@ def test_what_loops_ask_for_ends_at_what_the_springs_can_exert():
     )
 
 
-def test_a_joint_without_stiffness_stayed_where_its_motor_was():
-    """At preset 0 the lever exerts nothing; halving ran to one end of the deflection."""
+def test_joint_without_stiffness_stayed_at_its_motor():
+    """At preset 0 the lever exerts nothing; the bisection ran to a limit of the deflection."""
     assert Awas2(2).equilibrium_for([0.3, -0.2], 0.0, 0.0) == pytest.approx([0.3, -0.2])
 
 
-def test_springs_as_they_are_printed_in_the_paper_are_refused_and_exchanged_they_are_not():
-    """As printed, the stiffness is 0.413 Nm/rad at any preset: a and k have changed places."""
+def test_printed_parameters_are_rejected_until_exchanged():
+    """As printed, the stiffness is 0.413 Nm/rad at any preset, as a and k are exchanged."""
     with pytest.raises(
         ActuatorRejected,
         match=r"stiffness.*joint 1:.*\b0\.4127\b.*\b0\.413\d\b.*\ba_1\b.*\bk_1\b",
@@ -119,5 +121,7 @@ def test_springs_as_they_are_printed_in_the_paper_are_refused_and_exchanged_they
         theta = springs.references(np.zeros(1), np.array([preset]))
         stiffness.append(springs.link_stiffness(np.zeros(1), *theta)[0])
     assert stiffness == pytest.approx([0.58, 3.21], rel=0.01)
-    rest = springs.equilibrium_for(0.0, 0.0, 0.6)[0]  # the springs differ: it rests beside it
+    rest = springs.equilibrium_for(0.0, 0.0, 0.6)[
+        0
+    ]  # The springs differ, so the rest angle is not zero.
     assert abs(rest) > 0.05

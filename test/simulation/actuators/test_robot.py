@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A MuJoCo model with springs at its joints: coupled links, contacts, friction, and limits."""
+"""MuJoCo model with springs at its joints: coupled links, contacts, friction, and limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def fine(model, torques, seconds, step=2e-5):
-    """Return the angles every ms, by MuJoCo alone in small steps, with springs as torques."""
+    """Return the angles every ms from small steps of MuJoCo, with springs as torques."""
     model.opt.timestep = step
     data, found = mujoco.MjData(model), []
     for i in range(round(seconds / step)):
@@ -43,8 +43,8 @@ def fine(model, torques, seconds, step=2e-5):
     return np.array(found)
 
 
-def test_coupled_links_of_several_kinds_go_as_in_tiny_steps_of_mujoco():
-    """Three links in a row, whose joints in turn are of a group each, and not in order."""
+def test_coupled_links_agree_with_small_steps_of_mujoco():
+    """Three links in series; each joint has its own group, in another order."""
     groups = [(Bavs(1), [2]), (Sea(1, {"stiffness": 30.0}), [0]), (Qbmove(1), [1])]
     joints = CompliantJoints(groups, 3)
     robot = CompliantRobot(chain(3), ["j1", "j2", "j3"], joints)
@@ -58,13 +58,13 @@ def test_coupled_links_of_several_kinds_go_as_in_tiny_steps_of_mujoco():
     ]
     expected = fine(chain(3), torques, 0.3)
     assert np.ptp(expected, axis=0).min() > 0.3
-    # The inertia of links that turn against each other stands still for a step.
+    # The coupled inertia of links is constant during a step.
     assert np.abs(found - expected).max() <= 5e-3
     assert robot.q == pytest.approx(found[-1])
 
 
-def test_joints_may_be_any_of_a_model():
-    """The second of two, and the first is an ordinary one."""
+def test_springs_may_act_on_any_joints_of_model():
+    """The second joint has a spring and the first is rigid."""
     joints = CompliantJoints([(Sea(1, {"stiffness": 30.0}), [0])], 1)
     robot = CompliantRobot(chain(2), ["j2"], joints)
     joints.command("equilibrium_position", -0.4)
@@ -74,8 +74,8 @@ def test_joints_may_be_any_of_a_model():
     assert robot.data.qpos == pytest.approx(fine(chain(2), torques, 0.3)[-1], abs=5e-3)
 
 
-def test_an_external_torque_bends_the_spring_by_what_it_is():
-    """The toolbox takes the message and forgets it."""
+def test_external_torque_deflects_spring_by_its_stiffness():
+    """The toolbox ignores this message."""
     robot = pendulum(Sea, {"stiffness": 20.0}, gravity=0.0, damping=0.3)
     robot.external_torque[:] = 1.0
     q = run(robot, 600)[-1, 0]
@@ -84,8 +84,8 @@ def test_an_external_torque_bends_the_spring_by_what_it_is():
     assert not robot.data.qfrc_applied.any()
 
 
-def test_what_stands_still_has_no_velocity():
-    """A kick at the beginning of a step alone would leave half of it: 0.02 rad/s."""
+def test_link_at_rest_has_zero_velocity():
+    """An impulse only at the start of a step would leave half of it: 0.02 rad/s."""
     robot = pendulum(Sea, {"stiffness": 5.0}, damping=0.0)
     robot.joints.command("equilibrium_position", 0.5)
     robot.model.dof_damping[0] = 0.0
@@ -100,7 +100,7 @@ def test_what_stands_still_has_no_velocity():
     assert robot.q[0] == pytest.approx(q, abs=1e-10)
 
 
-def test_a_link_that_friction_holds_creeps_no_more_than_in_mujoco():
+def test_friction_creep_is_not_above_that_of_mujoco():
     robot = pendulum(Sea, {"stiffness": 5.0}, gravity=0.0, loss=0.1)
     robot.joints.command("equilibrium_position", 0.01)
     plain = chain(1, gravity=0.0, loss=0.1)
@@ -114,7 +114,7 @@ def test_a_link_that_friction_holds_creeps_no_more_than_in_mujoco():
 
 
 def wall(at):
-    """A wall that the tip of the last link meets at an angle [rad]."""
+    """Return a tip for the last link, and a wall that it meets at an angle [rad]."""
     return (
         f'<geom type="sphere" size="0.01" pos="0 0 -{2 * LENGTH}" contype="1" conaffinity="2"/>',
         f'<geom type="box" size="0.02 0.1 0.2" pos="{-2 * LENGTH * math.sin(at) - 0.03} 0 0" '
@@ -133,7 +133,7 @@ def pressing(stiffness, step=1e-3, damping=0.05):
 
 
 @pytest.mark.parametrize("step", [1e-3, 4e-3])
-def test_a_link_that_leans_on_a_wall_presses_with_its_spring(step):
+def test_contact_force_balances_spring_torque(step):
     robot = pressing(5.0, step)
     run(robot, round(1.0 / step))
     assert robot.q[0] == pytest.approx(0.3, abs=2e-3)
@@ -145,7 +145,7 @@ def test_a_link_that_leans_on_a_wall_presses_with_its_spring(step):
     assert force[0] * lever == pytest.approx(5.0 * (0.5 - robot.q[0]), rel=1e-2)
 
 
-def test_a_link_that_hits_a_wall_sinks_in_no_more_than_in_mujoco():
+def test_impact_penetration_is_not_above_that_of_mujoco():
     robot = pressing(5.0)
     plain, maximum = mujoco.MjData(robot.model), 0.0
     for _ in range(300):
@@ -156,22 +156,22 @@ def test_a_link_that_hits_a_wall_sinks_in_no_more_than_in_mujoco():
     assert run(robot, 300).max() < maximum + 2e-3
 
 
-def test_a_step_longer_than_half_a_period_is_complained_of():
+def test_step_above_half_period_gives_one_warning():
     omega = math.sqrt(400.0 / INERTIA)
     robot = pendulum(Sea, {"stiffness": 400.0}, step=1.1 * math.pi / omega)
     with pytest.warns(RuntimeWarning, match=r"\b66 Hz.*\b8\.32 ms"):
         robot.step()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        robot.step()  # once
+        robot.step()  # The warning appears once.
     assert robot.joints.n_inaccurate == 2
     short = pendulum(Sea, {"stiffness": 400.0}, step=0.9 * math.pi / omega)
     short.step()
     assert short.joints.accuracy_warning == ""
 
 
-def test_a_stiffness_that_the_substeps_cannot_hold_is_softened_and_said():
-    """It was integrated to infinity."""
+def test_unresolved_stiffness_is_softened_and_reported():
+    """Its integration once diverged."""
     robot = pendulum(Awas2, max_substeps=1, gravity=0.0)
     robot.joints.command("stiffness_preset", 0.04)
     robot.joints.command("equilibrium_position", 0.2)
@@ -181,7 +181,7 @@ def test_a_stiffness_that_the_substeps_cannot_hold_is_softened_and_said():
     assert found[-1, 0] == pytest.approx(0.2, abs=0.02)
 
 
-def test_what_is_not_finite_never_gets_to_the_joints():
+def test_non_finite_state_does_not_reach_joints():
     robot = pendulum(Sea)
     before = robot.joints.save()
     with pytest.raises(BackendError, match="finite"):
@@ -192,15 +192,15 @@ def test_what_is_not_finite_never_gets_to_the_joints():
 
 
 @pytest.mark.parametrize("field", ["qpos", "qvel"])
-def test_what_mujoco_puts_to_its_start_in_the_first_step_is_said(field):
+def test_reset_by_mujoco_in_first_step_is_reported(field):
     robot = pendulum(Sea)
-    getattr(robot.data, field)[0] = 1e12  # finite, and more than MuJoCo goes on with
+    getattr(robot.data, field)[0] = 1e12  # Finite, but beyond the limit of MuJoCo.
     with pytest.raises(BackendError, match=r"reset\(\)"):
         robot.step()
 
 
 @pytest.mark.parametrize("mode", [3, 6])
-def test_the_original_scheme_is_first_order_and_goes_to_the_same_rest(mode):
+def test_original_scheme_is_first_order_with_same_rest(mode):
     def to_rest(scheme, step):
         motors = Motors.of([(Qbmove(1), [0])])
         robot = pendulum(Qbmove, mode=mode, motors=motors, scheme=scheme, step=step, damping=0.03)
@@ -212,12 +212,12 @@ def test_the_original_scheme_is_first_order_and_goes_to_the_same_rest(mode):
     accurate = to_rest("accurate", 1e-3)
     coarse, half = (np.abs(to_rest("original", h) - accurate)[:200].max() for h in (1e-3, 5e-4))
     assert 1.7 < coarse / half < 2.3
-    # nothing kicks its links
+    # The original scheme applies no impulses to links.
     assert not pendulum(Qbmove, scheme="original").joints.is_substepped.any()
     assert to_rest("original", 1e-3)[-1] == pytest.approx(accurate[-1], abs=2e-3)
 
 
-def test_a_step_is_suggested_by_the_stiffest_spring():
+def test_suggested_step_follows_stiffest_spring():
     soft, stiff = pendulum(Qbmove), pendulum(Sea, {"stiffness": 400.0})
     assert suggested_step(soft) == 4e-3
     assert suggested_step(stiff) == pytest.approx(0.5 / math.sqrt(400.0 / INERTIA))
@@ -230,12 +230,12 @@ def test_a_step_is_suggested_by_the_stiffest_spring():
         (["j1", "j2"], r"2 names.*\b1\b"),
     ],
 )
-def test_joints_that_do_not_fit_the_model_are_refused(names, reported):
+def test_joints_missing_in_model_are_rejected(names, reported):
     with pytest.raises(ActuatorRejected, match=reported):
         CompliantRobot(chain(2), names, CompliantJoints([(Sea(1), [0])], 1))
 
 
-def test_a_step_that_is_none_and_other_integrators_are_refused():
+def test_invalid_step_integrator_or_joint_type_is_rejected():
     joints = CompliantJoints([(Sea(1), [0])], 1)
     with pytest.raises(ActuatorRejected, match=r"step:.*-1"):
         CompliantRobot(chain(1), ["j1"], joints, step=-1)
@@ -266,12 +266,12 @@ def test_a_step_that_is_none_and_other_integrators_are_refused():
         ([(Sea, [0, 1])], {"motors": Motors.of([(Sea(1), [0])])}, "motors:.*1 joints"),
     ],
 )
-def test_actuators_that_do_not_fit_the_joints_are_refused(groups, options, reported):
+def test_actuators_that_do_not_match_joints_are_rejected(groups, options, reported):
     with pytest.raises(ActuatorRejected, match=reported):
         CompliantJoints([(kind(len(at)), at) for kind, at in groups], 2, **options)
 
 
-def test_a_group_of_another_size_than_its_parameters_is_refused():
+def test_group_size_must_match_its_parameters():
     with pytest.raises(ActuatorRejected, match=r"sea: joints:.*\b1\b.*\b2\b"):
         CompliantJoints([(Sea(2), [0]), (Sea(1), [1])], 2)
 
@@ -291,13 +291,13 @@ def test_a_group_of_another_size_than_its_parameters_is_refused():
         ({"pinion": 0.0}, "motors.pinion:.*0.0"),
     ],
 )
-def test_motors_that_cannot_be_are_refused(values, reported):
+def test_invalid_motor_parameters_are_rejected(values, reported):
     with pytest.raises(ActuatorRejected, match=reported):
         Motors.of([(Qbmove(2), [0, 1])], **values)
 
 
-def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
-    """The toolbox runs metres through the equations of angles."""
+def test_pivot_motor_is_equivalent_behind_pinion():
+    """The toolbox uses metres in equations of angles."""
     groups = [(Awas2(1), [0]), (Sea(1), [1])]
     motors = Motors.of(groups, pinion=0.02)
     assert motors.inertia[:, 0] == pytest.approx([0.0233, 0.0233 / 4e-4])
@@ -310,12 +310,12 @@ def test_a_motor_that_moves_a_pivot_is_the_same_one_behind_a_pinion():
     joints.command("equilibrium_position", 0.3)
     run(robot, 800)
     assert joints.preset[0] == pytest.approx(0.03, abs=1e-4)
-    assert joints.theta[1, 1] == 0.0  # no such motor
+    assert joints.theta[1, 1] == 0.0  # This joint has no second motor.
     assert robot.q == pytest.approx(0.3, abs=0.02)
 
 
 @pytest.mark.parametrize("wrong", ["2", 2.0, None, [2], True, -1, math.nan])
-def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
+def test_joint_count_of_wrong_type_raised_bare_type_error(wrong):
     reported = r"joints: .*\b1\b"
     with pytest.raises(ActuatorRejected, match=rf"sea: {reported}"):
         Sea(wrong)
@@ -325,12 +325,12 @@ def test_a_number_of_joints_of_the_wrong_type_raised_a_bare_type_error(wrong):
         LinkPid.from_config(wrong)
 
 
-def test_numbers_of_joints_may_be_numpys():
+def test_joint_count_may_be_numpy_integer():
     assert CompliantJoints([(Sea(np.int64(1)), [0])], np.int32(1)).n_joints == 1
 
 
 @pytest.mark.parametrize("wrong", ["0.01", None, [0.01], True, 0.0, -0.01, math.nan, math.inf])
-def test_a_pinion_or_a_step_of_the_wrong_type_raised_a_bare_type_error(wrong):
+def test_pinion_or_step_of_wrong_type_raised_bare_type_error(wrong):
     with pytest.raises(ActuatorRejected, match=r"motors.pinion:.*0 m"):
         Motors.of([(Awas2(1), [0])], pinion=wrong)
     joints = CompliantJoints([(Sea(1), [0])], 1)
@@ -340,7 +340,7 @@ def test_a_pinion_or_a_step_of_the_wrong_type_raised_a_bare_type_error(wrong):
 
 @pytest.mark.parametrize("scheme", ["accurate", "original"])
 @pytest.mark.parametrize("duration", [0.0, -1e-3, math.nan, math.inf])
-def test_a_step_of_no_length_was_divided_by(scheme, duration):
+def test_step_of_zero_length_was_divisor(scheme, duration):
     joints = pendulum(Sea, scheme=scheme).joints
     before = joints.save()
     with pytest.raises(ActuatorRejected, match=r"step:.*0 s"):

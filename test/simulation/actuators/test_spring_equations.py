@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links on springs whose motors stand still, beside the solution of their equations."""
+"""Links on springs with fixed motors, against the solution of their equations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from multipanda_py.simulation.actuators.compliant_actuators import Sea
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
-def reported(name, equilibrium=0.8, **model):
+def robot_at_rest(name, equilibrium=0.8, **model):
     kind, params, preset, _ = CASES[name]
     robot = pendulum(kind, params, **model)
     if kind is not Sea:
@@ -36,22 +36,22 @@ def reported(name, equilibrium=0.8, **model):
 
 
 @pytest.mark.parametrize("name", every_nth(3, CASES))
-def test_a_step_at_1_ms_is_the_solution_of_the_equations(name):
+def test_step_of_1_ms_agrees_with_equations(name):
     kind, _, preset, torque = CASES[name]
     times = 1e-3 * np.arange(1, 501)
     expected = exact(torque, times, motors_at(kind, 0.8, preset))
-    error = np.abs(run(reported(name), 500)[:, 0] - expected).max()
+    error = np.abs(run(robot_at_rest(name), 500)[:, 0] - expected).max()
     assert error <= (1e-3 if "soft" in name else 1e-2)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_it_comes_to_rest_where_springs_carry_the_weight(name):
+def test_link_rests_where_springs_carry_its_weight(name):
     kind, _, preset, torque = CASES[name]
     theta, weight = motors_at(kind, 0.8, preset), MASS * GRAVITY * LENGTH
     expected = brentq(lambda q: torque(q, *theta) - weight * math.sin(q), 0.3, 0.9)
     stiffness = (torque(expected - 1e-4, *theta) - torque(expected + 1e-4, *theta)) / 2e-4
     omega = math.sqrt((stiffness + weight * math.cos(expected)) / INERTIA)
-    robot = reported(name, damping=1.4 * INERTIA * omega)  # so that it does not swing for long
+    robot = robot_at_rest(name, damping=1.4 * INERTIA * omega)  # Damping ends the swing early.
     q = run(robot, 100 + math.ceil(20e3 / omega))[-1, 0]
     assert q == pytest.approx(expected, abs=1e-4)
     assert robot.link_torque[0] == pytest.approx(
@@ -60,8 +60,8 @@ def test_it_comes_to_rest_where_springs_carry_the_weight(name):
 
 
 @pytest.mark.parametrize("k", [10.0, 400.0])
-def test_an_undamped_vibration_keeps_its_energy(k, episodes):
-    """For 10 s by hand, for 1 s here: what is lost grows with time."""
+def test_undamped_vibration_keeps_its_energy(k, episodes):
+    """The loss grows with time, so the bound scales with the duration."""
     robot = pendulum(Sea, {"stiffness": k}, damping=0.0, gravity=0.0)
     robot.joints.command("equilibrium_position", 0.2)
     seconds = episodes(1, 10)
@@ -73,9 +73,9 @@ def test_an_undamped_vibration_keeps_its_energy(k, episodes):
     assert np.abs(found).max() <= 1e-3 * seconds / 10.0
 
 
-def test_the_stiffest_spring_takes_the_substeps_that_its_frequency_asks_for():
-    robot = reported("awas2 stiff", gravity=0.0, damping=0.0)
+def test_stiffest_spring_gets_substeps_of_its_frequency():
+    robot = robot_at_rest("awas2 stiff", gravity=0.0, damping=0.0)
     robot.step()
     assert robot.joints.accuracy_warning == ""
     omega = math.sqrt(2.0 * 10.0 * (0.05 / 0.015 * 4.0) ** 2 / INERTIA)
-    assert omega * 1e-3 > 1.2  # which no explicit step of 1 ms follows
+    assert omega * 1e-3 > 1.2  # An explicit step of 1 ms is unstable here.

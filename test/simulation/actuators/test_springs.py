@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Springs of actuators beside closed forms, finite differences and their own energy."""
+"""Springs of actuators against closed forms, finite differences and their energy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CASES = {
     "qbmove soft": (Qbmove, {}, 0.2, 0.106, 0.578),
     "qbmove stiff": (Qbmove, {}, 0.6, 3.784, 0.785),
 }
-"""Springs, preset, stiffness at the equilibrium [Nm/rad], and where 0.2 kg at 0.04 m rests that
-is to go to 0.8 rad [rad]: from the equations of the models, by hand."""
+"""Springs, preset, stiffness at the equilibrium [Nm/rad], and rest angle of 0.2 kg at 0.04 m with
+an equilibrium of 0.8 rad [rad], computed by hand from the equations of the models."""
 WEIGHT = 0.2 * 9.81 * 0.04
 
 
@@ -41,7 +41,7 @@ def one(value):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_presets_have_the_stiffness_and_the_sag_of_the_equations(case):
+def test_presets_have_stiffness_and_sag_of_equations(case):
     kind, params, preset, stiffness, rest = CASES[case]
     springs = kind(1, params)
     theta = springs.references(one(0.8), one(preset))
@@ -54,7 +54,7 @@ def test_presets_have_the_stiffness_and_the_sag_of_the_equations(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_equilibrium_that_adds_the_deflection_brings_a_joint_where_it_is_to_rest(case):
+def test_equilibrium_with_deflection_puts_joint_at_requested_angle(case):
     kind, params, preset, _, _ = CASES[case]
     springs = kind(1, params)
     torque = WEIGHT * math.sin(0.8)
@@ -66,7 +66,7 @@ def test_an_equilibrium_that_adds_the_deflection_brings_a_joint_where_it_is_to_r
 
 
 @given(st.floats(-0.6, 0.6), st.floats(0.0, 0.15), st.floats(1.0, 12.0), st.floats(0.001, 0.2))
-def test_equal_springs_of_a_qbmove_have_their_closed_form(offset, preset, a, k):
+def test_qbmove_with_equal_springs_has_closed_form(offset, preset, a, k):
     springs = Qbmove(1, {"a_1": a, "a_2": a, "k_1": k, "k_2": k})
     theta = springs.references(one(offset), one(preset))
     torque = 2 * k * math.cosh(a * preset) * math.sinh(a * offset)
@@ -79,8 +79,8 @@ def test_equal_springs_of_a_qbmove_have_their_closed_form(offset, preset, a, k):
     assert springs.equilibrium_for(0.0, expected, preset)[0] == pytest.approx(eq, abs=1e-9)
 
 
-def places(draw_q, draw_1, draw_2, springs):
-    """Return angles of a joint and of motors whose springs are far enough from their limits."""
+def valid_angles(draw_q, draw_1, draw_2, springs):
+    """Return angles of a joint and its motors with springs well within their limits."""
     limit = 0.999 * springs.of["max_deflection"][0] - 1e-5
     second = draw_q + limit * draw_2 if springs.is_antagonistic else 0.02 + 0.0199 * draw_2
     return one(draw_q), one(draw_q + limit * draw_1), one(second)
@@ -88,10 +88,10 @@ def places(draw_q, draw_1, draw_2, springs):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(q=st.floats(-3, 3), first=st.floats(-1, 1), second=st.floats(-1, 1))
-def test_torques_are_slopes_of_one_energy_and_stiffness_is_theirs(name, q, first, second):
-    """Stiffness is the slope of the link's torque; what acts crosswise is the same both ways."""
+def test_torques_derive_from_energy_and_stiffness_from_torques(name, q, first, second):
+    """Stiffness is the slope of the link torque, and the cross terms are symmetric."""
     springs = actuator(name)
-    place = np.concatenate(places(q, first, second, springs))
+    angles = np.concatenate(valid_angles(q, first, second, springs))
     step = np.array([1e-6, 1e-6, 1e-6 if springs.is_antagonistic else 1e-8])
 
     def torques(at):
@@ -99,24 +99,24 @@ def test_torques_are_slopes_of_one_energy_and_stiffness_is_theirs(name, q, first
         return np.array([-found.link[0], found.motor_1[0], found.motor_2[0]])
 
     slopes = np.array(
-        [(torques(place + e) - torques(place - e)) / (2 * e.max()) for e in np.diag(step)]
+        [(torques(angles + e) - torques(angles - e)) / (2 * e.max()) for e in np.diag(step)]
     )
     scale = 1e-5 * np.abs(slopes).max() + 1e-6
     np.testing.assert_allclose(slopes, slopes.T, atol=scale)
-    found = springs.link_stiffness(*place[:, None])[0]
+    found = springs.link_stiffness(*angles[:, None])[0]
     assert found == pytest.approx(slopes[0, 0], rel=1e-5, abs=1e-6 * (1 + abs(found)))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_round_trip_of_joint_and_motors_takes_no_work(name):
-    """Also beyond the limits of deflection: the force on a pivot there was not of that energy."""
+def test_closed_path_of_joint_and_motors_takes_no_work(name):
+    """Beyond the limits of deflection, the force on a pivot once did not follow the energy."""
     springs = actuator(name)
-    turns = np.linspace(0.0, 2.0 * np.pi, 20_001)
+    phases = np.linspace(0.0, 2.0 * np.pi, 20_001)
     limit = springs.of["max_deflection"][0]
-    q, first = 0.3 * np.sin(2 * turns), 1.4 * limit * np.sin(turns)
-    second = 0.5 * limit * np.cos(turns + 0.4)
+    q, first = 0.3 * np.sin(2 * phases), 1.4 * limit * np.sin(phases)
+    second = 0.5 * limit * np.cos(phases + 0.4)
     if not springs.is_antagonistic:
-        second = 0.02 + 0.015 * np.cos(turns + 0.4)
+        second = 0.02 + 0.015 * np.cos(phases + 0.4)
     middle = [0.5 * (x[1:] + x[:-1])[:, None] for x in (q, first, second)]
     assert springs.at_limit(*middle).any()
     assert not springs.at_limit(*middle).all()
@@ -133,7 +133,7 @@ def test_a_round_trip_of_joint_and_motors_takes_no_work(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_torque_ends_where_a_spring_does_and_says_so(name):
+def test_torque_saturates_at_deflection_limit(name):
     springs = actuator(name, 2)
     limit = springs.of["max_deflection"]
     preset = np.zeros(2) if springs.is_antagonistic else np.full(2, 0.01 * (springs.n_motors == 2))
@@ -149,7 +149,7 @@ def test_torque_ends_where_a_spring_does_and_says_so(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_many_joints_and_many_rows_are_the_same_as_one_by_one(name):
+def test_vectorised_joints_and_rows_equal_single_evaluation(name):
     rng = np.random.default_rng(3)
     kind, n, rows = registry.find("actuators", name), 5, 4
     one_of = {"sea": "stiffness", "qbmove": "k_1", "bavs": "k", "awas2": "spring_stiffness"}[name]
@@ -174,8 +174,8 @@ def test_many_joints_and_many_rows_are_the_same_as_one_by_one(name):
             assert stiffness[row, joint] == pytest.approx(alone.link_stiffness(*at)[0], rel=1e-12)
 
 
-def test_a_pivot_stops_before_the_end_of_its_lever():
-    """At the lever's length stiffness was infinite, and beyond it negative."""
+def test_pivot_stops_before_end_of_its_lever():
+    """At the length of the lever, stiffness was infinite, and beyond it negative."""
     springs = Awas2(3)
     theta_1, q = np.full(3, 0.1), np.zeros(3)
     found = springs.elastic_torque(q, theta_1, np.array([-0.01, 0.04, 0.05]))
@@ -186,7 +186,7 @@ def test_a_pivot_stops_before_the_end_of_its_lever():
     assert (springs.link_stiffness(q, theta_1, np.full(3, 1.0)) > 0.0).all()
 
 
-def test_a_spring_between_motors_holds_them_and_not_the_joint():
+def test_spring_between_motors_loads_motors_only():
     springs = Bavs(2, {"coupling": [0.0, 3.0]})
     assert springs.is_coupled
     assert not Bavs(2).is_coupled
@@ -196,14 +196,14 @@ def test_a_spring_between_motors_holds_them_and_not_the_joint():
     assert Sea(2).coupling_torque(np.ones(2), np.zeros(2)).tolist() == [0.0, 0.0]
 
 
-def test_damping_grows_with_the_preset_that_motors_stand_at():
+def test_damping_grows_with_preset():
     springs = Qbmove(2, {"damping": 0.01, "damping_per_preset": [0.0, 0.5]})
     found = springs.damping(*springs.references(np.zeros(2), np.full(2, 0.4)))
     assert found == pytest.approx([0.01, 0.21])
     assert Sea(1, {"damping": 0.1}).damping(np.ones(1), np.ones(1)) == pytest.approx([0.1])
 
 
-def test_what_is_no_number_is_not_made_one():
+def test_nan_inputs_stay_nan():
     for name in NAMES:
         springs = actuator(name, 3)
         bad = np.array([0.0, math.nan, 0.1])
@@ -217,7 +217,7 @@ def test_what_is_no_number_is_not_made_one():
             assert np.isnan(springs.elastic_torque(fine, fine, bad).link[1])
 
 
-def test_what_is_exerted_ends_where_springs_do():
+def test_torque_limit_is_that_of_springs():
     series, pair = Sea(1, {"stiffness": 200.0, "max_deflection": 0.4}), Qbmove(2)
     assert series.torque_limit(0.0)[0] == pytest.approx(80.0)
     maximum = 2.0 * 0.0019 * math.sinh(8.9992 * 0.8)
@@ -226,14 +226,14 @@ def test_what_is_exerted_ends_where_springs_do():
     assert Awas2(1).torque_limit(0.02)[0] == pytest.approx(at_end)
 
 
-def test_what_is_exerted_ends_where_a_motor_cannot_hold_its_spring():
-    """The first one's at the end of its own, at which the other still is on its way."""
+def test_torque_limit_is_that_of_weaker_motor():
+    """One spring is at the limit of its motor while the other is still below."""
     k, a, preset, maximum = 0.0019, 8.9992, 0.3, 0.5
     deflection = math.asinh(maximum / k) / a - preset
     other = k * math.sinh(a * (deflection - preset))
     found = Qbmove(2).torque_limit(preset, np.array([[maximum, 1e3], [1e3, maximum]]))
     np.testing.assert_allclose(found, maximum + other, rtol=1e-9)
     assert Sea(1).torque_limit(0.0, 3.0)[0] == pytest.approx(3.0)
-    assert Qbmove(1).torque_limit(0.6, 0.1)[0] == 0.0  # which the preset alone takes
+    assert Qbmove(1).torque_limit(0.6, 0.1)[0] == 0.0  # The preset alone uses the whole torque.
     tight = Awas2(1).torque_limit(0.04, [[np.inf], [100.0]])[0]
     assert 0.0 < tight < Awas2(1).torque_limit(0.04)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints with springs and gears vibrate, give way and ripple as the equations of that say."""
+"""Vibration, deflection and ripple of joints with springs and gears against equations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STIFFNESS = [14000.0] * 4 + [9000.0] * 3
 DAMPING = [14.0] * 4 + [9.0] * 3
 FAR = {"right": {"position": [0.0, -0.8, 0.0]}}
 LOCKED = 1e6
-"""Inertia that makes a link stand still [kg m^2]."""
+"""Inertia that keeps a link at rest [kg m^2]."""
 
 
 def arms(**joints):
     return {"left": {"transmission": joints}, **FAR}
 
 
-def place(model, name):
+def addresses(model, name):
     joint = model.joint(f"left_fr3_{name}")
     return int(joint.qposadr[0]), int(joint.dofadr[0])
 
@@ -44,19 +44,19 @@ def full_mass(model, data):
 
 
 def only(cell, joint):
-    """Let one joint and its motor alone move; return the inertia of the link about its axis."""
+    """Lock all joints but one with its motor; return the link inertia about its axis."""
     model, data = world(cell)
-    dof = place(model, f"joint{joint}")[1]
+    dof = addresses(model, f"joint{joint}")[1]
     inertia = full_mass(model, data)[dof, dof]
     for other in {*range(1, 8)} - {joint}:
-        model.dof_armature[place(model, f"joint{other}")[1]] = LOCKED
+        model.dof_armature[addresses(model, f"joint{other}")[1]] = LOCKED
     return inertia
 
 
 def swing(cell, joint, seconds):
-    """Pull a joint's spring, let go with no torque, and return its twist over time."""
+    """Deflect the spring of a joint, release it without torque, and return its twist over time."""
     model, data = world(cell)
-    motor, link = place(model, f"rotor{joint}")[0], place(model, f"joint{joint}")[0]
+    motor, link = addresses(model, f"rotor{joint}")[0], addresses(model, f"joint{joint}")[0]
     data.qpos[motor] += 1e-3
     times, twists = [], []
     while data.time < seconds:
@@ -67,7 +67,7 @@ def swing(cell, joint, seconds):
 
 
 @pytest.mark.parametrize("joint", [1, 4, 7])
-def test_a_joint_vibrates_at_its_frequency_and_dies_down_as_damped(make_cell, joint):
+def test_joint_vibrates_at_its_frequency_and_damping(make_cell, joint):
     damping = [1.4] * 4 + [0.15] * 3
     cell = make_cell(arms(stiffness=STIFFNESS, damping=damping))
     inertia = only(cell, joint)
@@ -87,13 +87,13 @@ def test_a_joint_vibrates_at_its_frequency_and_dies_down_as_damped(make_cell, jo
     assert rate == pytest.approx(decay, rel=0.05)
 
 
-def test_a_blocked_joint_gives_way_by_torque_over_stiffness_and_the_sensor_reads_the_torque(
+def test_blocked_joint_deflects_by_stiffness_and_sensor_reads_torque(
     make_cell,
 ):
     cell = make_cell(arms(stiffness=STIFFNESS, damping=[20.0 * d for d in DAMPING]))
     model, data = world(cell)
     for joint in range(1, 8):
-        model.dof_armature[place(model, f"joint{joint}")[1]] = LOCKED
+        model.dof_armature[addresses(model, f"joint{joint}")[1]] = LOCKED
     state = cell.loop.arms[0].state
     backend = cell.loop.backends[0]
     tau = np.array([20.0, -30.0, 10.0, 15.0, 5.0, -4.0, 3.0])
@@ -102,20 +102,20 @@ def test_a_blocked_joint_gives_way_by_torque_over_stiffness_and_the_sensor_reads
         backend.write((0, 1))
         backend.read((0, 1))
     twist = [
-        data.qpos[place(model, f"rotor{j}")[0]] - data.qpos[place(model, f"joint{j}")[0]]
+        data.qpos[addresses(model, f"rotor{j}")[0]] - data.qpos[addresses(model, f"joint{j}")[0]]
         for j in range(1, 8)
     ]
     np.testing.assert_allclose(twist, tau / STIFFNESS, rtol=1e-3)
     np.testing.assert_allclose(state.tau_J - data.qfrc_gravcomp[:7], tau, rtol=1e-3)
 
 
-def test_without_damping_energy_stays(make_cell):
+def test_undamped_joints_keep_energy(make_cell):
     cell = make_cell(arms(stiffness=STIFFNESS))
     model, data = world(cell)
     model.opt.enableflags |= int(mujoco.mjtEnableBit.mjENBL_ENERGY)
     rng = np.random.default_rng(4)
-    motors = [place(model, f"rotor{j}") for j in range(1, 8)]
-    links = [place(model, f"joint{j}") for j in range(1, 8)]
+    motors = [addresses(model, f"rotor{j}") for j in range(1, 8)]
+    links = [addresses(model, f"joint{j}") for j in range(1, 8)]
     for (_, motor), (_, link) in zip(motors, links):
         data.qvel[[motor, link]] = rng.uniform(-0.3, 0.3, 2)
     energies = []
@@ -130,8 +130,8 @@ def test_without_damping_energy_stays(make_cell):
     assert max(energies) < 1.06 * min(energies)
 
 
-def test_slow_motion_is_that_of_a_rigid_arm(make_cell):
-    """The inertia that a law feels is the same, wherever the rotors are."""
+def test_slow_motion_equals_that_of_rigid_arm(make_cell):
+    """The effective inertia is the same for both positions of the rotors."""
     law = {"cart": {"type": "cartesian_impedance"}}
     ends = []
     for joints in ({}, {"stiffness": STIFFNESS, "damping": DAMPING}):
@@ -150,7 +150,7 @@ def test_slow_motion_is_that_of_a_rigid_arm(make_cell):
     assert np.linalg.norm(ends[0][-1] - ends[0][0]) > 0.05
 
 
-def test_a_gear_ripples_with_the_angle_of_its_motor(make_cell):
+def test_gear_ripples_with_motor_angle(make_cell):
     ripple = [0.3, 0.3, 0.3, 0.3, 0.1, 0.1, 0.1]
     cell = make_cell(arms(ripple=ripple, ripple_waves=[160.0] * 7))
     _, data = world(cell)
@@ -163,7 +163,7 @@ def test_a_gear_ripples_with_the_angle_of_its_motor(make_cell):
         np.testing.assert_allclose(tau, 0.5 + ripple * np.sin(160.0 * q), atol=1e-9)
 
 
-def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
+def test_perfect_arm_has_no_measuring_stages(make_cell):
     cell = make_cell(arms(stiffness=STIFFNESS))
     backend = cell.loop.backends[0]
     assert [len(drive.measuring) for drive in backend.drives] == [2, 1]
@@ -173,7 +173,7 @@ def test_an_arm_as_it_should_be_has_nothing_on_the_way(make_cell):
     assert rigid.model.opt.timestep == 1e-3
 
 
-def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
+def test_bare_flange_is_stable_and_too_stiff_spring_is_rejected(make_cell):
     settings = {"stiffness": STIFFNESS, "damping": DAMPING}
     cell = make_cell({"left": {"transmission": settings, "gripper": False}})
     assert cell.loop.backends[0].steps <= 20
@@ -186,8 +186,8 @@ def test_a_bare_flange_is_no_trouble_and_too_stiff_a_spring_is_named(make_cell):
         make_cell({"left": {"transmission": stiff, "gripper": False}})
 
 
-def test_a_robot_that_stops_by_itself_comes_to_rest_on_elastic_joints(make_cell):
-    """Its own hold is as stiff as cycles allow, not as the shorter steps of the world would."""
+def test_stopped_robot_comes_to_rest_on_elastic_joints(make_cell):
+    """The stiffness of its own hold follows the cycle, not the shorter physics step."""
     left = {
         "transmission": {"stiffness": STIFFNESS, "damping": DAMPING},
         "franka": {"upper_torque_thresholds": [3.0] * 7, "joint_impedance": [14000.0] * 7},
@@ -203,10 +203,10 @@ def test_a_robot_that_stops_by_itself_comes_to_rest_on_elastic_joints(make_cell)
     assert np.abs(cell.state("left").dq).max() < 1e-3
 
 
-def test_some_joints_may_stay_rigid(make_cell):
+def test_elasticity_may_cover_some_joints(make_cell):
     cell = make_cell(arms(stiffness=[0.0, 14000.0] + [0.0] * 5, damping=[5.0] * 7))
     model, _ = world(cell)
-    armature = [model.dof_armature[place(model, f"joint{j}")[1]] for j in range(1, 8)]
+    armature = [model.dof_armature[addresses(model, f"joint{j}")[1]] for j in range(1, 8)]
     assert armature[1] == 0.0
     np.testing.assert_allclose(np.delete(armature, 1), np.delete(ARMATURE, 1))
     cell.step(200)

@@ -30,7 +30,7 @@ def hysteresis():
 
 
 def torques(stage, q, path):
-    """Return what rubs at every angle of a path, which both joints take."""
+    """Return the friction torques along a path of both joints."""
     found = []
     for angle in path:
         q[:], tau = angle, np.zeros(2)
@@ -40,50 +40,52 @@ def torques(stage, q, path):
 
 
 def from_rest(x):
-    """Of four springs of a quarter of the torque, which slip one after the other, (2,) [Nm]."""
-    shares = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])[:, None] * DISTANCE  # slips after [rad]
+    """Return the torque of four springs that slip in sequence, (2,) [Nm]."""
+    shares = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2])[:, None] * DISTANCE  # Slip distances [rad].
     return np.sign(x) * (np.minimum(abs(x) / shares, 1.0) * np.array(MAXIMUM) / 4.0).sum(axis=0)
 
 
-def test_torque_grows_as_springs_slip_one_after_another_and_saturates():
+def test_torque_grows_as_springs_slip_and_saturates():
     stage, q = hysteresis()
     path = np.linspace(0.0, 0.05, 101)
     found = torques(stage, q, path)
     np.testing.assert_allclose(found, [from_rest(x) for x in path], atol=1e-12)
     np.testing.assert_allclose(found[-1], MAXIMUM, atol=1e-12)
-    np.testing.assert_allclose(from_rest(0.5 * DISTANCE[0])[0], MAXIMUM[0])  # half the distance
+    np.testing.assert_allclose(
+        from_rest(0.5 * DISTANCE[0])[0], MAXIMUM[0]
+    )  # At half the distance.
 
 
-def test_after_every_reversal_the_curve_is_that_from_rest_at_twice_the_scale():
-    """Masing's rule, on loops within loops, from the last turning point that still counts."""
+def test_reversal_curve_is_initial_curve_at_twice_the_scale():
+    """Masing rule in nested loops, from the last active turning point."""
     stage, q = hysteresis()
     rng = np.random.default_rng(3)
-    turns = [0.04, -0.02, 0.015, -0.005, 0.004]  # each within the last
-    for angle in turns:
+    turning_points = [0.04, -0.02, 0.015, -0.005, 0.004]  # Each loop is within the last.
+    for angle in turning_points:
         before, begin = torques(stage, q, [q[0]])[0], q[0]
-        for share in np.sort(rng.uniform(0.0, 1.0, 5)):
-            x = share * (angle - begin)
-            scale = 1.0 if angle == turns[0] else 2.0
+        for fraction in np.sort(rng.uniform(0.0, 1.0, 5)):
+            x = fraction * (angle - begin)
+            scale = 1.0 if angle == turning_points[0] else 2.0
             expected = before + scale * from_rest(x / scale)
             np.testing.assert_allclose(torques(stage, q, [begin + x])[0], expected, atol=1e-12)
         torques(stage, q, [angle])
 
 
-def test_a_loop_within_a_loop_leaves_no_trace():
+def test_closed_inner_loop_leaves_no_memory():
     straight, with_loops = hysteresis(), hysteresis()
     big = [0.05, -0.01]
     expected = torques(*straight, [*big, 0.03])[-1]
     found = torques(*with_loops, [*big, 0.01, 0.002, 0.008, 0.004, 0.01, 0.0, 0.03])[-1]
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert np.abs(torques(*hysteresis(), [0.03])[0] - expected).max() > 1e-3  # memory of -0.01
+    assert np.abs(torques(*hysteresis(), [0.03])[0] - expected).max() > 1e-3  # Memory of -0.01.
 
 
-def test_a_loop_dissipates_what_its_springs_slip():
+def test_loop_dissipates_energy_of_slipping_springs():
     r""":math:`E = 2 w \sum_i \max(2 A - s_i d, 0)` for a swing of amplitude A."""
     for amplitude in (0.004, 0.008, 0.03):
         stage, q = hysteresis()
         angles = amplitude * np.cos(np.linspace(0.0, 2.0 * np.pi, 2001))
-        torques(stage, q, angles)  # the first loop is begun at rest
+        torques(stage, q, angles)  # The first loop starts at rest.
         found = torques(stage, q, angles)
         middle = 0.5 * (found[1:] + found[:-1])
         energy = (middle * np.diff(angles)[:, None]).sum(axis=0)
@@ -94,26 +96,26 @@ def test_a_loop_dissipates_what_its_springs_slip():
         np.testing.assert_allclose(energy, expected, rtol=1e-3, atol=1e-9)
 
 
-def test_only_angles_count_not_speed_nor_time():
+def test_hysteresis_depends_only_on_angles():
     slow, fast = hysteresis(), hysteresis()
-    turns = [0.0, 0.03, -0.002, 0.011]
-    for begin, end in pairwise(turns):
+    turning_points = [0.0, 0.03, -0.002, 0.011]
+    for begin, end in pairwise(turning_points):
         torques(*slow, np.linspace(begin, end, 5000))
         torques(*slow, [end] * 1000)
     np.testing.assert_allclose(
-        torques(*slow, turns[-1:])[0], torques(*fast, turns)[-1], atol=1e-10
+        torques(*slow, turning_points[-1:])[0], torques(*fast, turning_points)[-1], atol=1e-10
     )
 
 
 @pytest.mark.sim
-def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(make_cell):
-    """A law that holds brings what rubs, by the way that the arm came."""
+def test_reversed_arm_keeps_reports_and_estimates_hysteresis_torque(make_cell):
+    """A holding controllet supplies the friction torque of the last direction of motion."""
     largest, kept = [0.3] * 7, []
     spoiled = {"hysteresis": largest, "hysteresis_distance": [0.01] * 7}
     cell = make_cell({"arm": {"perturbation": spoiled}}, STIFF, ["arm/stiff"])
     start = cell.state("arm").q.copy()
-    for way in (0.1, 0.0):
-        cell.set_target("arm", q=start + way)
+    for offset in (0.1, 0.0):
+        cell.set_target("arm", q=start + offset)
         cell.step(1500)
         state = cell.state("arm")
         assert np.abs(state.dq).max() < 1e-4
@@ -127,15 +129,15 @@ def test_an_arm_that_turned_round_keeps_the_torque_at_rest_shows_and_feels_it(ma
 
 
 @pytest.mark.sim
-def test_a_saved_state_goes_on_to_the_last_bit_and_a_reset_forgets(make_cell):
+def test_saved_state_continues_to_last_bit_and_reset_clears_memory(make_cell):
     arm = {"perturbation": {"hysteresis": [0.3] * 7}}
     cell = make_cell({"arm": arm}, STIFF, ["arm/stiff"])
     begin = cell.state("arm").q.copy()
 
     def swing():
         path = []
-        for way in (0.03, -0.02):
-            cell.set_target("arm", q=begin + way)
+        for offset in (0.03, -0.02):
+            cell.set_target("arm", q=begin + offset)
             for _ in range(60):
                 cell.step(1)
                 state = cell.state("arm")
@@ -154,8 +156,8 @@ def test_a_saved_state_goes_on_to_the_last_bit_and_a_reset_forgets(make_cell):
     np.testing.assert_array_equal(swing(), first)
 
 
-def test_an_arm_of_the_virtual_robot_has_it_too():
-    """Turned there and back, it is felt the way that the joint came."""
+def test_simulated_robot_has_hysteresis():
+    """After a motion in each direction, the estimate has the sign of that direction."""
     arm = {"perturbation": {"hysteresis": [0.3] * 7, "hysteresis_distance": [0.01] * 7}}
     physics = Physics(world_of(CellConfig.from_dict({"arms": {"arm": arm}}), ["arm"]))
     estimated = []
@@ -166,7 +168,7 @@ def test_an_arm_of_the_virtual_robot_has_it_too():
     assert estimated == pytest.approx([-0.3, 0.3], abs=0.02)
 
 
-def test_what_is_no_friction_is_refused():
+def test_invalid_hysteresis_is_rejected():
     for key, value in (("hysteresis", [-0.1] * 7), ("hysteresis_distance", [0.0] * 7)):
         with pytest.raises(ConfigurationError, match=rf"arms\.arm\.perturbation\.{key}"):
             CellConfig.from_dict({"arms": {"arm": {"perturbation": {key: value}}}})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series elastic joint of MuJoCo's own tendon and servo moves as one of springs and motors."""
+"""Series elastic joint of a MuJoCo tendon and servo against springs and motors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scene(armature):
 
 
 def native(stiffness, steps, each=1):
-    """Angles of the link, driven by a tendon between it and a rotor with a position servo."""
+    """Return angles of a link with a tendon to a rotor with a position servo."""
     arm, spec = scene(INERTIA)
     add_rotors(spec, arm, JointsConfig(stiffness=[stiffness], damping=[0.0]), 1.0)
     (rotor,) = [joint for joint in spec.joints if joint.name == "arm_one_joint_rotor1"]
@@ -60,7 +60,7 @@ def native(stiffness, steps, each=1):
 
 
 def of_springs(stiffness, steps):
-    """The same of a spring, a motor and its controller of this package."""
+    """Return the same angles with a spring, a motor and a controller of this package."""
     _, spec = scene(0.0)
     sea = [(Sea(1, {"stiffness": stiffness, "max_deflection": 3.0}), [0])]
     motors = Motors.of(
@@ -78,10 +78,10 @@ def of_springs(stiffness, steps):
 
 
 @pytest.mark.parametrize("stiffness", [10.0, 200.0, 400.0])
-def test_both_move_alike(stiffness):
+def test_native_and_package_joints_move_alike(stiffness):
     steps = 600
     one, other = native(stiffness, steps), of_springs(stiffness, steps)
     assert np.abs(one).max() > 0.9
     assert np.abs(one - other).max() < 5e-3, np.abs(one - other).max()
-    finer = native(stiffness, steps, 8)  # MuJoCo takes one step where springs take several
+    finer = native(stiffness, steps, 8)  # Springs use several substeps, MuJoCo a single step.
     assert np.abs(finer - other).max() < 1e-3, np.abs(finer - other).max()

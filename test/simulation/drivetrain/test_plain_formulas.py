@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an imperfect arm does is what its formulas say as numpy writes them, to the last bit.
+"""Stages of an imperfect arm agree with plain numpy formulas to the last bit.
 
-The stages of a drive compute in place, without arrays of their own making.
+The stages of a drive compute in place, without new arrays.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ IMPERFECT = {
 
 
 class Plain:
-    """The same formulas, on copies."""
+    """Plain formulas on copies."""
 
     def __init__(self, backend):
         arm, settings = backend.descriptions[0], with_all_friction(backend.config.arms["arm"])
@@ -80,8 +80,8 @@ class Plain:
         self.walk, self.random, self.walking = (
             copy.deepcopy(getattr(noisy, name)) for name in ("offset", "noise_rng", "walk_rng")
         )
-        self.known = stages[JointFriction].known  # of the joints: 0.1, 0, 0.2 ... to rounding
-        self.speeds = self.data.qvel[:7].copy()  # at the last bounds
+        self.known = stages[JointFriction].known  # Joint friction 0.1, 0, 0.2 ... with rounding.
+        self.speeds = self.data.qvel[:7].copy()  # Speeds of the last friction bounds.
 
     def execute(self, stage, tau):
         if isinstance(stage, TorqueStep):
@@ -128,22 +128,24 @@ class Plain:
             tau_ext = tau_ext + self.error
         if isinstance(stage, JointFriction):
             offset = np.array(self.spoiled.friction_offset)
-            tau_ext = tau_ext + (-np.array(self.spoiled.viscous) * dq - offset + self.rubbing())
+            tau_ext = tau_ext + (
+                -np.array(self.spoiled.viscous) * dq - offset + self.dry_friction()
+            )
             tau_J = tau_J + offset
         return q, dq, tau_J, tau_ext
 
-    def rubbing(self):
-        """By MuJoCo's own Jacobian of all constraints."""
+    def dry_friction(self):
+        """Return the unknown dry friction from the constraint Jacobian of MuJoCo."""
         spoiled, data = self.spoiled, self.data
-        falling = np.exp(-((self.speeds / np.array(spoiled.stribeck_speed)) ** 2))
-        own = np.array(spoiled.coulomb) + np.array(spoiled.stribeck) * falling
+        decay = np.exp(-((self.speeds / np.array(spoiled.stribeck_speed)) ** 2))
+        own = np.array(spoiled.coulomb) + np.array(spoiled.stribeck) * decay
         of_joints = data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
         dry = np.zeros(self.model.nv)
         mujoco.mj_mulJacTVec(self.model, data, dry, np.where(of_joints, data.efc_force, 0.0))
         return own / (self.known + own) * dry[:7]
 
 
-def test_stages_do_what_their_formulas_say_in_motion_and_contact():
+def test_stages_agree_with_formulas_in_motion_and_contact():
     config = PerturbationSpec.from_dict(IMPERFECT).draw(
         CellConfig.from_dict({"arms": {"arm": {}}}), 5
     )
@@ -152,16 +154,16 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
     backend = cell.loop.backends[0]
     drive, plain, observed, wrong = backend.drives[0], Plain(backend), set(), []
 
-    def look(stage, what, got, expected):
+    def compare(stage, quantity, got, expected):
         observed.add(type(stage))
         if not np.array_equal(got, expected):
-            wrong.append((type(stage).__name__, what, got.copy(), expected))
+            wrong.append((type(stage).__name__, quantity, got.copy(), expected))
 
     def executing(stage):
         def step(tau):
             expected = plain.execute(stage, tau.copy())
             stage.execute(tau)
-            look(stage, "tau", tau, expected)
+            compare(stage, "tau", tau, expected)
 
         return step
 
@@ -171,7 +173,7 @@ def test_stages_do_what_their_formulas_say_in_motion_and_contact():
             expected = plain.measure(stage, *before)
             stage.measure(state)
             for name, value in zip(MEASURED, expected):
-                look(stage, name, getattr(state, name), value)
+                compare(stage, name, getattr(state, name), value)
 
         return step
 

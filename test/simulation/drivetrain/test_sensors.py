@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the sensors as declared and reproducible, and trained residuals in a cell."""
+"""Declared and reproducible sensor errors, and trained residuals in a cell."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRIFT = [0.02, 0.03, 0.02, 0.03, 0.01, 0.01, 0.01]
 PERIOD = 1e-3
 
 
-def test_a_bias_is_in_the_estimate_and_in_the_sensors(make_cell):
+def test_bias_is_in_estimate_and_sensors(make_cell):
     clean, biased = make_cell(), make_cell({"left": {"noise": {"tau_bias": BIAS}}})
     for cell in (clean, biased):
         cell.step(3)
@@ -32,13 +32,13 @@ def test_a_bias_is_in_the_estimate_and_in_the_sensors(make_cell):
     estimated = biased.state("left").tau_J - clean.state("left").tau_J
     np.testing.assert_allclose(
         estimated, -np.array(BIAS), atol=1e-6
-    )  # inverse dynamics less tau_J
+    )  # The estimate is inverse dynamics less tau_J.
     wrench = biased.state("left").wrench_ext_in_base
     jacobian = biased.loop.arms[0].state.jacobian
     np.testing.assert_allclose(jacobian @ jacobian.T @ wrench, jacobian @ BIAS, atol=1e-5)
 
 
-def test_drift_grows_with_the_root_of_time():
+def test_drift_grows_with_square_root_of_time():
     state = StateMaker().states[0]
     early, late = [], []
     for seed in range(60):
@@ -53,7 +53,7 @@ def test_drift_grows_with_the_root_of_time():
     assert np.std(late) == pytest.approx(np.sqrt(1.6), rel=0.12)
 
 
-def test_equal_seeds_give_equal_runs_and_drift_leaves_white_noise_as_it_is():
+def test_equal_seeds_give_equal_runs_and_drift_keeps_noise():
     def run(**extra):
         state = StateMaker().states[0]
         noise = SensorNoise(NoiseConfig(q=1e-4, tau=0.1, **extra), 3, PERIOD)
@@ -74,7 +74,7 @@ BOUND = 0.02
 
 
 def residual(file, kind=REAL_TIME, **changes):
-    """Write random weights of an FR3, at home in all states that it can have."""
+    """Write random weights for an FR3, valid in all its states."""
     joints, limits = ROBOT.joints, ROBOT.limits
     scale = Normalisation.of_limits(limits.lower, limits.upper, limits.velocity, limits.torque)
     made = {
@@ -93,7 +93,7 @@ def cell_with(**entries):
     return simple_cell(arms, {"joints": {"type": "joint_impedance"}}, ["arm/joints"])
 
 
-def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
+def test_simulated_arm_adds_state_residual(tmp_path):
     made = residual(tmp_path / "weights.npz")
     beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints)
     with cell_with(state=tmp_path / "weights.npz") as cell:
@@ -102,7 +102,9 @@ def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
         q_at = [int(cell.simulation.model.joint(name).qposadr[0]) for name in joints]
         v_at = [int(cell.simulation.model.joint(name).dofadr[0]) for name in joints]
         torque = world.ctrl[:7] + world.qfrc_gravcomp[v_at]
-        beside.step(world.qpos[q_at], world.qvel[v_at], torque)  # a cell looks once at its start
+        beside.step(
+            world.qpos[q_at], world.qvel[v_at], torque
+        )  # A cell reads the state once at its start.
         for cycle in range(1500):
             true = world.qpos[q_at].copy(), world.qvel[v_at].copy()
             torque = world.ctrl[:7] + world.qfrc_gravcomp[v_at]
@@ -111,13 +113,13 @@ def test_an_arm_shows_what_the_robot_would_have_shown(tmp_path):
             expected = beside.step(*true, torque)
             shown = np.concatenate([state.q - true[0], state.dq - true[1]])
             assert shown == pytest.approx(expected[:14], abs=1e-12), cycle
-            assert state.tau_ext == pytest.approx(-expected[14:], abs=0.5)  # it is at rest
+            assert state.tau_ext == pytest.approx(-expected[14:], abs=0.5)  # The arm is at rest.
             observed.append(np.abs(expected).max())
     assert max(observed[: round(1e3 * WARM_UP_TIME) - 10]) == 0.0
     assert observed[-1] > 0.01
 
 
-def test_a_world_goes_on_from_a_saved_state_to_the_last_bit(tmp_path):
+def test_world_with_residual_continues_from_saved_state(tmp_path):
     residual(tmp_path / "weights.npz")
     with cell_with(state=tmp_path / "weights.npz") as cell:
         cell.step(1200)
@@ -126,12 +128,12 @@ def test_a_world_goes_on_from_a_saved_state_to_the_last_bit(tmp_path):
             cell.simulation.reset(saved)
             cell.step(300)
             ends.append(cell.state("arm").q.copy())
-            cell.step(more)  # what it remembers from here on is not to count
+            cell.step(more)  # The history after this point must not count.
         assert np.array_equal(*ends)
         assert np.abs(ends[0] - cell.simulation.data.qpos[:7]).max() > 1e-3
 
 
-def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
+def test_wrench_residual_is_subtracted_from_estimate(tmp_path):
     made = residual(tmp_path / "weights.npz")
     beside = LiveResidual(made, 1e-3, ROBOT.name, made.joints, phase=5)
     estimated = []
@@ -144,8 +146,8 @@ def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
                 rows.append([state.q, state.dq, state.tau_J, state.tau_ext])
             estimated.append(np.array(rows))
     plain, corrected = estimated
-    assert np.array_equal(plain[:, :3], corrected[:, :3])  # nothing else has changed
-    beside.step(*plain[0, :3])  # a cell looks once at its start
+    assert np.array_equal(plain[:, :3], corrected[:, :3])  # All other channels are unchanged.
+    beside.step(*plain[0, :3])  # A cell reads the state once at its start.
     learned = np.array([beside.step(*row[:3])[14:].copy() for row in plain])
     assert corrected[:, 3] - plain[:, 3] == pytest.approx(learned, abs=1e-12)
     assert np.abs(learned[-1]).max() > 0.1
@@ -161,7 +163,7 @@ def test_what_was_learned_is_taken_off_what_is_felt(tmp_path):
         (None, r"weights\.npz\b"),
     ],
 )
-def test_what_is_not_this_robots_is_refused_by_its_place(tmp_path, use, changes, words):
+def test_residual_of_another_robot_is_rejected_with_its_place(tmp_path, use, changes, words):
     file = tmp_path / "weights.npz"
     residual(file, **(changes or {}))
     if changes is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back door of a simulated robot, without the package: clients have processes of their own."""
+"""Administration port of a simulated robot for client processes, without the package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ADMIN_PORT = 7331
 
 
 def admin(address, command, **arguments):
-    """Ask the back door of the simulation."""
+    """Send a command to the administration port; return the answer."""
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
         link.sendall((json.dumps({"command": command, **arguments}) + "\n").encode())
         answer = json.loads(link.makefile().readline())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that connect, configure and move; see ``clients.py``."""
+"""Client cases that connect, configure and move; see ``clients.py``."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ def settings(address):
     }
 
 
-def model(address, postures, load):
+def model(address, configurations, load):
     robot = connect(address)
     if load:
         robot.set_load(*load)
     dynamics = robot.load_model()
     found = []
-    for posture in postures:
-        admin(address, "place", q=posture)
+    for configuration in configurations:
+        admin(address, "place", q=configuration)
         state = fresh(robot)
-        while max(abs(a - b) for a, b in zip(state.q, posture)) > 1e-6:
+        while max(abs(a - b) for a, b in zip(state.q, configuration)) > 1e-6:
             state = robot.read_once()
         found.append(
             {
@@ -78,7 +78,7 @@ def model(address, postures, load):
                 "jacobian": dynamics.zero_jacobian(state),
             }
         )
-    handle = robot.start_torque_control()  # in motion, for velocities
+    handle = robot.start_torque_control()  # Motion gives nonzero velocities.
     tau = 0.0
     for _ in range(60):
         state, _ = handle.readOnce()
@@ -109,7 +109,7 @@ def torque_control(addresses, cycles, motions=1):
 
 
 def together(addresses):
-    """Answer one robot of two; see that it waits for the other one."""
+    """Answer one of two robots and record if it waits for the other."""
     robots = [connect(address) for address in addresses]
     handles = [robot.start_torque_control() for robot in robots]
     for _ in range(20):
@@ -120,7 +120,7 @@ def together(addresses):
         times = []
         for handle in handles:
             spin(handle, 1)
-            time.sleep(0.02)  # in which nothing more is to happen
+            time.sleep(0.02)  # No robot must advance during this time.
             times.append([admin(address, "stats")["message_id"] for address in addresses])
         rounds.append(times)
     for handle in handles:
@@ -160,7 +160,7 @@ def cartesian_motion(address):
 
 
 def moved(handle, name, index, half, command, seconds=0.5):
-    """Move one number of what is desired by twice a half, smoothly; return where it began."""
+    """Move one desired component smoothly by twice ``half``; return the start."""
     start, elapsed, last = None, 0.0, None
     while last is None or elapsed < seconds:
         state, passed = handle.readOnce()
@@ -175,26 +175,26 @@ def moved(handle, name, index, half, command, seconds=0.5):
 
 
 def gripper(address):
-    hand = franka.Gripper(address)
-    first = hand.read_once()
+    client_gripper = franka.Gripper(address)
+    first = client_gripper.read_once()
     found = {
         "max_width": first.max_width,
-        "homing": hand.homing(),
-        "version": hand.server_version(),
+        "homing": client_gripper.homing(),
+        "version": client_gripper.server_version(),
     }
-    found["move"] = hand.move(0.03, 0.2)
-    found["width"] = hand.read_once().width
-    found["miss"] = hand.grasp(0.05, 0.2, 20.0)
-    found["miss_held"] = hand.read_once().is_grasped
-    hand.move(0.08, 0.2)
+    found["move"] = client_gripper.move(0.03, 0.2)
+    found["width"] = client_gripper.read_once().width
+    found["miss"] = client_gripper.grasp(0.05, 0.2, 20.0)
+    found["miss_held"] = client_gripper.read_once().is_grasped
+    client_gripper.move(0.08, 0.2)
     admin(address, "object", width=0.05)
-    found["grasp"] = hand.grasp(0.05, 0.2, 20.0, 0.005, 0.005)
-    state = hand.read_once()
+    found["grasp"] = client_gripper.grasp(0.05, 0.2, 20.0, 0.005, 0.005)
+    state = client_gripper.read_once()
     found["held"], found["held_width"] = state.is_grasped, state.width
-    hand.move(0.08, 0.2)
-    found["wrong_width"] = hand.grasp(0.03, 0.2, 20.0, 0.005, 0.005)
-    found["blocked"] = hand.move(0.02, 0.2)
-    found["stop"] = hand.stop()
-    found["too_strong"] = error_of(hand.grasp, 0.05, 0.1, 1000.0)
-    found["impossible"] = error_of(hand.move, 0.2, 0.1)
+    client_gripper.move(0.08, 0.2)
+    found["wrong_width"] = client_gripper.grasp(0.03, 0.2, 20.0, 0.005, 0.005)
+    found["blocked"] = client_gripper.move(0.02, 0.2)
+    found["stop"] = client_gripper.stop()
+    found["too_strong"] = error_of(client_gripper.grasp, 0.05, 0.1, 1000.0)
+    found["impossible"] = error_of(client_gripper.move, 0.2, 0.1)
     return found

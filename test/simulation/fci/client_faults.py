@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that something happens to; see ``clients.py``."""
+"""Client cases with faults; see ``clients.py``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def preemption(address):
     handle = robot.start_torque_control()
     spin(handle, 10)
     second = error_of(robot.start_torque_control)
-    del handle  # its destructor sends StopMove
+    del handle  # The destructor sends StopMove.
     dropped = fresh(robot).robot_mode.name
     finish(robot.start_torque_control())
     return {"stopped": stopped, "mode": mode, "second": second, "dropped": dropped,
@@ -30,7 +30,7 @@ def preemption(address):
 
 
 def reflex(address, provoke, steps=200, tau=0.0):
-    """Have the admin port provoke a reflex, or command ``tau`` at once; then recover."""
+    """Provoke a reflex by the administration port or by a step to ``tau``; then recover."""
     robot = connect(address)
     robot.set_collision_behavior([20.0] * 7, [20.0] * 7, [20.0] * 6, [20.0] * 6)
     handle = robot.start_torque_control()
@@ -53,7 +53,7 @@ def reflex(address, provoke, steps=200, tau=0.0):
 
 
 def runaway(address, start):
-    """Accelerate joint 1 until the robot objects."""
+    """Accelerate joint 1 until the robot reports an error."""
     admin(address, "place", q=start)
     robot = connect(address)
     handle = robot.start_torque_control()
@@ -70,7 +70,7 @@ def runaway(address, start):
 
 
 def error_names(address, names):
-    """Raise every error by itself; return which ones the client sees, and their texts."""
+    """Raise every error separately; return the errors that the client reads, and their texts."""
     robot = connect(address)
     observed, texts = [], []
     for name in names:
@@ -82,7 +82,7 @@ def error_names(address, names):
 
 
 def fault_at(address, at):
-    """Count the cycles until a fault that the robot has planned."""
+    """Count the cycles until a planned fault of the robot."""
     admin(address, "fault", errors=["joint_reflex"], at=at)
     robot = connect(address)
     handle = robot.start_torque_control()
@@ -98,7 +98,7 @@ def fault_at(address, at):
 
 
 def gap(address, pause=False, lost=None):
-    """Pause until the robot gives up, or lose commands, and go on."""
+    """Pause until the robot aborts, or lose commands, and continue."""
     robot = connect(address)
     handle = robot.start_torque_control()
     spin(handle, 150)
@@ -133,17 +133,17 @@ def user_stop(address):
 
 
 def broken_link(address, command):
-    """Lose the robot while a motion runs."""
+    """Lose the robot during a motion."""
     robot = connect(address)
     handle = robot.start_torque_control()
     spin(handle, 10)
     admin(address, command)
     report({"raised": error_of(spin, handle, 5000)})
-    os._exit(0)  # destructors would talk to a robot that is not there
+    os._exit(0)  # Destructors would wait for the missing robot.
 
 
 def refused(address):
-    """Connect to a robot that cannot take the client."""
+    """Connect to a robot that rejects the client."""
     return {"raised": error_of(connect, address)}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What franky-control does, a client by other people; see ``test_franky_control.py``.
+"""Motions of the third-party client franky-control; see ``test_franky_control.py``.
 
-``python client_franky.py ADDRESS LOSS`` prints a JSON object: what became of each motion. It
-knows nothing of this project but the back door that makes the network bad.
+``python client_franky.py ADDRESS LOSS`` prints a JSON object with the outcome of each motion. From
+this project it uses only the administration port, for packet loss.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import franky as f
 import numpy as np
 from back_door import admin
 
-SPEED = 0.1  # share of franky's limits; at 0.2 joints accelerate more than a robot allows
+SPEED = 0.1  # Fraction of the limits of franky; 0.2 exceeds the acceleration limit.
 READY = [0.0, -np.pi / 4, 0.0, -3 * np.pi / 4, 0.0, np.pi / 2, np.pi / 4]
 BY = f.ReferenceType.Relative
 
 
-def by(x, y, z, turn=0.0):
-    return f.Affine([x, y, z], [0.0, 0.0, np.sin(turn / 2), np.cos(turn / 2)])
+def by(x, y, z, angle=0.0):
+    return f.Affine([x, y, z], [0.0, 0.0, np.sin(angle / 2), np.cos(angle / 2)])
 
 
 def interrupted(robot, motion, seconds):
-    """Let a motion that has no end run for some time."""
+    """Run an endless motion for some time."""
     robot.move(motion, asynchronous=True)
     time.sleep(seconds)
     robot.stop()
@@ -44,7 +44,7 @@ def preempted(robot, motion, seconds, other):
 
 
 def motions(robot):
-    """All kinds, in an order in which motions begin while the arm settles from another one."""
+    """Return all kinds of motions, ordered so that some begin while the arm settles."""
     twist = f.Twist([0.05, -0.03, 0.02], [0.0, 0.1, 0.1])
     there, back = by(0.03, 0.02, -0.03), by(-0.03, -0.02, 0.03)
     elbow = f.RobotPose(by(0.0, 0.0, -0.02), f.ElbowState(0.05))
@@ -115,7 +115,7 @@ def main(address, loss):
             found[name] = f"{type(error).__name__}: {error}"
             robot.recover_from_errors()
     admin(address, "heal")
-    time.sleep(0.5)  # the arm settles
+    time.sleep(0.5)  # The arm settles.
     off = float(np.abs(robot.state.q - np.array(READY)).max())
     sys.stdout.write(json.dumps({"motions": found, "off": off}) + "\n")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the clients share; see ``clients.py``."""
+"""Shared functions of client cases; see ``clients.py``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ UNIT = np.eye(4).ravel().tolist()
 
 
 def connect(address):
-    """Return a robot; undo the real-time priority that libfranka gives to the thread."""
+    """Return a robot; reset the real-time priority that libfranka sets for the thread."""
     robot = franka.Robot(address, franka.RealtimeConfig.kIgnore)
     os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
     return robot
 
 
 def fresh(robot):
-    """Return a state that was not waiting in the socket."""
+    """Return a state newer than those in the socket."""
     robot.read_once()
     return robot.read_once()
 
 
 def settled(robot, maximum=500):
-    """Return a state in which the arm has come to rest, or the last one of so many."""
+    """Return a state of the arm at rest, or the last one after ``maximum`` cycles."""
     state = fresh(robot)
     for _ in range(maximum):
         if np.abs(state.dq).max() < 1e-4:
@@ -39,7 +39,7 @@ def settled(robot, maximum=500):
 
 
 def error_of(function, *args):
-    """Return type and text of what a call raises, and how long it took."""
+    """Return type, text and delay of the exception of a call."""
     began = time.perf_counter()
     try:
         function(*args)
@@ -74,7 +74,7 @@ def follow(handles, cycles, amplitude=0.1, digests=None):
 
 
 def finish(handle):
-    """End a torque motion in answer to a state."""
+    """End a torque motion in the answer to a state."""
     handle.readOnce()
     torques = franka.Torques([0.0] * 7)
     torques.motion_finished = True

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients do with pylibfranka; each case runs in a process of its own.
+"""Cases of pylibfranka clients; each case runs in a separate process.
 
-libfranka may wait for ever, holding the interpreter, when a robot disappears: only killing the
-process helps. ``python clients.py CASE ARGUMENTS`` prints one line of JSON.
+When a robot disappears, libfranka may wait without end and hold the interpreter, so only a kill of
+the process helps. ``python clients.py CASE ARGUMENTS`` prints one line of JSON.
 """
 
 from __future__ import annotations

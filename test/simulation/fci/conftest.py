@@ -29,7 +29,7 @@ def new_address():
 
 @pytest.fixture(scope="module")
 def shared_sim():
-    """One robot in lockstep, and its address."""
+    """Robot in lockstep, and its address."""
     address = unused_address()
     with FciSim([address], lockstep=True) as sim:
         yield sim, address
@@ -37,7 +37,7 @@ def shared_sim():
 
 @pytest.fixture
 def sim(shared_sim):
-    """One robot in lockstep that has just been switched on."""
+    """Robot in lockstep after a reboot."""
     sim, address = shared_sim
     sim.admin(address, "reboot", seconds=0.0)
     wait_until(lambda: sim.admin(address, "stats")["running"])
@@ -46,7 +46,7 @@ def sim(shared_sim):
 
 @pytest.fixture
 def address(shared_sim):
-    """The address of that robot."""
+    """Address of the shared robot."""
     return shared_sim[1]
 
 
@@ -80,7 +80,7 @@ def client():
             done = subprocess.run(
                 command, env=environment, capture_output=True, text=True, timeout=CLIENT_TIMEOUT
             )
-        except subprocess.TimeoutExpired:  # run() has killed it
+        except subprocess.TimeoutExpired:  # run() kills the process.
             pytest.fail(f"the client {case} hung and was killed after {CLIENT_TIMEOUT:g} s")
         assert done.returncode == 0, f"client {case}: {done.stderr[-2000:]}"
         return json.loads(done.stdout.splitlines()[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the states of a robot are due."""
+"""Due times of the states of a robot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def make(lockstep):
     return Clock(0, lockstep=lockstep, phase=0.0, ppm=0.0)
 
 
-def test_a_robot_in_lockstep_waits_for_its_answer_but_not_for_ever():
+def test_lockstep_robot_waits_for_answer_with_timeout():
     clock = make(lockstep=True)
     clock.sent(1000, waiting=True, started=True, answered=True)
     assert clock.wait(2000, waiting=True, answered=False) == MAX_COMMAND_WAIT - 1000
@@ -25,14 +25,14 @@ def test_a_robot_in_lockstep_waits_for_its_answer_but_not_for_ever():
     assert clock.wait(2000, waiting=True, answered=False) == LOST_GAP - 1000
 
 
-def test_an_arm_whose_motion_has_ended_goes_on_by_the_clock():
-    """Also if it ended while its answer was waited for: the client is to hear of it."""
+def test_arm_continues_by_clock_after_motion_end():
+    """The client must receive the end, including one during the wait for its answer."""
     clock = make(lockstep=True)
     clock.sent(1000, waiting=True, started=True, answered=True)
     assert clock.wait(2000, waiting=False, answered=False) == PERIOD - 1000
 
 
-def test_a_state_that_is_late_moves_the_clock():
+def test_late_state_shifts_clock():
     clock = make(lockstep=False)
     assert clock.sent(400, waiting=True, started=True, answered=True) == (400, False)
     assert clock.wait(400, waiting=True, answered=True) == PERIOD - 400

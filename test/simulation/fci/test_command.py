@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands ``multipanda fci-sim`` and ``multipanda inject``."""
+"""Commands ``multipanda fci-sim`` and ``multipanda inject``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multipanda_py.simulation.fci.fault_injection import Admin
 
 @pytest.fixture
 def start():
-    """Start the command; what still runs at the end is killed."""
+    """Start the command; kill remaining processes at the end."""
     running = []
 
     def start(*arguments):
@@ -42,7 +42,7 @@ def start():
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_it_says_what_it_does_and_ends_quietly(start, new_address):
+def test_command_reports_status_and_ends_without_errors(start, new_address):
     addresses = [new_address(), new_address()]
     server = start(*addresses, "--object-width", "0.04")
     assert f"{addresses[0]}, {addresses[1]}, " in server.stdout.readline()
@@ -51,36 +51,36 @@ def test_it_says_what_it_does_and_ends_quietly(start, new_address):
     assert "idle" in status
     assert "no client" in status
     taken = start(addresses[1])
-    _, complaint = taken.communicate(timeout=60)
+    _, error = taken.communicate(timeout=60)
     assert taken.returncode == 1
-    assert complaint.count("\n") == 1
-    assert f"{addresses[1]} port 1337 " in complaint
+    assert error.count("\n") == 1
+    assert f"{addresses[1]} port 1337 " in error
     server.send_signal(signal.SIGINT)
-    rest, complaint = server.communicate(timeout=60)
+    rest, error = server.communicate(timeout=60)
     assert server.returncode == 0
     assert rest.endswith("stopped\n")
-    assert complaint == ""
+    assert error == ""
 
 
 @pytest.mark.clock
-def test_a_foreign_address_is_refused_in_words(start):
+def test_foreign_address_is_rejected_with_message(start):
     process = start("192.0.2.1")
-    _, complaint = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "192.0.2.1 port 1337 " in complaint
+    assert "192.0.2.1 port 1337 " in error
 
 
 @pytest.mark.clock
-def test_an_object_too_wide_is_refused_in_words(start, new_address):
+def test_too_wide_object_is_rejected_with_message(start, new_address):
     process = start(new_address(), "--object-width", "1")
-    _, complaint = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert " 1.0 m" in complaint
+    assert " 1.0 m" in error
 
 
 @pytest.fixture(scope="module")
 def robot():
-    """The address of a robot, and what asks it."""
+    """Address of a robot, and a function that returns its statistics."""
     address = unused_address()
     with FciSim([address], lockstep=True) as sim:
         yield address, lambda: sim.admin(address, "stats")
@@ -99,7 +99,7 @@ INJECTIONS = [
 ]  # fmt: skip
 
 
-def test_faults_are_injected_and_the_robot_is_described(robot, capsys):
+def test_faults_are_injected_and_state_is_printed(robot, capsys):
     address, stats = robot
     for line, name, words, holds in INJECTIONS:
         assert main(["inject", address, *line.split()]) == 0
@@ -111,7 +111,7 @@ def test_faults_are_injected_and_the_robot_is_described(robot, capsys):
     assert '"torque_rate_max"' in capsys.readouterr().out
 
 
-def test_every_fault_is_listed_with_what_it_does(capsys):
+def test_help_lists_every_fault_with_description(capsys):
     with pytest.raises(SystemExit):
         main(["inject", "--help"])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
@@ -139,7 +139,7 @@ def test_every_fault_is_listed_with_what_it_does(capsys):
         ("reflex", "no simulated robot at 127.0.0.253 (port 7331: Connection refused); start one"),
     ],
 )
-def test_what_cannot_be_injected_is_said_in_one_line(line, words, capsys):
+def test_invalid_injection_is_reported_in_one_line(line, words, capsys):
     assert main(["inject", "127.0.0.253", *line.split()]) == 1
     reported = capsys.readouterr()
     assert reported.out == ""
@@ -147,7 +147,7 @@ def test_what_cannot_be_injected_is_said_in_one_line(line, words, capsys):
     assert words in reported.err
 
 
-def test_what_the_robot_refuses_is_said_in_one_line(robot, capsys):
+def test_rejection_by_robot_is_reported_in_one_line(robot, capsys):
     address, _ = robot
     for line, words in (
         ("push wrench=1,2", "push: wrench: needs 6 finite numbers, got [1, 2]"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The unmodified libfranka connects to simulated robots, configures and moves them."""
+"""Connection, configuration and motion of simulated robots with unmodified libfranka."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multipanda_py.robots.models import FRANKA_HAND as HAND
 from multipanda_py.simulation.fci import FciSim
 
 LOAD = (0.5, [0.01, -0.02, 0.15], [2e-3, 0, 0, 0, 3e-3, 0, 0, 0, 1e-3])
-POSTURES = [
+CONFIGURATIONS = [
     READY_CONFIGURATION.tolist(),
     [0.4, 0.3, -0.5, -1.8, 0.9, 2.1, -0.6],
     [-1.2, -0.9, 1.1, -2.5, -1.4, 1.2, 2.0],
@@ -38,7 +38,7 @@ def test_states_arrive(sim, client, address):
 
 
 @pytest.mark.clock
-def test_settings_reach_the_state(sim, client, address):
+def test_settings_reach_state(sim, client, address):
     found = client("settings", address=address)
     assert found["m_load"] == pytest.approx(0.5)
     assert found["m_total"] == pytest.approx(0.5 + HAND.load.mass)
@@ -53,10 +53,10 @@ def test_settings_reach_the_state(sim, client, address):
 
 
 @pytest.mark.clock
-@pytest.mark.parametrize("load", [None, LOAD], ids=["hand", "hand-and-load"])
-def test_dynamics_of_the_client_are_ours(sim, client, address, load):
-    """libfranka's model, made of URDF and states, is the package's own without rotors."""
-    found = client("model", address=address, postures=POSTURES, load=load)
+@pytest.mark.parametrize("load", [None, LOAD], ids=["gripper", "gripper-and-load"])
+def test_dynamics_of_client_equal_those_of_package(sim, client, address, load):
+    """The libfranka model of URDF and states equals that of the package without rotors."""
+    found = client("model", address=address, configurations=CONFIGURATIONS, load=load)
     parts = [HAND.load]
     if load is not None:
         parts.append(Load(load[0], np.array(load[1]), np.reshape(load[2], (3, 3))))
@@ -66,9 +66,9 @@ def test_dynamics_of_the_client_are_ours(sim, client, address, load):
     )
     ours = build_pinocchio(arm)
     data, frame = ours.createData(), ours.getFrameId(arm.ee_frame)
-    for posture, state in zip(POSTURES, found["resting"], strict=True):
+    for configuration, state in zip(CONFIGURATIONS, found["resting"], strict=True):
         q = np.array(state["q"])
-        np.testing.assert_allclose(q, posture, atol=1e-6)
+        np.testing.assert_allclose(q, configuration, atol=1e-6)
         mass = np.triu(pin.crba(ours, data, q)) - np.diag(ARMATURE)
         mass += np.triu(mass, 1).T
         np.testing.assert_allclose(np.reshape(state["mass"], (7, 7)), mass, atol=1e-6)
@@ -89,13 +89,13 @@ def test_dynamics_of_the_client_are_ours(sim, client, address, load):
     np.testing.assert_allclose(found["moving"]["coriolis"], coriolis, atol=1e-5)
 
 
-def test_dynamics_with_open_hand_are_those_of_the_cells_arm():
-    """The rigid hand of the simulation is the hand that a cell's arm carries."""
+def test_dynamics_with_open_gripper_equal_those_of_cell():
+    """The rigid gripper of the simulation equals the gripper of an arm of a cell."""
     bare = build_pinocchio(ArmDescription("arm"))
     total = HAND.load
     tool = Tool(total.mass, total.com, total.inertia, HAND.pose_tcp_in_flange)
     lumped = build_pinocchio(ArmDescription("arm", hand=False, tool=tool))
-    q = np.array(POSTURES[1])
+    q = np.array(CONFIGURATIONS[1])
     expected = pin.crba(bare, bare.createData(), q)
     np.testing.assert_allclose(pin.crba(lumped, lumped.createData(), q), expected, atol=1e-9)
 
@@ -119,8 +119,8 @@ def test_lockstep_loses_nothing(make_sim, client, new_address, robots):
 
 
 @pytest.mark.clock
-def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_address):
-    """In parts, as in one piece; what it was sent and answered at gives the times that count."""
+def test_log_keeps_every_command_with_its_times(make_sim, client, new_address):
+    """The log is read in parts; its times agree with the latency statistics."""
     address = new_address()
     sim = make_sim(address)
     sim.admin(address, "keep", commands=800)
@@ -140,7 +140,7 @@ def test_the_log_keeps_every_command_with_its_times(make_sim, client, new_addres
 @pytest.mark.long
 @pytest.mark.clock
 def test_lockstep_is_deterministic(make_sim, client, new_address):
-    """Two runs, two motions each, give the same states to the last bit."""
+    """Two runs give the same states to the last bit."""
     digests = []
     for _ in range(2):
         addresses = [new_address(), new_address()]
@@ -153,7 +153,7 @@ def test_lockstep_is_deterministic(make_sim, client, new_address):
 
 @pytest.mark.clock
 def test_clock_serves_two_robots(make_sim, client, new_address):
-    """On a clock, what this machine loses is counted; robot time is 1 ms per state."""
+    """In clock mode, lost packets are counted; robot time is 1 ms per state."""
     addresses = [new_address(), new_address()]
     sim = make_sim(*addresses, lockstep=False, phases=[0.0, 0.5], ppm=[0.0, 100.0])
     found = client("torque_control", addresses=addresses, cycles=500)
@@ -165,7 +165,7 @@ def test_clock_serves_two_robots(make_sim, client, new_address):
 
 
 @pytest.mark.clock
-def test_joint_and_cartesian_motions(sim, client, address):
+def test_joint_and_cartesian_motions_reach_goals(sim, client, address):
     found = client("joint_motion", address=address)
     assert found["mode"] == "Idle"
     np.testing.assert_allclose(found["moved"], [0, 0, 0, 0, 0, 0.04, 0], atol=2e-3)
@@ -177,7 +177,7 @@ def test_joint_and_cartesian_motions(sim, client, address):
 
 
 @pytest.mark.clock
-def test_asynchronous_motion(sim, client, address):
+def test_asynchronous_motion_reaches_goal(sim, client, address):
     found = client("asynchronous_motion", address=address)
     assert not any(found["errors"])
     assert (found["status"], found["mode"]) == ("kTargetReached", "Idle")
@@ -185,17 +185,17 @@ def test_asynchronous_motion(sim, client, address):
 
 
 @pytest.mark.clock
-def test_robots_together_wait_for_each_other(make_sim, client, new_address):
+def test_coupled_robots_wait_for_each_other(make_sim, client, new_address):
     addresses = [new_address(), new_address()]
     make_sim(*addresses, together=True)
     rounds = client("together", addresses=addresses)["rounds"]
-    # Of each after the one's answer, and the other's. They go on without a client that is silent
-    # for 0.1 s, as one may be on a busy machine; robots that do not wait differ in every round.
+    # Increments after the answers to either robot. A busy machine may exceed the timeout of 0.1 s,
+    # so one equal round suffices; without waiting, every round differs.
     grown = [(then[0] - now[0], then[1] - now[1]) for now, then in rounds]
     assert any(first == second for first, second in grown), grown
 
 
 @pytest.mark.clock
-def test_a_taken_address_is_said(sim, address):
+def test_address_in_use_is_reported(sim, address):
     with pytest.raises(BackendError, match=rf"{address}.*\b1337\b"):
         FciSim([address]).start()

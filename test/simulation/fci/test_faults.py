@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong between a robot and its client looks to the client as it should."""
+"""Faults between a robot and its client, as seen by the client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFLEXES = [
 
 
 @pytest.mark.parametrize(("error", "provoke", "tau"), REFLEXES, ids=[r[0] for r in REFLEXES])
-def test_reflex_and_recovery(sim, client, address, error, provoke, tau):
+def test_reflex_is_reported_and_recovered(sim, client, address, error, provoke, tau):
     found = client("reflex", address=address, provoke=provoke, tau=tau)
     assert found["raised"]["type"] == "ControlException"
     assert error in found["raised"]["text"].lower()  # libfranka writes tau_J_range_violation
@@ -34,8 +34,8 @@ def test_reflex_and_recovery(sim, client, address, error, provoke, tau):
     assert found["after"] == ["[]", found["last"]]
 
 
-def test_external_torques_are_signed_as_the_robot_signs_them(sim, client, address):
-    """Pushing the arm in +z reads as -z: what the robot does to its environment."""
+def test_external_torques_have_sign_of_robot(sim, client, address):
+    """A push in +z reads as -z, the force of the robot on its environment."""
     provoke = {"command": "push", "wrench": [0, 0, 25, 0, 0, 0]}
     found = client("reflex", address=address, provoke=provoke)
     assert found["wrench"] == pytest.approx([0, 0, -25, 0, 0, 0], abs=0.1)
@@ -46,9 +46,9 @@ def test_external_torques_are_signed_as_the_robot_signs_them(sim, client, addres
     [(0.0, "joint_velocity_violation"), (2.7, "joint_position_limits_violation")],
     ids=["speed", "position"],
 )
-def test_limits_of_the_measured_motion(sim, client, address, start, error):
-    posture = [start, *READY_CONFIGURATION[1:].tolist()]
-    raised = client("runaway", address=address, start=posture)["raised"]
+def test_limits_of_measured_motion_raise_errors(sim, client, address, start, error):
+    configuration = [start, *READY_CONFIGURATION[1:].tolist()]
+    raised = client("runaway", address=address, start=configuration)["raised"]
     assert raised["type"] == "ControlException"
     assert error in raised["text"]
 
@@ -57,10 +57,10 @@ def test_every_error_has_its_bit(sim, client, address):
     found = client("error_names", address=address, names=ERRORS)
     assert found["seen"] == [[name] for name in ERRORS]
     for name, text in zip(ERRORS, found["texts"], strict=True):
-        assert name in text.lower()  # texts differ a little: tau_J_..., ..._invalid_frame_flag
+        assert name in text.lower()  # Texts differ slightly: tau_J_..., ..._invalid_frame_flag.
 
 
-def test_twenty_lost_commands_end_the_motion(sim, client, address):
+def test_twenty_lost_commands_end_motion(sim, client, address):
     found = client("gap", address=address, lost={"commands": 20})
     assert "communication_constraints_violation" in found["raised"]["text"]
     assert found["mode"] == "Reflex"
@@ -69,26 +69,26 @@ def test_twenty_lost_commands_end_the_motion(sim, client, address):
 
 
 @pytest.mark.parametrize("lost", [{"commands": 19}, {"states": 19}], ids=lambda x: next(iter(x)))
-def test_nineteen_lost_commands_do_not(sim, client, address, lost):
+def test_nineteen_lost_packets_do_not_end_motion(sim, client, address, lost):
     found = client("gap", address=address, lost=lost)
     assert found["raised"] is None
     assert found["rate"] == pytest.approx(0.81)
     assert sim.admin(address, "stats")["longest_run"] == 19
 
 
-def test_a_pause_of_the_client_ends_the_motion_on_the_clock(make_sim, client, new_address):
+def test_pause_of_client_ends_motion_in_clock_mode(make_sim, client, new_address):
     address = new_address()
     make_sim(address, lockstep=False)
     found = client("gap", address=address, pause=True)
     assert "communication_constraints_violation" in found["raised"]["text"]
 
 
-def test_silence_ends_the_motion_even_in_lockstep(sim, client, address):
+def test_missing_commands_end_motion_in_lockstep(sim, client, address):
     found = client("gap", address=address, pause=True)
     assert "communication_constraints_violation" in found["raised"]["text"]
 
 
-def test_delay_is_survived_in_lockstep(sim, client, address):
+def test_delay_loses_nothing_in_lockstep(sim, client, address):
     sim.admin(address, "delay", milliseconds=0.5)
     assert client("gap", address=address)["raised"] is None
     counted = sim.admin(address, "stats")
@@ -103,7 +103,7 @@ def test_random_loss_is_counted(sim, client, address):
     assert 20 < counted["lost"] < 120
 
 
-def test_preemption(sim, client, address):
+def test_preempted_motion_raises_error(sim, client, address):
     found = client("preemption", address=address)
     assert found["stopped"]["type"] == "ControlException"
     assert "preempted" in found["stopped"]["text"]
@@ -111,7 +111,7 @@ def test_preemption(sim, client, address):
     assert found["second"]["type"] == "InvalidOperationException"
 
 
-def test_user_stop_and_guiding(sim, client, address):
+def test_user_stop_and_guiding_change_mode(sim, client, address):
     found = client("user_stop", address=address)
     assert found["raised"]["type"] == "ControlException"
     assert found["mode"] == "UserStopped"
@@ -120,34 +120,40 @@ def test_user_stop_and_guiding(sim, client, address):
 
 
 @pytest.mark.parametrize("command", ["kill_udp", "kill_tcp", "reboot"])
-def test_a_dead_link_raises_within_a_second(sim, client, address, command):
+def test_dead_link_raises_within_two_seconds(sim, client, address, command):
     raised = client("broken_link", address=address, command=command)["raised"]
     assert raised["type"] == "NetworkException", raised
     assert raised["after"] < 2.0
 
 
-def test_a_killed_client_leaves_a_reflex_behind(sim, client, address):
-    client("broken_link", address=address, command="stats")  # exits without a goodbye
-    wait_until(lambda: sim.admin(address, "stats")["errors"])  # twenty cycles are counted first
+def test_killed_client_leaves_reflex(sim, client, address):
+    client(
+        "broken_link", address=address, command="stats"
+    )  # The client exits without a disconnect.
+    wait_until(
+        lambda: sim.admin(address, "stats")["errors"]
+    )  # The robot counts twenty cycles first.
     assert sim.admin(address, "stats")["errors"] == ["communication_constraints_violation"]
-    assert client("settings", address=address)["m_load"] > 0.0  # recovers, and goes on
+    assert (
+        client("settings", address=address)["m_load"] > 0.0
+    )  # The client recovers and continues.
 
 
-def test_a_planned_fault_comes_in_its_cycle(sim, client, address):
+def test_planned_fault_occurs_in_its_cycle(sim, client, address):
     found = client("fault_at", address=address, at=123)
     assert "joint_reflex" in found["raised"]["text"]
-    assert found["done"] == 124  # the last one met a robot that did not listen any more
+    assert found["done"] == 124  # The robot ignores the last command.
     assert sim.admin(address, "stats")["active_cycles"] == 123
 
 
-def test_a_rebooted_robot_can_be_connected_to(sim, client, address):
+def test_rebooted_robot_accepts_connection(sim, client, address):
     sim.admin(address, "fault", errors=["joint_reflex"])
     sim.admin(address, "reboot", seconds=0.1)
     wait_until(lambda: sim.admin(address, "stats")["running"])
     assert client("connect_and_read", address=address)["mode"] == "Idle"
 
 
-def test_other_protocol_version(sim, client, address):
+def test_other_protocol_version_is_rejected(sim, client, address):
     sim.admin(address, "version", robot=9, gripper=2)
     raised = client("refused", address=address)["raised"]
     assert raised["type"] == "FrankaException"
@@ -156,19 +162,19 @@ def test_other_protocol_version(sim, client, address):
     assert "server version: 2" in raised["text"]
 
 
-def test_a_second_client_is_turned_away(sim, client, address):
+def test_second_client_is_rejected(sim, client, address):
     found = client("in_use", address=address)
     assert found["raised"]["type"] == "NetworkException"
     assert found["first"] == "Idle"
     assert sim.admin(address, "stats")["refused"] == 1
 
 
-def test_nobody_there(client, new_address):
+def test_missing_robot_raises_network_error(client, new_address):
     raised = client("refused", address=new_address())["raised"]
     assert raised["type"] == "NetworkException"
 
 
-def test_the_back_door_refuses_in_words(sim, address):
+def test_admin_port_rejects_invalid_requests_with_message(sim, address):
     for command, arguments, words in (
         ("nonsense", {}, "'nonsense'.*stats"),
         ("fault", {"errors": ["nonsense"]}, "'nonsense'"),

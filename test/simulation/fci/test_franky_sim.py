@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same clients get the same from franky-sim, a simulation by other people.
+"""The same clients with franky-sim, a third-party simulation.
 
-Where both agree, neither the clients nor our robots have made the protocol up.
+Agreement shows that clients and simulated robots follow the real protocol.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ START_TIMEOUT = 20.0
 
 @pytest.fixture
 def franky_sim(new_address):
-    """A robot of franky-sim at the address."""
+    """Address of a robot of franky-sim."""
     if importlib.util.find_spec("franky_sim") is None:
         pytest.skip("franky-sim is not installed: pip install franky-sim")
     address = new_address()
@@ -39,7 +39,7 @@ def franky_sim(new_address):
 
 
 def wait_for(address, server):
-    """Wait until the port is open; hang up at once, which the server survives."""
+    """Wait until the port is open; disconnect at once, which the server survives."""
 
     def is_open():
         try:
@@ -57,7 +57,7 @@ def wait_for(address, server):
 
 
 @pytest.mark.long
-def test_clients_agree(franky_sim, client):
+def test_clients_give_same_results_with_franky_sim(franky_sim, client):
     address = franky_sim
     assert client("connect_and_read", address=address)["mode"] == "Idle"
     found = client("torque_control", addresses=[address], cycles=300)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated hand as libfranka sees it."""
+"""Simulated gripper with a client of libfranka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.clock
 
 
 @pytest.mark.long
-def test_homing_moving_grasping(sim, client, address):
+def test_gripper_homes_moves_and_grasps(sim, client, address):
     found = client("gripper", address=address)
     assert found["version"] == 3
     assert found["max_width"] == pytest.approx(0.08)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot without sockets: modes, motions and what it refuses."""
+"""Robot without sockets: modes, motions and rejected commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def peer():
     return Peer()
 
 
-def test_an_idle_robot_does_not_move_at_all(peer):
+def test_idle_robot_does_not_move(peer):
     states = [peer.cycle() for _ in range(100)]
     assert [int(s["message_id"][0]) for s in states] == list(range(1, 101))
     assert all((s["q"] == states[0]["q"]).all() and not s["dq"].any() for s in states)
@@ -40,7 +40,7 @@ def test_an_idle_robot_does_not_move_at_all(peer):
     assert states[0]["robot_mode"] == Mode.IDLE
 
 
-def test_torque_control_and_its_end(peer):
+def test_torque_control_moves_and_ends(peer):
     assert peer.move(Controller.EXTERNAL, Generator.NONE) is None
     assert peer.answers == [(RobotRequest.MOVE, MoveStatus.MOTION_STARTED)]
     state = peer.cycle()
@@ -59,7 +59,7 @@ def test_torque_control_and_its_end(peer):
     assert not state["dq"].any()
 
 
-def test_a_robot_holds_until_the_first_command(peer):
+def test_robot_holds_until_first_command(peer):
     peer.move(Controller.EXTERNAL, Generator.NONE)
     for _ in range(50):
         state = peer.cycle()
@@ -67,13 +67,13 @@ def test_a_robot_holds_until_the_first_command(peer):
     assert peer.robot.cycles.summary()["lost"] == 0
 
 
-def test_twenty_cycles_without_command_are_too_many(peer):
+def test_twenty_cycles_without_command_abort_motion(peer):
     peer.move(Controller.EXTERNAL, Generator.NONE)
     peer.cycle(tau_J_d=[0.5] * 7)
     for _ in range(19):
         state = peer.cycle()
         assert state["robot_mode"] == Mode.MOVE
-        assert state["tau_J_d"][0] == pytest.approx(0.5)  # the last torque is used again
+        assert state["tau_J_d"][0] == pytest.approx(0.5)  # The last torque is repeated.
     assert state["control_command_success_rate"] == pytest.approx(1 / 20)
     state = peer.cycle()
     assert state["robot_mode"] == Mode.REFLEX
@@ -82,14 +82,14 @@ def test_twenty_cycles_without_command_are_too_many(peer):
 
 
 @pytest.mark.parametrize(("step", "passes"), [(1.0, True), (1.01, False)])
-def test_torque_rate(peer, step, passes):
+def test_torque_rate_limit_aborts_motion(peer, step, passes):
     peer.move(Controller.EXTERNAL, Generator.NONE)
     for i in range(3):
         peer.cycle(tau_J_d=[step * i] + [0.0] * 6)
     assert (peer.robot.mode is Mode.MOVE) is passes
 
 
-def test_recovery_takes_its_time_and_keeps_the_reason(peer):
+def test_recovery_takes_time_and_keeps_reason(peer):
     peer.robot.fault("joint_reflex")
     assert peer.move(Controller.EXTERNAL, Generator.NONE) == MoveStatus.NOT_POSSIBLE
     assert peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY) is None
@@ -102,7 +102,7 @@ def test_recovery_takes_its_time_and_keeps_the_reason(peer):
     assert peer.answers == [(RobotRequest.AUTOMATIC_ERROR_RECOVERY, RecoveryStatus.SUCCESS)]
 
 
-def test_recovery_is_aborted_by_the_user_stop(peer):
+def test_user_stop_aborts_recovery(peer):
     peer.robot.fault("joint_reflex")
     peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY)
     peer.robot.user_stop(True)
@@ -112,10 +112,10 @@ def test_recovery_is_aborted_by_the_user_stop(peer):
     peer.request(RobotRequest.AUTOMATIC_ERROR_RECOVERY)
     assert peer.answers[-1][1] == RecoveryStatus.MANUAL_REQUIRED
     peer.robot.user_stop(False)
-    assert peer.robot.mode is Mode.REFLEX  # its error is still there
+    assert peer.robot.mode is Mode.REFLEX  # The error remains.
 
 
-def test_a_guided_arm_is_free(peer):
+def test_guided_arm_is_free(peer):
     peer.robot.guiding(True)
     peer.robot.tau_push[0] = 1.0
     for _ in range(200):
@@ -130,11 +130,11 @@ def test_a_guided_arm_is_free(peer):
     assert state["q"][0] == pytest.approx(led_to, abs=1e-4)
 
 
-def test_a_push_moves_an_idle_arm_like_a_spring(peer):
+def test_push_deflects_idle_arm_by_its_stiffness(peer):
     peer.robot.tau_push[0] = 6.0
     for _ in range(1500):
         state = peer.cycle()
-    assert state["q"][0] == pytest.approx(0.01, rel=0.05)  # 6 Nm over 600 Nm/rad
+    assert state["q"][0] == pytest.approx(0.01, rel=0.05)  # 6 Nm at 600 Nm/rad.
     assert state["tau_ext_hat_filtered"][0] == pytest.approx(-6.0)
 
 
@@ -148,7 +148,7 @@ def test_a_push_moves_an_idle_arm_like_a_spring(peer):
         ({}, {0: 2e-6}, None),
     ],
 )
-def test_joint_positions_that_are_refused(peer, first, second, error):
+def test_invalid_joint_positions_are_rejected(peer, first, second, error):
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_POSITION)
     for change in (first, second):
         goal = READY_CONFIGURATION.copy()
@@ -158,14 +158,14 @@ def test_joint_positions_that_are_refused(peer, first, second, error):
     assert peer.robot.errors == ((error,) if error else ())
 
 
-def test_joint_velocity_near_a_position_limit(peer):
+def test_joint_velocity_near_position_limit_is_rejected(peer):
     q = READY_CONFIGURATION.copy()
     q[0] = UPPER_LIMITS[0] - 0.01
     assert velocity_towards(np.full(7, 10.0)).tolist() == VELOCITY_LIMITS.tolist()
     expected = math.sqrt(2.0 * 6.0 * 0.01) - 0.30
     assert velocity_towards(np.full(7, 0.01))[0] == pytest.approx(expected)
     peer.robot.physics.reset_to(q)
-    peer.robot.hold_q = q  # a motion begins where the robot holds
+    peer.robot.hold_q = q  # A motion begins at the held configuration.
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_VELOCITY)
     dq, speed = np.zeros(7), 0.0
     for i in range(60):
@@ -177,13 +177,13 @@ def test_joint_velocity_near_a_position_limit(peer):
     assert peer.robot.errors == ("joint_motion_generator_velocity_limits_violation",)
 
 
-def test_a_pose_that_is_none_is_refused(peer):
+def test_invalid_pose_is_rejected(peer):
     peer.move(Controller.JOINT_IMPEDANCE, Generator.CARTESIAN_POSITION)
     peer.cycle(O_T_EE_c=(2.0 * np.eye(4)).ravel())
     assert peer.robot.errors == ("cartesian_position_motion_generator_invalid_frame",)
 
 
-def test_cartesian_velocity_moves_the_end_effector(peer):
+def test_cartesian_velocity_moves_end_effector(peer):
     peer.move(Controller.CARTESIAN_IMPEDANCE, Generator.CARTESIAN_VELOCITY)
     before = peer.robot.pose_ee[:3, 3].copy()
     for i in range(400):
@@ -194,7 +194,7 @@ def test_cartesian_velocity_moves_the_end_effector(peer):
     np.testing.assert_allclose(moved, (0.0, 0.0, 0.01), atol=1.5e-3)
 
 
-def test_asynchronous_motion_goes_to_its_goal_without_further_commands(peer):
+def test_asynchronous_motion_reaches_goal_without_further_commands(peer):
     peer.move(Controller.JOINT_IMPEDANCE, Generator.JOINT_POSITION, asynchronous=True, speed=0.5)
     goal = READY_CONFIGURATION + 0.1
     peer.cycle(q_c=goal)
@@ -217,7 +217,7 @@ def test_asynchronous_motion_goes_to_its_goal_without_further_commands(peer):
         ("SET_LOAD", [1.0]),
     ],
 )
-def test_settings_that_are_refused(peer, request_name, values):
+def test_invalid_settings_are_rejected(peer, request_name, values):
     body = struct.pack(f"<{len(values)}d", *values)
     assert peer.request(RobotRequest[request_name], body) == SetStatus.INVALID_ARGUMENT
 
@@ -226,17 +226,17 @@ def test_settings_that_are_refused(peer, request_name, values):
     ("controller", "generator"),
     [(Controller.EXTERNAL, Generator.JOINT_POSITION), (0, Generator.NONE), (9, 0), (0, 9)],
 )
-def test_moves_that_are_refused(peer, controller, generator):
+def test_invalid_moves_are_rejected(peer, controller, generator):
     assert peer.move(controller, generator) == MoveStatus.INVALID_ARGUMENT
     assert peer.robot.mode is Mode.IDLE
 
 
-def test_an_unknown_error_is_refused(peer):
+def test_unknown_error_is_rejected(peer):
     with pytest.raises(UnknownName, match="known: joint_position_limits_violation"):
         peer.robot.fault("nonsense")
 
 
-def test_a_load_is_felt(peer):
+def test_load_changes_measured_torque(peer):
     before = peer.robot.physics.tau_J.copy()
     inertia = (0.01 * np.eye(3)).ravel()
     body = struct.pack("<13d", 2.0, 0.0, 0.0, 0.1, *inertia)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that no robot can use are refused in one line; the robots live on."""
+"""Invalid values are rejected in one line, and robots continue."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ REQUESTS = [
 ]
 
 
-def ask(link, line):
+def request(link, line):
     link.sendall(line.encode() + b"\n")
     return json.loads(link.makefile().readline())
 
 
 @pytest.mark.clock
-def test_unusable_values_ended_every_simulated_robot(sim, address):
+def test_invalid_values_ended_every_simulated_robot(sim, address):
     before = sim.admin(address, "stats")
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
         for line in REQUESTS:
-            answer = ask(link, line)
+            answer = request(link, line)
             assert answer["ok"] is False, line[:80]
             assert "\n" not in answer["error"], line[:80]
             assert len(answer["error"]) < 250, line[:80]
-        assert ask(link, '{"command": "reflex", "at": 5}') == {"ok": True}
+        assert request(link, '{"command": "reflex", "at": 5}') == {"ok": True}
     after = sim.admin(address, "stats")
     assert (after["mode"], after["q"]) == ("idle", before["q"])
 
 
 @pytest.mark.clock
-def test_an_endless_request_is_hung_up_on(sim, address):
+def test_endless_request_is_disconnected(sim, address):
     with socket.create_connection((address, ADMIN_PORT), timeout=5.0) as link:
         try:
             link.sendall(b"x" * (MAX_REQUEST_SIZE + 65536 + 1))
@@ -82,7 +82,7 @@ def test_an_endless_request_is_hung_up_on(sim, address):
         (f"drop states={HUGE}", f"states: got {HUGE[:60]}..., allowed 0 to 1e+06"),
     ],
 )
-def test_the_command_line_refuses_them_in_one_line(line, words, capsys):
+def test_command_line_rejects_invalid_values_in_one_line(line, words, capsys):
     assert main(["inject", "127.0.0.253", *line.split()]) == 1
     reported = capsys.readouterr()
     assert reported.out == ""
@@ -100,7 +100,7 @@ def test_the_command_line_refuses_them_in_one_line(line, words, capsys):
         (f"--priority={HUGE}", "allowed 0 to 99"),
     ],
 )
-def test_clocks_that_no_robot_can_have_are_refused(argument, words, capsys):
+def test_invalid_clock_options_are_rejected(argument, words, capsys):
     with pytest.raises(SystemExit):
         main(["fci-sim", argument])
     assert words in capsys.readouterr().err

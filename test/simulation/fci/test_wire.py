@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layouts are those that libfranka was seen to send and to read."""
+"""Layouts of packets as observed from libfranka."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.simulation.fci import wire
 pytestmark = pytest.mark.inline
 
 
-def test_sizes():
+def test_packet_sizes():
     assert wire.STATE.itemsize == wire.STATE_SIZE == 1377
     assert wire.COMMAND.itemsize == wire.COMMAND_SIZE == 371
     assert wire.ROBOT_HEADER.size == 12
@@ -21,10 +21,10 @@ def test_sizes():
     assert wire.MOVE.size == 113
     assert wire.GRIPPER_STATE.size == 23
     assert len(wire.ERRORS) == len(set(wire.ERRORS)) == 41
-    assert set(wire.ERRORS) == set(ERRORS), "names that the driver reports"
+    assert set(wire.ERRORS) == set(ERRORS), "error names of the driver"
 
 
-def test_errors_survive_their_bits():
+def test_errors_survive_conversion_to_bits():
     errors = SimpleNamespace(**{name: name in ERRORS[::7] for name in ERRORS})
     assert names_in(bits_of(errors)) == ERRORS[::7]
     assert bits_of(SimpleNamespace(**dict.fromkeys(ERRORS, True))) == 2**41 - 1
@@ -64,7 +64,7 @@ def test_error_bits(bit, name):
     assert wire.ERRORS[bit] == name
 
 
-def test_a_state_is_written_through_views():
+def test_state_is_written_through_views():
     state = wire.StateDatagram()
     state.fields["robot_mode"][0] = wire.Mode.REFLEX
     state.fields["q"][:] = range(7)
@@ -72,6 +72,6 @@ def test_a_state_is_written_through_views():
     assert len(state.buffer) == wire.STATE_SIZE
 
 
-def test_what_is_no_command_is_none():
+def test_command_of_wrong_size_is_none():
     assert wire.command_from(bytes(370)) is None
     assert wire.command_from(bytes(371))["message_id"] == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots in one world, as a cell file describes it: what touches, what is wrong with an arm."""
+"""Robots in the shared world of a cell file: contacts and perturbed arms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multipanda_py.simulation.fci.world import PERIOD, Physics, RobotWorld, defa
 pytestmark = pytest.mark.inline
 
 STILL = (np.zeros(7), np.zeros(7), np.zeros(6), np.zeros(3))
-"""No torque, and nobody who pushes."""
+"""Inputs without torque and external push."""
 TWO = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
 PERTURBED = {
     "link_mass": [1.2, 0.8, 1.1, 0.9, 1.2, 0.85, 1.15], "coulomb": [0.3] * 7,
@@ -37,14 +37,14 @@ def robots(made):
     return [FciRobot(lambda *answer: None, Physics(made, k)) for k in range(len(made.arms))]
 
 
-def test_a_world_moves_on_once_a_period_whichever_robots_come():
+def test_world_steps_once_per_period_for_any_robots():
     made = world(TWO)
-    left, right = (Physics(made, place) for place in (0, 1))
+    left, right = (Physics(made, index) for index in (0, 1))
     for _ in range(50):
         left.step(*STILL)
         right.step(*STILL)
     assert made.data.time == pytest.approx(50 * PERIOD)
-    for _ in range(50):  # the other one is switched off
+    for _ in range(50):  # The other robot is off.
         right.step(*STILL)
     assert made.data.time == pytest.approx(100 * PERIOD, abs=1.5 * PERIOD)
     left.rest()
@@ -54,12 +54,12 @@ def test_a_world_moves_on_once_a_period_whichever_robots_come():
     assert made.data.time == pytest.approx(150 * PERIOD, abs=2.5 * PERIOD)
 
 
-def test_a_table_carries_a_tool_that_is_pushed_down():
-    """A hand above it is held by a spring of some kN/m; the table takes the rest of 40 N."""
+def test_table_carries_pushed_tool():
+    """A spring of some kN/m holds the gripper; the table takes the rest of 40 N."""
     arms = {"arm": {"position": [0.0, 0.0, 0.0]}}
     height = Physics(world(arms)).flange()[2, 3] - 0.1034
-    place = [0.307, 0.0, height - 0.0205]
-    table = {"table": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": place}}
+    index = [0.307, 0.0, height - 0.0205]
+    table = {"table": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": index}}
     sunk, estimated = [], []
     for scene_objects in ({}, table):
         (robot,) = robots(world(arms, objects=scene_objects))
@@ -74,7 +74,7 @@ def test_a_table_carries_a_tool_that_is_pushed_down():
     assert estimated[1] == pytest.approx(-40.0 * sunk[1] / sunk[0], rel=0.25)
 
 
-def test_two_robots_share_a_world_in_which_things_fall():
+def test_robots_share_world_with_falling_objects():
     made = world(
         TWO, objects={"box": {"shape": "box", "size": [0.1, 0.1, 0.1], "mass": 0.5,
                               "position": [2.0, 0.0, 0.1]}},
@@ -84,7 +84,7 @@ def test_two_robots_share_a_world_in_which_things_fall():
     made.data.qpos[-7:-4] = (2.0, 0.0, 0.6)
     for robot in (left, right) * 600:
         robot.cycle(None)
-    assert made.object_positions()["box"][2] == pytest.approx(0.1, abs=5e-3)  # it fell
+    assert made.object_positions()["box"][2] == pytest.approx(0.1, abs=5e-3)  # The box falls.
     made.data.qpos[-7] = 3.0
     made.put_back()
     assert made.object_positions()["box"] == pytest.approx([2.0, 0.0, 0.1])
@@ -92,24 +92,24 @@ def test_two_robots_share_a_world_in_which_things_fall():
         np.testing.assert_allclose(robot.physics.q, default_arm().q_start, atol=1e-6)
 
 
-def test_a_robot_that_hangs_measures_in_its_own_base():
-    """Poses, pushes and gravity are those of one that stands, turned."""
-    turn = {"position": [0.4, -0.2, 1.5], "rpy": [3.0, 0.4, -0.7]}
-    stands, hangs = (robots(world({"arm": arm}))[0] for arm in ({}, turn))
-    for robot in (stands, hangs):
+def test_hanging_robot_measures_in_its_base():
+    """Poses, pushes and gravity equal those of an upright robot, rotated."""
+    mounting = {"position": [0.4, -0.2, 1.5], "rpy": [3.0, 0.4, -0.7]}
+    upright, hanging = (robots(world({"arm": arm}))[0] for arm in ({}, mounting))
+    for robot in (upright, hanging):
         robot.wrench_push[:] = (5.0, -3.0, 8.0, 0.5, 0.2, -0.4)
         for _ in range(200):
             robot.cycle(None)
-    np.testing.assert_allclose(hangs.pose_ee, stands.pose_ee, atol=1e-6)
-    np.testing.assert_allclose(hangs.wrench_base, stands.wrench_base, atol=1e-4)
-    down = hangs.state.datagram.fields["O_ddP_O"][:]
+    np.testing.assert_allclose(hanging.pose_ee, upright.pose_ee, atol=1e-6)
+    np.testing.assert_allclose(hanging.wrench_base, upright.wrench_base, atol=1e-4)
+    down = hanging.state.datagram.fields["O_ddP_O"][:]
     np.testing.assert_allclose(np.linalg.norm(down), 9.81, rtol=1e-6)
-    rotation = hangs.physics.world.arms[0].described.rotation_base_in_world
+    rotation = hanging.physics.world.arms[0].described.rotation_base_in_world
     np.testing.assert_allclose(rotation @ down, (0.0, 0.0, -9.81), atol=1e-6)
 
 
-def test_an_arm_that_is_not_as_it_is_described_is_felt():
-    """At rest its robot feels what is wrong with its weight, as pinocchio computes it."""
+def test_perturbation_of_arm_is_estimated():
+    """At rest the estimate is the gravity error that pinocchio computes."""
     made = world({"arm": {"perturbation": {"link_mass": [1.2] * 7, "friction_offset": [0.1] * 7}}})
     (robot,) = robots(made)
     for _ in range(1500):
@@ -119,25 +119,25 @@ def test_an_arm_that_is_not_as_it_is_described_is_felt():
     for description in (arm.described, arm.real):
         model = model_with_gravity(description)
         weights.append(pin.computeGeneralizedGravity(model, model.createData(), q))
-    expected = weights[0] - weights[1] - 0.1  # and the friction's offset
+    expected = weights[0] - weights[1] - 0.1  # The friction offset.
     assert np.abs(expected).max() > 1.0
     np.testing.assert_allclose(robot.physics.tau_ext, expected, atol=0.02)
     np.testing.assert_allclose(robot.physics.tau_J, weights[1] + 0.1, atol=0.6)
 
 
-def test_friction_of_an_arm_stops_it_sooner():
-    coasted = []
+def test_arm_friction_stops_motion_sooner():
+    final_speeds = []
     for wrong in ({}, {"perturbation": PERTURBED}):
         physics = Physics(world({"arm": wrong}))
         physics.world.data.qvel[6] = 1.0
         for _ in range(300):
             physics.step(*STILL)
-        coasted.append(abs(physics.world.data.qvel[6]))
-    assert coasted[1] < 0.1 * coasted[0]
+        final_speeds.append(abs(physics.world.data.qvel[6]))
+    assert final_speeds[1] < 0.1 * final_speeds[0]
 
 
-def test_a_robot_without_a_file_is_what_it_was():
-    """One arm with its hand; nothing around it that a step would have to move."""
+def test_robot_without_cell_file_is_static_single_arm():
+    """The world has one arm with its gripper and nothing that a step moves."""
     made = RobotWorld([default_arm()])
     assert made.is_static
     physics = Physics(made)
@@ -153,11 +153,11 @@ def test_a_robot_without_a_file_is_what_it_was():
         (["127.0.0.9"], {"127.0.0.9": "left"}),
     ],
 )
-def test_arms_have_the_addresses_that_are_named_or_those_behind_one_another(addresses, expected):
+def test_arms_get_named_or_consecutive_addresses(addresses, expected):
     assert robots_of(CellConfig.from_dict({"arms": TWO}), addresses) == expected
 
 
-def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
+def test_arms_of_real_cell_keep_their_addresses():
     arms = {"a": {"backend": "franka", "robot_ip": "127.0.0.7"}, "b": {}}
     assert robots_of(CellConfig.from_dict({"arms": arms}), []) == {"127.0.0.7": "a"}
 
@@ -181,18 +181,18 @@ def test_arms_of_a_real_cell_have_the_addresses_of_their_file():
         ),
     ],
 )
-def test_cells_that_are_no_such_robots_are_refused(call, words):
+def test_unsupported_cells_are_rejected(call, words):
     with pytest.raises(ConfigurationError, match=words):
         call()
 
 
-def test_what_robots_do_not_have_of_a_cell_is_said():
+def test_unsupported_keys_of_cell_are_reported():
     arms = {"arm": {"perturbation": {"command_delay": 0.001}}}
     (reported,) = left_out(CellConfig.from_dict({"arms": arms}))
     assert reported.startswith("arms.arm.perturbation: command_delay: ignored")
 
 
-def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():
+def test_objects_reset_when_motion_begins_and_others_rest():
     config = CellConfig.from_dict({
         "arms": TWO, "objects": {"box": {"shape": "box", "size": [0.1, 0.1, 0.1], "mass": 0.5,
                                          "position": [2.0, 0.0, 0.1]}},
@@ -206,11 +206,11 @@ def test_things_are_put_back_when_a_robot_begins_and_no_other_one_moves():
     made.data.qpos[-7] = 3.0
     left.fault("joint_reflex")
     left.mode = Mode.IDLE
-    move(left)  # while the other one moves: nobody comes near
+    move(left)  # The other robot moves, so the objects stay.
     assert made.data.qpos[-7] == pytest.approx(3.0)
 
 
-def test_nothing_is_put_back_into_an_arm():
+def test_objects_are_not_reset_into_arm():
     config = CellConfig.from_dict({
         "arms": {"arm": {}}, "objects": {"box": {
             "shape": "box", "size": [0.1, 0.1, 0.1], "mass": 0.5, "position": [0.4, 0.0, 0.1]}},
@@ -218,7 +218,7 @@ def test_nothing_is_put_back_into_an_arm():
     made = world_of(config, ["arm"])
     robots(made)
     made.data.qpos[-7] = 2.0
-    made.model.qpos0[-5] = 0.5  # where the hand is
+    made.model.qpos0[-5] = 0.5  # Position of the gripper.
     assert not made.put_back()
     assert made.data.qpos[-7] == pytest.approx(2.0)
 
