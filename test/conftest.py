@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options, hooks and fixtures of all tests; the distribution of test controllets; cells that close."""
+"""Options, hooks and fixtures of all tests, with the distribution of test controllets."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ MODULES = ("maccepa", "test_maccepa", "move")
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def guide_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Folder with the files of the guide, on the path and installed as by pip."""
     write_package(GUIDE, tmp_path, "maccepa")
 
@@ -42,27 +42,27 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
 
 
-def test_guide_tests_pass_and_detect_wrong_sign(found: Path):
+def test_guide_tests_pass_and_detect_wrong_sign(guide_folder: Path):
     tests = import_module("test_maccepa")
     tests.test_contract()
     tests.test_stiffness_at_the_equilibrium_is_that_of_the_pretension()
-    text = (found / "maccepa.py").read_text()
-    (found / "wrong.py").write_text(text.replace("motor_2=tension", "motor_2=-tension"))
+    text = (guide_folder / "maccepa.py").read_text()
+    (guide_folder / "wrong.py").write_text(text.replace("motor_2=tension", "motor_2=-tension"))
     with pytest.raises(ContractViolation, match=r"\blink .*\bmotor_2\b"):
         check_actuator(import_module("wrong").Maccepa)
     sys.modules.pop("wrong")
 
 
 @pytest.mark.sim
-def test_joint_rests_at_documented_angle(found: Path):
+def test_joint_rests_at_documented_angle(guide_folder: Path):
     moved = import_module("move")
     assert moved.held == pytest.approx(0.8, abs=2e-3)
     assert moved.sagged < 0.7
 
 
 @pytest.mark.sim
-def test_guide_cell_runs_without_fault(found: Path):
-    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+def test_guide_cell_runs_without_fault(guide_folder: Path):
+    with Cell.from_yaml(guide_folder / "cell.yaml", placement="inline") as cell:
         start = cell.state("arm").q
         cell.step(500)
         state = cell.state("arm")
@@ -71,7 +71,9 @@ def test_guide_cell_runs_without_fault(found: Path):
         assert np.abs(state.q - start).max() < 0.02  # springs carry the wrist's weight
 
 
-def test_list_shows_actuator_with_parameters(found: Path, capsys: pytest.CaptureFixture[str]):
+def test_list_shows_actuator_with_parameters(
+    guide_folder: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main(["list", "actuators"]) == 0
     out = capsys.readouterr().out
     assert "Pull a joint in line with a lever, by a spring with a pretension." in out
@@ -80,8 +82,8 @@ def test_list_shows_actuator_with_parameters(found: Path, capsys: pytest.Capture
     assert re.search(r"spring +number +N/m +0 \.\. inf +5000", out)
 
 
-def test_guide_command_identifies_spring_stiffness(found: Path, monkeypatch):
-    monkeypatch.chdir(found)
+def test_guide_command_identifies_spring_stiffness(guide_folder: Path, monkeypatch):
+    monkeypatch.chdir(guide_folder)
     springs = registry.find("actuators", "maccepa")(1, {"spring": 3000.0})
     rng = np.random.default_rng(2)
     q = 0.3 + 0.6 * np.sin(np.linspace(0.0, 20.0, 200))
@@ -92,10 +94,12 @@ def test_guide_command_identifies_spring_stiffness(found: Path, monkeypatch):
     head = example.split("\n")[0]
     np.savetxt("bench.csv", np.column_stack(columns), delimiter=",", header=head, comments="")
     assert main(line.split()[1:]) == 0
-    assert actuator_from(found / "springs.yaml", 1).of["spring"][0] == pytest.approx(3e3, rel=0.01)
+    assert actuator_from(guide_folder / "springs.yaml", 1).of["spring"][0] == pytest.approx(
+        3e3, rel=0.01
+    )
 
 
-def test_example_rows_match_spring_model(found: Path):
+def test_example_rows_match_spring_model(guide_folder: Path):
     """The torques of the example agree with the actuator within the noise of the sensor."""
     springs = registry.find("actuators", "maccepa")(1)
     (example,) = blocks(GUIDE, "text")
@@ -105,5 +109,5 @@ def test_example_rows_match_spring_model(found: Path):
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_guide_code_passes_repository_linters(found: Path, tool: list[str]):
-    check_style(found, tool, ["maccepa.py"], ["maccepa.py", "move.py", "test_maccepa.py"])
+def test_guide_code_passes_repository_linters(guide_folder: Path, tool: list[str]):
+    check_style(guide_folder, tool, ["maccepa.py"], ["maccepa.py", "move.py", "test_maccepa.py"])

@@ -24,7 +24,7 @@ GUIDE = (ROOT / "doc" / "writing_a_backend.md").read_text()
 
 
 @pytest.fixture
-def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def guide_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Folder with the files of the guide, on the path and installed as by pip."""
     write_package(GUIDE, tmp_path, "bus")
 
@@ -39,18 +39,18 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     forget()
 
 
-def test_rebound_state_arrays_stayed_zero_in_checks_and_records(found: Path):
-    text = (found / "bus.py").read_text()
+def test_rebound_state_arrays_stayed_zero_in_checks_and_records(guide_folder: Path):
+    text = (guide_folder / "bus.py").read_text()
     assert "state.q[:], state.dq[:] = " in text
-    (found / "bus.py").write_text(
+    (guide_folder / "bus.py").write_text(
         text.replace("state.q[:], state.dq[:] = ", "state.q, state.dq = ")
     )
     with pytest.raises(LoopError, match=r"\bBus\b.*\bstate\.q .*\barm: "):
-        Cell.from_yaml(found / "cell.yaml", placement="inline").start()
+        Cell.from_yaml(guide_folder / "cell.yaml", placement="inline").start()
 
 
-def test_cell_runs_on_guide_backend_and_changes_settings(found: Path):
-    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+def test_cell_runs_on_guide_backend_and_changes_settings(guide_folder: Path):
+    with Cell.from_yaml(guide_folder / "cell.yaml", placement="inline") as cell:
         cell.step(200)
         assert cell.active == ("arm/soft",)
         settings = cell.robot_settings("arm")
@@ -67,7 +67,7 @@ def test_cell_runs_on_guide_backend_and_changes_settings(found: Path):
         cell.step(100)
         assert cell.state("arm").fault == ""
         assert cell.stall_reason() == ""
-    config = CellConfig.from_yaml(found / "cell.yaml")
+    config = CellConfig.from_yaml(guide_folder / "cell.yaml")
     assert CellConfig.model_validate_json(config.model_dump_json()) == config
 
 
@@ -84,7 +84,7 @@ def test_cell_runs_on_guide_backend_and_changes_settings(found: Path):
         ({"bus": {"port": "a"}, "franka": {"load_mass": -1}}, "arms.arm.franka.load_mass: .*-1"),
     ],
 )
-def test_invalid_backend_settings_are_rejected_with_path(found: Path, arm, fault: str):
+def test_invalid_backend_settings_are_rejected_with_path(guide_folder: Path, arm, fault: str):
     with pytest.raises(ConfigurationError) as refusal:
         CellConfig.from_dict({"arms": {"arm": {"backend": "bus", **arm}}})
     assert any(re.match(f"cell: {fault}", text) for text in refusal.value.faults), refusal.value
@@ -102,24 +102,24 @@ def test_invalid_backend_settings_are_rejected_with_path(found: Path, arm, fault
         ("yield f", "return f", r"bus\.port: "),
     ],
 )  # fmt: skip
-def test_invalid_backend_class_is_rejected_with_reason(found: Path, old, new, reason):
-    path = found / "bus.py"
+def test_invalid_backend_class_is_rejected_with_reason(guide_folder: Path, old, new, reason):
+    path = guide_folder / "bus.py"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(ConfigurationError, match=rf"arms\.arm.*{reason}"):
         CellConfig.from_dict({"arms": {"arm": {"backend": "bus"}}})
 
 
-def test_missing_super_configure_blocked_settings_change(found: Path):
-    path = found / "bus.py"
+def test_missing_super_configure_blocked_settings_change(guide_folder: Path):
+    path = guide_folder / "bus.py"
     path.write_text(path.read_text().replace("super().configure(arm, settings)", ""))
-    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+    with Cell.from_yaml(guide_folder / "cell.yaml", placement="inline") as cell:
         cell.switch([], ["arm/soft"])
         with pytest.raises(SettingsRejected, match=r"\bBus .*\bsuper\(\)"):
             cell.set_robot_settings("arm", friction=3.0)
 
 
-def test_list_shows_backend_with_settings(found: Path, capsys: pytest.CaptureFixture[str]):
+def test_list_shows_backend_with_settings(guide_folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["list", "backends"]) == 0
     out = capsys.readouterr().out
     assert "Exchange torques and states with servos." in out
@@ -128,8 +128,8 @@ def test_list_shows_backend_with_settings(found: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_guide_code_passes_repository_linters(found: Path, tool: list[str]):
-    check_style(found, tool, ["bus.py"])
+def test_guide_code_passes_repository_linters(guide_folder: Path, tool: list[str]):
+    check_style(guide_folder, tool, ["bus.py"])
 
 
 def test_guide_yaml_is_not_empty():

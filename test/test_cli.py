@@ -127,9 +127,9 @@ def test_list_names_all_plug_ins_with_parameters(capsys: pytest.CaptureFixture[s
 
 def test_list_json_has_names_targets_and_bounds(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "controllets", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    assert list(listed) == ["controllets"]
-    law = next(item for item in listed["controllets"] if item["name"] == "cartesian_impedance")
+    outputs = json.loads(capsys.readouterr().out)
+    assert list(outputs) == ["controllets"]
+    law = next(item for item in outputs["controllets"] if item["name"] == "cartesian_impedance")
     assert law["targets"][:2] == ["pose", "joint"]
     assert law["arms"] == {"min": 1, "max": None}
     stiffness = law["parameters"][0]
@@ -306,13 +306,13 @@ def test_demo_moves_every_arm_and_returns(name: str) -> None:
 
 def test_render_is_reproducible() -> None:
     config = render.with_simulated_arms(CellConfig.from_yaml(DUAL))
-    listed = []
+    outputs = []
     for _ in range(2):
         view = SceneView(config)
         for _ in render.simulate_frames(config, 0.3, 20.0, True, view):
             last = view.data.qpos.copy()
-        listed.append(last)
-    np.testing.assert_array_equal(*listed)
+        outputs.append(last)
+    np.testing.assert_array_equal(*outputs)
 
 
 def test_version_command_ends_within_10_s() -> None:

@@ -132,7 +132,7 @@ def test_modules_without_simulation_name_missing_extra(environment):
     code, reported = base.run("python", "-c", IMPORTS)
     assert code == 0, reported
     failed = json.loads(reported.splitlines()[-1])
-    assert failed, "full is installed"
+    assert failed, "no module is missing"
     assert set(failed.values()) == {f"MissingExtra: {line}"}, failed
 
 

@@ -34,7 +34,7 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def found(package: Path, monkeypatch: pytest.MonkeyPatch):
+def guide_folder(package: Path, monkeypatch: pytest.MonkeyPatch):
     """Folder of the guide on the path of this process."""
 
     def forget():
@@ -58,7 +58,7 @@ def test_guide_tests_pass(package: Path):
     path = os.pathsep.join([str(ROOT), str(package)])
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_rail.py"],
-        cwd=package, env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},  # drops the selection of this run
+        cwd=package, env={**os.environ, "PYTHONPATH": path, "PYTEST_ADDOPTS": ""},  # no selection
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -71,9 +71,9 @@ def test_guide_code_passes_repository_linters(package: Path, tool: list[str]):
 
 
 @pytest.mark.sim
-def test_guide_cell_runs_controllet_with_feature(found: Path):
+def test_guide_cell_runs_controllet_with_feature(guide_folder: Path):
     """The end effector slides along the rail, damped by the feature, with a spring across it."""
-    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+    with Cell.from_yaml(guide_folder / "cell.yaml", placement="inline") as cell:
         assert cell.active == ("arm/rail",)
         assert cell.parameters("arm/rail")["stiffness"] == 1200.0
         sim = cell.simulation
@@ -102,11 +102,11 @@ def test_guide_cell_runs_controllet_with_feature(found: Path):
 
 
 @pytest.mark.sim
-def test_ros_calls_of_guide_set_existing_parameters(found: Path):
+def test_ros_calls_of_guide_set_existing_parameters(guide_folder: Path):
     """Set the values by the handle that the ROS parameter node calls."""
     calls = re.findall(r"^ros2 param set /arm/rail (\S+) (\S+)$", GUIDE, re.MULTILINE)
     assert len(calls) == 2
-    with Cell.from_yaml(found / "cell.yaml", placement="inline") as cell:
+    with Cell.from_yaml(guide_folder / "cell.yaml", placement="inline") as cell:
         for name, value in calls:
             cell.set_parameters("arm/rail", {name: yaml.safe_load(value)})
             assert cell.parameters("arm/rail")[name] == float(value)
@@ -117,7 +117,7 @@ def test_ros_calls_of_guide_set_existing_parameters(found: Path):
 
 
 @pytest.mark.sim
-def test_guide_channel_pulls_tool_and_rejects_excess_force(found: Path):
+def test_guide_channel_pulls_tool_and_rejects_excess_force(guide_folder: Path):
     with simple_cell({"arm": {}}, {"tug": {"type": "tug"}}, ["arm/tug"]) as cell:
         start = cell.pose("arm").position
         cell.set_channel("arm", "tug", [0.0, 0.0, 5.0])

@@ -82,7 +82,7 @@ def test_distance_is_translation_and_rotation_angle(
 def test_product_of_inexact_rotations_is_nearest_rotation() -> None:
     rng = np.random.default_rng(0)
     for exact in Rotation.random(20, random_state=0).as_matrix():
-        inexact = exact + rng.uniform(-1e-7, 1e-7, (3, 3))  # what a pose may be inexact by
+        inexact = exact + rng.uniform(-1e-7, 1e-7, (3, 3))  # tolerance of a pose
         found = (Pose(np.zeros(3), inexact) @ Pose(np.zeros(3), inexact)).rotation
         u, _, vt = np.linalg.svd(inexact @ inexact)
         np.testing.assert_allclose(found, u @ vt, atol=5e-12)
@@ -112,11 +112,11 @@ def test_invalid_quaternion_is_rejected(quaternion: object) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308])
-@pytest.mark.parametrize("place", range(7))
-def test_from_floats_rejects_same_values_as_from_quaternion(bad: float, place: int) -> None:
+@pytest.mark.parametrize("element", range(7))
+def test_from_floats_rejects_same_values_as_from_quaternion(bad: float, element: int) -> None:
     """Two large numbers are finite although their sum is not."""
     numbers = [0.0, 0.0, 1e308, 0.0, 0.0, 0.0, 1.0]
-    numbers[place] = bad
+    numbers[element] = bad
     reported = []
     for make in (Pose.from_quaternion, Pose.from_floats):
         try:

@@ -221,9 +221,9 @@ def test_conditions_are_scaled_to_arm():
     for condition in cases.CONDITIONS:
         assert cases.fitted(condition, "fr3") == condition
     assert cases.fitted(heavy, "kinova_gen3").perturbation == {"payload": 2.0}
-    gears = cases.fitted(elastic, "ur5e").joints
-    assert gears["stiffness"] == [24000.0] * 3 + [14000.0, 9000.0, 9000.0]
-    assert gears["damping"] == pytest.approx([24.0] * 3 + [14.0, 9.0, 9.0])
+    elastic_joints = cases.fitted(elastic, "ur5e").joints
+    assert elastic_joints["stiffness"] == [24000.0] * 3 + [14000.0, 9000.0, 9000.0]
+    assert elastic_joints["damping"] == pytest.approx([24.0] * 3 + [14.0, 9.0, 9.0])
 
 
 @pytest.mark.slow

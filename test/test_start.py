@@ -22,7 +22,7 @@ from multipanda_py.realtime.system.child_process import module_command
 pytestmark = pytest.mark.inline
 
 SPAN = 2.0
-"""Maximum delay marked_processes a signal [s]."""
+"""Maximum delay of a signal [s]."""
 NODE = pytest.param(
     "multimode_controller",
     ["--ros-args", "--params-file", str(ROOT / "config/dual_sim.yaml")],
@@ -57,7 +57,7 @@ def catches(pid, number):
 
 @pytest.fixture
 def program(tmp_path):
-    """Start programs as their entry points do; afterwards none of their processes runs."""
+    """Function that starts a program by its entry point; no process remains at the end."""
     mark = f"MULTIPANDA_TEST_MARK={os.getpid()}_{tmp_path.name}"
     name, value = mark.split("=")
     started = []
@@ -83,7 +83,7 @@ def program(tmp_path):
     wait_until(
         lambda: not marked_processes(mark),
         20.0,
-        lambda: f"end marked_processes {marked_processes(mark)}",
+        lambda: f"end of {marked_processes(mark)}",
     )
 
 
@@ -94,11 +94,10 @@ def program(tmp_path):
 def test_signal_during_start_ended_program_with_traceback_or_without_message(
     program, entry, arguments, seed
 ):
-    """There was the trace marked_processes whatever was being imported, or no word at all."""
     chance = random.Random(f"{entry} {arguments[0]} {seed}")
     number = chance.choice(list(CODES))
     process = program(entry, arguments)
-    # What comes before the first line marked_processes ours is Python's own.
+    # Until the first line of the program, Python handles signals.
     wait_until(lambda: process.poll() is not None or catches(process.pid, signal.SIGTERM))
     let_pass(chance.uniform(0.0, SPAN))
     process.send_signal(number)

@@ -25,7 +25,7 @@ def drawn(seed):
 
 
 def test_fingertip_friction_was_not_randomised():
-    """The tip had its nominal friction for every seed, so that it held objects of any friction."""
+    """The tip had its nominal friction for every seed, and grasped objects of any friction."""
     requested = CellConfig.from_yaml(CELL)
     nominal = [
         requested.arms["arm"].tool.friction,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A headless Chromium, driven through its own DevTools protocol."""
+"""Headless Chromium, controlled by its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from processes import poll, wait_until
 from websockets.sync.client import connect
 
 PROGRAM = os.environ.get("MULTIPANDA_CHROMIUM") or shutil.which("chromium")
-"""Where it is, or None."""
+"""Path of Chromium, or None."""
 ANSWER_TIMEOUT = 90.0
 OPTIONS = (
     "--headless", "--no-sandbox", "--no-first-run", "--disable-quic", "--disable-sync",
@@ -25,9 +25,9 @@ OPTIONS = (
 
 
 class Browser:
-    """Open a page in a window of a size, and do in it what a user does.
+    """Browser with one page, and actions of a user.
 
-    ``meanwhile`` is called while an answer is waited for.
+    ``meanwhile`` is called repeatedly during waits for an answer.
     """
 
     def __init__(self, folder, address, size, meanwhile):
@@ -38,8 +38,8 @@ class Browser:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         port_file = Path(folder) / "DevToolsActivePort"
-        self.until(port_file.exists, "the browser has started")
-        self.until(lambda: "\n" in port_file.read_text(), "it says where it listens")
+        self.until(port_file.exists, "start of the browser")
+        self.until(lambda: "\n" in port_file.read_text(), "port of DevTools")
         tabs = f"http://127.0.0.1:{port_file.read_text().splitlines()[0]}/json"
         tab = next(one for one in json.load(urlopen(tabs)) if one["type"] == "page")
         self._socket = connect(tab["webSocketDebuggerUrl"], max_size=None)
@@ -50,11 +50,11 @@ class Browser:
         )  # fmt: skip
 
     def until(self, condition, what):
-        def turn():
+        def step():
             self._meanwhile()
             poll()
 
-        wait_until(condition, 20.0, lambda: what, turn)
+        wait_until(condition, 20.0, lambda: what, step)
 
     def call(self, method, **params):
         self._number += 1
@@ -71,18 +71,18 @@ class Browser:
         raise AssertionError(f"{method}: no answer after {ANSWER_TIMEOUT:g} s")
 
     def ask(self, script):
-        """Return what a line of JavaScript is in the page."""
+        """Return the value of a line of JavaScript in the page."""
         found = self.call("Runtime.evaluate", expression=script, returnByValue=True)
         return found["result"].get("value")
 
     def click(self, text, kind="button"):
-        """Click on an element with a text or value, once it is there; the page may be slow."""
+        """Wait for an element with a text or value, and click on it."""
         script = (
             f"(() => {{ const one = [...document.querySelectorAll({kind!r})].find("
             f"e => (e.innerText || e.value || '').trim() === {text!r});"
             "if (one) one.click(); return Boolean(one); })()"
         )
-        self.until(lambda: self.ask(script), f"there is {text}")
+        self.until(lambda: self.ask(script), f"element {text}")
 
     def mouse(self, kind, x, y, held=0):
         button = "none" if kind == "mouseMoved" and not held else "left"

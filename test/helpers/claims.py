@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that one process on this machine uses: ROS domains and loopback networks.
+"""Numbers that are unique per process on this machine: ROS domains and loopback networks.
 
 The name of an abstract socket claims a number. The kernel frees it when the process ends.
 """
@@ -10,18 +10,18 @@ import os
 import socket
 
 FIRST_DOMAIN, DOMAINS = 1, 100
-"""Ports of later domains are among those that the kernel gives to outgoing connections."""
+"""Range of ROS domains; ports of higher domains overlap those of outgoing connections."""
 _claims: list[socket.socket] = []
 
 
 def claim(kind: str, first: int, numbers: int) -> int:
     """Return a number that no other process has claimed.
 
-    The search starts at a place by this process's id: what an ended process has left on the
-    network is forgotten before its number is used again.
+    The search starts at an index by the process id. Remains of an ended process on the network
+    expire before its number is used again.
 
     Args:
-        kind: Name of what is numbered.
+        kind: Name of the numbered resource.
         first: Smallest number.
         numbers: Count of numbers.
 
@@ -42,5 +42,5 @@ def claim(kind: str, first: int, numbers: int) -> int:
 
 
 def claim_domain() -> int:
-    """Return a ROS domain without nodes of others."""
+    """Return a ROS domain that no other test process uses."""
     return claim("domain", FIRST_DOMAIN, DOMAINS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near an arm came to everything else, by MuJoCo."""
+"""Minimum distance between an arm and all other bodies, by MuJoCo."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Clearance:
-    """The smallest distance so far between one arm and everything else, and its contact force."""
+    """Minimum distance of an arm to all other bodies so far, and its maximum contact force."""
 
     def __init__(self, cell, arm="left"):
         sim = cell.simulation

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the machine can do: a 1 kHz loop that does nothing but wake up on time.
+/* Delays of the machine: a 1 kHz loop that only wakes up.
  *
  * Prints "ready", runs until its standard input ends, and then prints "MISSED CYCLES WORST", WORST in microseconds.
- * It has the scheduling policy of whoever starts it.
+ * It inherits its scheduling policy.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -31,7 +31,7 @@ int main(void) {
     cycles += 1 + skipped;
     deadline += (1 + skipped) * period;
   }
-  const long long late = now_ns() - deadline; /* of the wake-up that the end came before */
+  const long long late = now_ns() - deadline; /* delay of the pending wake-up */
   if (late > worst) worst = late;
   if (late > 0) missed += late / period, cycles += late / period;
   printf("%ld %ld %lld\n", missed, cycles, worst / 1000);

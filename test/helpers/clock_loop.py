@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the machine is fast enough for a test on the clock: a loop in C beside the test.
+"""Loop in C beside a test with deadlines, which measures the delays of the machine.
 
-What passes on a quiet machine and fails where not even a program in C wakes up on time says
-nothing about this package. A test marked ``clock`` that fails is skipped then, with the figures.
+A failure on a machine on which even a program in C wakes up late says nothing about this package.
+A failed test marked ``clock`` is skipped then, with the measured delays.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from pathlib import Path
 
 SOURCE = Path(__file__).with_suffix(".c")
 TOLERATED = 10_000
-"""How late the loop may once be before the machine is too slow: half of what a robot bears, which
-is to lose 20 cycles in a row [us]."""
+"""Maximum delay of a cycle [us]: half of the 20 consecutive cycles that a robot tolerates."""
 TOLERATED_MISSES, TOLERATED_SHARE = 20, 0.05
-"""Likewise, how many cycles it may miss, and of a long test's: on two busy cores tests pass beside
-3 %."""
+"""Maximum number and fraction of missed cycles; tests pass with 3 % on two busy cores."""
 
 
 @functools.cache
@@ -35,12 +33,12 @@ def program():
 
 
 class ClockLoop:
-    """The loop, for as long as the ``with`` block lasts; it has the caller's priority.
+    """Context in which the loop runs, with the priority of the caller.
 
     Attributes:
-        missed: Cycles that it missed.
-        cycles: Of all.
-        worst: Its latest cycle [us].
+        missed: Number of missed cycles.
+        cycles: Number of all cycles.
+        worst: Maximum delay of a cycle [us].
     """
 
     def __init__(self):
@@ -64,15 +62,15 @@ class ClockLoop:
         self.stop()
 
     def stop(self):
-        """End the loop and read what it counted; safe to call twice."""
+        """End the loop and read its counts; safe to call twice."""
         process, self.process = self.process, None
         if process:
             reported, _ = process.communicate()
-            if reported:  # else somebody has ended it, and it says nothing
+            if reported:  # empty if another process ended the loop
                 self.missed, self.cycles, self.worst = map(int, reported.split())
 
     def complaint(self):
-        """Say why the machine is too slow, or nothing; ends the loop."""
+        """End the loop and return the reason why the machine is too slow, or an empty text."""
         self.stop()
         misses = max(TOLERATED_MISSES, TOLERATED_SHARE * self.cycles)
         if self.worst < TOLERATED and self.missed <= misses:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Postures from all over the workspace that a free arm can be in."""
+"""Collision-free joint configurations of an FR3 in its whole workspace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.testing import simple_cell
 
 READY = np.array([0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
-"""Posture of an FR3 with its hand in front of the base, (7,) [rad]."""
+"""Joint configuration of an FR3 with its gripper in front of the base, (7,) [rad]."""
 OVER_TABLE = [0.0, -0.3, 0.0, -2.2, 0.0, 1.9, 0.785]
-"""Posture of an FR3 whose tool points down in front of the base [rad]."""
+"""Joint configuration of an FR3 with its tool pointing down in front of the base [rad]."""
 CLEARANCE = 0.03
-"""Between any two parts that could touch [m]."""
+"""Minimum distance between any two parts [m]."""
 
 
 @cache
@@ -32,14 +32,14 @@ def _world():
 
 
 def stretched(maker, elbow, dq=None):
-    """Return the state of an FR3 with the elbow at an angle [rad]; near 0 it is singular."""
+    """Return the state of an FR3 with an elbow angle [rad]; the singularity is at 0."""
     q = np.array([0.2, 0.3, 0.1, elbow, 0.2, 1.8, 0.3])
     (state,) = maker.states_at([q], None if dq is None else [dq])
     return state
 
 
 def anywhere(rng, margin=0.3):
-    """Draw a posture ``margin`` [rad] inside the joint limits, where nothing is near, (7,)."""
+    """Return a random collision-free configuration ``margin`` [rad] inside the limits, (7,)."""
     model, data = _world()
     addresses = [model.joint(f"arm_fr3_joint{joint + 1}").qposadr[0] for joint in range(7)]
     while True:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated arm above a floor of known stiffness, which the tests themselves compute."""
+"""Simulated arm above a floor of known stiffness, computed outside of MuJoCo."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ LATE = {"state_delay": 0.005, "torque_lag": 0.002}
 
 
 class ContactRig:
-    """One arm under a law, a rod as its tool, and a floor: force = max(0, k depth - c speed).
+    """Arm with a rod as its tool, and a floor: force = max(0, k depth - c speed).
 
-    MuJoCo's own contacts have a stiffness that depends on the mass they act on. Its kinematics
-    are those of the last step until they are asked for: a floor that feels the depth a period T
-    late is a motor of damping -k T, 100 Ns/m at 1e5 N/m, under which anything chatters.
+    The stiffness of MuJoCo contacts depends on the mass that they act on. The kinematics are
+    updated before each step. Otherwise the depth is late by a period T, which is a damping of
+    -k T, -100 Ns/m at 1e5 N/m, and every controllet chatters.
 
     Args:
-        stiffness: Of the floor [N/m].
-        gap: Of the tip above it at the start [m].
-        params: Of the law.
+        stiffness: Stiffness of the floor [N/m].
+        gap: Height of the tip above the floor at the start [m].
+        params: Parameters of the controllet.
         arm: Settings of the arm.
-        law: Its type.
-        damping_ratio: Of the floor under 3 kg; a hard metal surface has next to none.
+        law: Type of the controllet.
+        damping_ratio: Damping ratio of the floor under 3 kg; near 0 for hard metal.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class ContactRig:
         self._damping = 2.0 * damping_ratio * math.sqrt(stiffness * 3.0)
         self.floor = self.tip[2] - gap
         self.push = np.zeros(3)
-        """A further force on the tip [N]."""
+        """Additional force on the tip in the world, (3,) [N]."""
 
     @property
     def tip(self):
-        """Where the tip is in the world now, (3,) [m]."""
+        """Current position of the tip in the world, (3,) [m]."""
         mujoco.mj_kinematics(self._sim.model, self._data)
         return self._data.site_xpos[self._site].copy()
 
@@ -72,15 +72,15 @@ class ContactRig:
 
     @property
     def law(self):
-        """The law at work."""
+        """Active controllet."""
         return self.cell.loop.owners.active[0].law
 
     def press(self, force):
-        """Ask for a force down [N]."""
+        """Set a target force in the direction -z [N]."""
         self.cell.set_target("arm", wrench=[0.0, 0.0, -force, 0.0, 0.0, 0.0])
 
     def step(self, cycles):
-        """Return what the floor felt and how high the tip was above it, per cycle [N], [m]."""
+        """Return the force on the floor [N] and the height of the tip above it [m], per cycle."""
         model, data, jacobian = self._sim.model, self._data, self._jacobian
         forces, heights = np.zeros(cycles), np.zeros(cycles)
         for k in range(cycles):
@@ -96,5 +96,4 @@ class ContactRig:
         return forces, heights
 
     def close(self):
-        """Stop."""
         self.cell.close()

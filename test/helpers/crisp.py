@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crisp_py, unmodified, in processes of its own: as ``tools/crisp_env.py`` installs it."""
+"""Unmodified crisp_py in separate processes, as installed by ``tools/crisp_env.py``."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _AFTER = "\nprint('came to its end', flush=True)\n"
 
 
 class Program:
-    """A running program of somebody who uses crisp_py.
+    """Running program that uses crisp_py.
 
-    Its exit code says nothing: its threads do not end with it, and it may abort.
+    Its exit code has no meaning, because its threads outlive its main thread and may abort it.
     """
 
     def __init__(self, script, log, words, path):
@@ -63,22 +63,20 @@ class Program:
         return self._log.read_text(errors="replace")
 
     def has_come_to_its_end(self):
-        """Tell whether it ran to its last line; fail if it has ended before."""
+        """Return whether the program ran to its last line; fail if it ended before."""
         ended = self._process.poll() is not None
-        if (
-            "came to its end" in self.reported
-        ):  # the end of its threads may take long, or never come
+        if "came to its end" in self.reported:  # its threads may not end
             return True
         assert not ended, self.reported
         return False
 
     def found(self):
-        """Return what it has printed after the word "found", as JSON."""
+        """Return the JSON that the program printed after the word "found"."""
         assert "found " in self.reported, self.reported
         return json.loads(self.reported.partition("found ")[2].splitlines()[0])
 
     def stop(self):
-        # Not killed at once: who is while it makes a port leaves whoever meets that waiting.
+        # A kill during the creation of a port would block other participants at that port.
         self._process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(3.0)
@@ -88,7 +86,7 @@ class Program:
 
 @pytest.fixture
 def crisp(tmp_path):
-    """A function that starts scripts with crisp_py, or a skip with the reason."""
+    """Function that starts a script with crisp_py; skips the test without crisp_py."""
     tool = pytest.importorskip("crisp_env", reason="no tools beside the tests")
     path = tool.python_path()
     if path is None:
@@ -107,7 +105,7 @@ def crisp(tmp_path):
 
 @pytest.fixture
 def run_crisp(crisp):
-    """A function that runs a script with crisp_py to its end, and returns it."""
+    """Function that runs a script with crisp_py to its end and returns its program."""
 
     def run(script, *words, timeout=60.0):
         program = crisp(script, *words)

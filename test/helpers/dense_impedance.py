@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The impedance design as dense equations, to compare laws with."""
+"""Impedance design as dense equations, a reference for controllets."""
 
 from __future__ import annotations
 
@@ -9,47 +9,47 @@ from multipanda_py.pose import Pose
 from multipanda_py.testing import StateMaker
 
 BANDWIDTH = 120.0
-"""Fastest velocity loop that laws may have [1/s]."""
+"""Maximum bandwidth of the velocity loop [1/s]."""
 
 
 def root(matrix):
-    """Symmetric square root of a positive semidefinite matrix."""
+    """Return the symmetric square root of a positive semidefinite matrix."""
     w, v = np.linalg.eigh(matrix)
     return v @ np.diag(np.sqrt(np.maximum(w, 0))) @ v.T
 
 
 def impedance(inertia, k, z, bandwidth=BANDWIDTH):
-    """Return the stiffness that the bandwidth leaves of k, and the damping; z is a matrix."""
+    """Return the stiffness k, limited by the bandwidth, and the damping; z is a matrix."""
     half = root(k)
     w, v = np.linalg.eigh(half @ np.linalg.inv(inertia) @ half)
-    left = half @ v @ np.diag(np.minimum(1.0, bandwidth**2 / (4 * w + 1e-8))) @ v.T @ half
+    limited_k = half @ v @ np.diag(np.minimum(1.0, bandwidth**2 / (4 * w + 1e-8))) @ v.T @ half
     g = half @ z
     w, v = np.linalg.eigh(g.T @ np.linalg.inv(inertia) @ g)
     rate = np.minimum(np.sqrt(w + 1e-8), bandwidth / 2)
-    return left, 2.0 * g @ v @ np.diag(rate / (w + 1e-8)) @ v.T @ g.T
+    return limited_k, 2.0 * g @ v @ np.diag(rate / (w + 1e-8)) @ v.T @ g.T
 
 
 def step_response(inertia, k, damping, size, cycles):
-    """Return how far the linear system has come after a step of its target along y, (cycles,) [m].
+    """Return the displacement of the linear system after a target step along y, (cycles,) [m].
 
     inertia x'' + damping x' + k (x - x_target) = 0, in steps of a millisecond.
     """
-    e, rate, way = np.array([0, size, 0, 0, 0, 0.0]), np.zeros(6), []
+    e, rate, positions = np.array([0, size, 0, 0, 0, 0.0]), np.zeros(6), []
     for _ in range(cycles):
-        way.append(size - e[1])
+        positions.append(size - e[1])
         rate += 1e-3 * np.linalg.solve(inertia, -k @ e - damping @ rate)
         e += 1e-3 * rate
-    return np.array(way)
+    return np.array(positions)
 
 
 def step_difference(cell, law, model, k):
-    """Step the target of ``arm`` by 5 mm; return the largest difference to the design, relative.
+    """Step the target of ``arm`` by 5 mm and return the maximum relative error to the design.
 
     Args:
-        cell: With an arm at rest, alone under its law.
-        law: Its name.
-        model: Of the arm, for a second look at its inertia.
-        k: The stiffness that it was given, (6, 6).
+        cell: Cell with an arm at rest.
+        law: Name of the controllet.
+        model: Robot model of the arm, for its inertia.
+        k: Stiffness parameter of the controllet, (6, 6).
     """
     pose, size = cell.pose("arm"), 0.005
     (state,) = StateMaker(model=model).states_at([cell.state("arm").q])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A leader and a follower with a bad network between them, and a wall before the follower."""
+"""Leader and follower over a lossy network, with a wall in front of the follower."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ LAWS = {
 
 
 class Line:
-    """Carries messages with a delay, jitter and loss; the newest that has come is read.
+    """Network link with delay, jitter and loss.
 
     Args:
-        rng: Of what is lost and how late it is.
-        delay: Of every message, and how much more some have [s].
-        loss: Share of messages that is lost.
+        rng: Random generator of losses and delays.
+        delay: Delay of every message and maximum additional jitter [s].
+        loss: Fraction of lost messages.
     """
 
     def __init__(self, rng, delay=(0.0, 0.0), loss=0.0):
@@ -39,12 +39,12 @@ class Line:
 
     def send(self, now, message):
         if self._rng.random() >= self.loss:
-            late = now + self._delay[0] + self._delay[1] * self._rng.random()
-            self._last = max(self._last, late)  # a stream keeps its order
+            arrival = now + self._delay[0] + self._delay[1] * self._rng.random()
+            self._last = max(self._last, arrival)  # a stream keeps its order
             self._sent.append((self._last, message))
 
     def received(self, now):
-        """Return what has come since the last time, in order; newest last."""
+        """Return the messages since the last call, newest last."""
         found = []
         while self._sent and self._sent[0][0] <= now:
             found.append(self._sent.popleft()[1])
@@ -52,15 +52,15 @@ class Line:
 
 
 class Rig:
-    """A hand pushes the leader down, the follower meets a wall, and the hand feels it.
+    """Operator that pushes the leader down, and follower that meets a wall, with force feedback.
 
     Args:
-        feedback: Share of the wrench that goes back.
-        delay: One way, and jitter on top of it [s].
-        loss: Share of messages that is lost, each way.
-        hand: Stiffness of the hand that leads [N/m]; 0 is none.
+        feedback: Fraction of the wrench that is fed back.
+        delay: One-way delay and maximum additional jitter [s].
+        loss: Fraction of lost messages in each direction.
+        hand: Stiffness of the operator's hand [N/m]; 0 for a free leader.
         law: Parameters of ``feedback_wrench`` of the leader.
-        keeps_account: Without, the leader feels whatever comes, undamped.
+        keeps_account: Passivity observer and damping of the feature; False for plain feedback.
     """
 
     RATE = 30.0
@@ -95,7 +95,7 @@ class Rig:
         self.wall = self.start["follower"] - gap
         self._pose, self._at, self._next = None, -1.0, 0.0
         self.begin = 0.0
-        self.given = self.maximum_given = 0.0  # by the law, beyond what it was given [J]
+        self.given = self.maximum_given = 0.0  # net energy of the feedback wrench [J]
         lead = next(i for i in self.cell.loop.owners.active if i.spec.name == "lead")
         features = lead.features.features
         self.estimated = next(f for f in features if isinstance(f, FeedbackWrench)).arms[0]
@@ -107,7 +107,7 @@ class Rig:
         return self.cell.state("leader").time
 
     def read(self):
-        """Return what the leader's side has said, as a device does."""
+        """Return the command of the leader as a device."""
         for pose in self.there.received(self.now()):
             self._pose, self._at = pose, self.now()
         if self._pose is None or not self.is_engaged:
@@ -129,17 +129,17 @@ class Rig:
         mujoco.mj_comPos(self._sim.model, self._sim.data)
 
     def place(self, arm):
-        """Return where a tool is and its Jacobian, in the world, as found last."""
+        """Return position and Jacobian of a tool in the world, by the last kinematics."""
         model, data = self._sim.model, self._sim.data
         mujoco.mj_jacSite(model, data, self._jacobian, None, self._sites[arm])
         return data.site_xpos[self._sites[arm]].copy(), self._jacobian.copy()
 
     def play(self, seconds, reach, damping=15.0):
-        """Lead to ``reach`` below the start [m]; return per cycle what there was.
+        """Push the leader to ``reach`` below its start [m], and return a row per cycle.
 
         Returns:
-            Force of the wall [N], height of follower and leader above their starts [m], force
-            that the law of the leader adds [N], and speed of the leader [m/s].
+            Force of the wall [N], heights of follower and leader above their starts [m], vertical
+            feedback force on the leader [N], and its vertical speed [m/s].
         """
         rows = np.zeros((round(seconds * 1000), 5))
         data = self._sim.data
@@ -155,9 +155,11 @@ class Rig:
                 self.cell.set_channel("leader", "feedback_wrench", wrench)
             self._find_places()
             place, jacobian = self.place("leader")
-            want = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)
+            desired_height = self.start["leader"] - reach * min(1.0, (now - self.begin) / 0.4)
             speed = jacobian @ data.qvel
-            push = [0.0, 0.0, self.hand * (want - place[2])] - damping * speed * (self.hand > 0.0)
+            push = [0.0, 0.0, self.hand * (desired_height - place[2])] - damping * speed * (
+                self.hand > 0.0
+            )
             data.qfrc_applied[:] = push @ jacobian
             tip, other = self.place("follower")
             depth = self.wall - tip[2]

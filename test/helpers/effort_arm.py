@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated arm behind ROS 2 topics, as a controller manager offers it; run as a process.
+"""Simulated arm behind ROS 2 topics, as of a controller manager, in a separate process.
 
-It publishes ``joint_states`` and keeps the last effort on ``commands``, as a
-JointGroupEffortController does, or the last position; before the first one, and after
-a silence if it has a watchdog, its brakes are on. Lines of JSON on standard
-input change what it does, and each is answered with what it has seen.
+It publishes ``joint_states`` and applies the last effort or position on ``commands``, as a
+JointGroupEffortController does. Its brakes are on before the first command and after a timeout
+of the watchdog, if any. Each line of JSON on standard input changes its behaviour and is
+answered with its observations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from multipanda_py.robots import ArmDescription
 from multipanda_py.simulation.scene_mjcf import build_scene
 
-COMMAND_TIMEOUT = 0.2  # for a command, in lockstep [s]
-WATCHDOG = 0.2  # silence after which it puts its brakes on, of its own time [s]
+COMMAND_TIMEOUT = 0.2  # maximum wait for a command in lockstep [s]
+WATCHDOG = 0.2  # command timeout, in simulated time [s]
 
 
 class Arm:
@@ -36,7 +36,7 @@ class Arm:
         self.names = [joint.name for joint in self.arm.robot.joints]
 
     def follow(self, q, rate):
-        """Be where it is told, as a servo without lag; return the share of its acceleration."""
+        """Move to a position without lag; return the fraction of the maximum acceleration."""
         before, dq = self.data.qvel.copy(), (np.array(q) - self.data.qpos) * rate
         self.data.qpos[:], self.data.qvel[:] = q, dq
         return float((np.abs(dq - before) * rate / self.arm.limits.acceleration).max())
@@ -75,7 +75,7 @@ def main(options):
     kind = JointState if options.get("command_type") == "joint_state" else Float64MultiArray
     node.create_subscription(kind, "commands", on_command, QoSProfile(depth=1))
     states = node.create_publisher(JointState, "joint_states", QoSProfile(depth=1))
-    order = [*range(n)][::-1]  # not the one of the arm
+    order = [*range(n)][::-1]  # reversed joint order
     tick, last, answered, due = 0, 0, False, time.monotonic()
     while True:
         for _ in iter(lambda: select.select([sys.stdin], [], [], 0.0)[0], []):
@@ -87,9 +87,7 @@ def main(options):
             sys.stdout.write(json.dumps({**answer, "time": tick / rate}) + "\n")
             sys.stdout.flush()
             observed["fastest"] = observed["steepest"] = 0.0
-            if (
-                "put" in command
-            ):  # where somebody has led it, the other side's controller begun anew
+            if "put" in command:  # moved by hand; the remote controller restarted
                 observed["tau"], arm.data.qpos[:] = None, command.pop("put")
         message = JointState()
         stamp = tick if command["spoil"] != "old" else min(tick, command.setdefault("at", tick))
@@ -115,15 +113,15 @@ def main(options):
         fresh.clear()
         if command["spoil"] != "nothing":
             states.publish(message)
-        now = time.monotonic()  # in lockstep it may have run ahead of the clock
+        now = time.monotonic()  # in lockstep, the simulation may be ahead of the clock
         due = min(max(due + 1.0 / rate, now - 0.05), now + 1.0 / rate)
         waits = options["lockstep"] and answered and not command["spoil"]
         until = time.monotonic() + COMMAND_TIMEOUT if waits else due
-        while (left := until - time.monotonic()) > 0:
-            executor.spin_once(timeout_sec=left)
+        while (remaining := until - time.monotonic()) > 0:
+            executor.spin_once(timeout_sec=remaining)
             if fresh and waits:
                 break
-        tick, answered = tick + 1, bool(fresh)  # who does not answer is not waited for again
+        tick, answered = tick + 1, bool(fresh)  # no further wait after a timeout
         if fresh:
             last = tick
         if observed["tau"] is not None and (
@@ -140,7 +138,7 @@ def main(options):
 
 
 class EffortArm:
-    """The process, as tests use it."""
+    """Handle of the process."""
 
     def __init__(self, namespace, **options):
         options = {
@@ -159,7 +157,7 @@ class EffortArm:
         }  # fmt: skip
 
     def send(self, **what):
-        """Change what it does; return what it has seen until now."""
+        """Change the behaviour of the arm and return its observations."""
         self.process.stdin.write(json.dumps(what) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())

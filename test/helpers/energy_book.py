@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Energy of simulated arms and of their springs, from MuJoCo's mass matrix and sites."""
+"""Energy of simulated arms and of their virtual springs, from the MuJoCo model."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 
 class EnergyBook:
-    """Kinetic energy of a scene, and the energy of the spring between a tool and where it was.
+    """Kinetic energy of a scene, and energy of the spring between a tool and its start pose.
 
     Args:
         cell: A started cell in lockstep.
         arm: Name of the arm.
-        site: Name of the site at its tool's point.
+        site: Name of the site at the tool centre point.
         stiffness: Stiffness of the spring along the axes of ``in_tool``, (6, 6).
-        clip: Largest error per axis, (6,); for diagonal stiffness only.
-        in_tool: Whether the axes are those of the tool, not those of the base.
+        clip: Maximum error per axis, (6,); for diagonal stiffness only.
+        in_tool: Axes of the tool instead of the base.
     """
 
     def __init__(self, cell, arm, site, stiffness, clip=None, in_tool=False):
@@ -41,7 +41,7 @@ class EnergyBook:
         return 0.5 * float(momentum @ self.data.qvel)
 
     def total(self):
-        """Return the kinetic energy and that of the spring [J]."""
+        """Return the sum of the kinetic energy and the energy of the spring [J]."""
         kinetic = self.kinetic()
         position, rotation = self._pose()
         error = np.r_[self.position - position, rotation_vector(self.rotation @ rotation.T)]

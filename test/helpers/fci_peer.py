@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated robot without sockets, and what a client would see of it."""
+"""Simulated robot without sockets, and its client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multipanda_py.simulation.fci.wire import COMMAND, MOVE, STATE, RobotRequest
 
 
 class Peer:
-    """A robot, and what a client would see of it."""
+    """Robot with the requests and answers of a client."""
 
     def __init__(self):
         self.answers = []
@@ -28,7 +28,7 @@ class Peer:
         return self.request(RobotRequest.MOVE, body)
 
     def cycle(self, **fields):
-        """Run a cycle with a command, or without one if there are no fields."""
+        """Run a cycle with a command of these fields, or without a command if there are none."""
         command = None
         if fields:
             command = np.zeros(1, COMMAND)[0]

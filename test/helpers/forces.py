@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What touches a thing, and how hard, from the simulation itself."""
+"""Contact forces on objects, from the simulation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def forces_on(cell, scene_object):
-    """Return the normal force of every body that touches a thing, by name [N]."""
+    """Return the normal force of every body in contact with an object, by name [N]."""
     model, data = cell.simulation.model, cell.simulation.data
     geom, force, found = model.geom(f"{scene_object}_geom").id, np.zeros(6), {}
     for number in range(data.ncon):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot of franka-sim, a simulation by other people, in the environment of its own."""
+"""Robot of franka-sim, a third-party simulation, in a separate environment."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def python_of_franka_sim():
 
 
 def model_file(folder):
-    """Write the FR3 as this package describes it, without shapes, as franka-sim names it."""
+    """Write the FR3 of this package as MJCF without shapes, with the names of franka-sim."""
     model = build_scene([ArmDescription("robot", "fr3", hand=False)]).compile()
     root = ElementTree.Element("mujoco", model="fr3")
     ElementTree.SubElement(root, "compiler", angle="radian", autolimits="true")
@@ -81,12 +81,12 @@ def model_file(folder):
 
 
 def text(numbers):
-    """Return numbers as MJCF has them."""
+    """Return numbers as text for MJCF."""
     return " ".join(repr(float(number)) for number in numbers)
 
 
 class FrankaSim:
-    """One simulated robot, with its own check of commanded motions."""
+    """Simulated robot with a check of commanded motions."""
 
     def __init__(self, address, folder):
         self.address, self.log_file = address, folder / "franka_sim.log"
@@ -112,24 +112,24 @@ class FrankaSim:
         return True
 
     def log(self):
-        """Return what it has said."""
+        """Return the log of the robot."""
         return self.log_file.read_text(errors="replace")
 
     def violations(self):
-        """Return its complaints of commanded motions: what, value and limit."""
+        """Return violated limits of commanded motions: quantity, value and limit."""
         return re.findall(r"limit violated: (.*?) = (\S+) \S+, limit (\S+)", self.log())
 
     def lost(self):
-        """Return the number of commands that did not come in time."""
+        """Return the number of late commands."""
         return self.log().count("root: lost command")
 
     def kill(self):
-        """Kill it, as by a power cut."""
+        """Kill the robot, as by a power failure."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
 
 def _before_others():
-    if os.geteuid() == 0:  # a robot has a computer of its own
+    if os.geteuid() == 0:  # a real robot has a separate computer
         os.nice(-15)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of an action that keeps what it is told."""
+"""Action client that keeps the feedback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rclpy.action import ActionClient
 
 
 class Goals:
-    """Send goals to an action, and wait for what they come to."""
+    """Send goals to an action and wait for their results."""
 
     def __init__(self, client, kind, name):
         self._client, self.feedback = client, []
@@ -18,7 +18,7 @@ class Goals:
         self._answered = False
 
     def send(self, goal):
-        """Send a goal and return its handle; the first one again if it gets no answer."""
+        """Send a goal and return its handle; the first goal is repeated after a timeout."""
         self.feedback.clear()
         for timeout in [10.0] if self._answered else [3.0, 10.0]:
             sent = self._action.send_goal_async(
@@ -28,7 +28,7 @@ class Goals:
             self._client.until(lambda s=sent, d=deadline: s.done() or time.monotonic() > d, 15.0)
             if sent.done():
                 break
-        assert sent.done(), "no answer to a goal"
+        assert sent.done(), "timeout of a goal"
         self._answered = True
         return sent.result()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code of the guides in ``doc/``, written to files as a reader does it."""
+"""Code blocks of the guides in ``doc/``, written to files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ TOOLS = [["ruff", "check"], ["ruff", "format", "--check"]]
 
 
 def blocks(guide: str, language: str) -> list[str]:
-    """Return the code blocks of a language in a guide's text."""
+    """Return the code blocks of a language in the text of a guide."""
     return re.findall(rf"^```{language}\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
 
 
 def write_files(guide: str, folder: Path) -> None:
-    """Write the blocks of Python and YAML to the files that their first lines name."""
+    """Write blocks of Python and YAML to the files in their first lines."""
     for block in (*blocks(guide, "python"), *blocks(guide, "yaml")):
         (folder / block.split("\n", 1)[0].removeprefix("# ")).write_text(block)
 
 
 def write_package(guide: str, folder: Path, name: str) -> None:
-    """Write the files of a guide, and the metadata as pip installs them."""
+    """Write the files of a guide, with package metadata as by pip."""
     write_files(guide, folder)
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
@@ -49,7 +49,7 @@ def check_style(
         tool: Program and subcommand.
         checked: Names of the files for ``ruff check``.
         formatted: Names of the files for ``ruff format``, by default the same.
-        ignore: Rules that examples do not keep.
+        ignore: Rules that do not apply to examples.
     """
     pytest.importorskip("ruff")
     line = ["--config", str(ROOT / "pyproject.toml"), "--ignore", ignore, *checked]

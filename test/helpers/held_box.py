@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box that two hands hold in the air."""
+"""Box that two arms grasp and lift."""
 
 from __future__ import annotations
 
@@ -33,14 +33,13 @@ BESIDE = {
         "q_start": [-1.3539, -1.2176, 1.7772, -1.791, -0.2914, -1.4978, -0.2671],
     },
 }
-"""Where arms of other kinds stand, and start with the tip of their rods where the FR3's is, and
-no link in the table."""
+"""Bases and start configurations of other robots, with the rod tip at that of the FR3."""
 OTHER = {
     "stiffness": [1500.0] * 3 + [150.0] * 3,
     "relative_stiffness": [900.0] * 3 + [40.0] * 3,
 }
-# Two hands that press with F from both sides of a thing of length L buckle if their springs are
-# softer than 2 F / L: 370 N/m for 35 N.
+# Two arms that grasp an object of length L with a force F buckle below a stiffness of 2 F / L:
+# 370 N/m for 35 N.
 SPRINGS = {"stiffness": [800.0] * 3 + [40.0] * 3}
 BOTH = ["left", "right"]
 LAWS = {
@@ -60,7 +59,7 @@ TABLE = {"shape": "box", "size": [0.2, 0.3, 0.02], "position": [0.5, 0, 0.28]}
 
 
 def arms_at_box(right=None):
-    """Return the sections of both arms, with rods beside the box.
+    """Return the cell-file sections of both arms, with rods beside the box.
 
     Args:
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
@@ -78,12 +77,12 @@ class HeldBox:
     """Two arms with rods, and the box between them.
 
     Args:
-        make_cell: The fixture.
-        mass: Of the box [kg].
-        first: The law at work.
+        make_cell: Fixture ``make_cell``.
+        mass: Mass of the box [kg].
+        first: Name of the active controllet.
         right: Robot model of the right arm, one of ``BESIDE``; None for another FR3.
-        laws: That its cell has.
-        half: Half of its width [m]; hands stand 0.1 m from its middle.
+        laws: Controllets of the cell.
+        half: Half of the width of the box [m]; the rods start 0.1 m from its centre.
         arm: Settings of both arms.
     """
 
@@ -102,30 +101,30 @@ class HeldBox:
         self.cell = make_cell(arms, laws, [first], objects=objects)
         sim = self.cell.simulation
         self.model, self.data = sim.model, sim.data
-        self.model.opt.impratio = 1000.0  # else things creep down through dry friction: 0.4 mm/s
+        self.model.opt.impratio = 1000.0  # otherwise objects slip by 0.4 mm/s
         self.cell.step(10)
         self.mass, self.last = mass, first
 
-    def lift(self, squeeze, height=0.1):
-        """Press, and lift off the table."""
+    def lift(self, grasp_force, height=0.1):
+        """Grasp the box with an internal force [N] and lift it by a height [m]."""
         report = self.cell.report(self.last)
         start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        self.cell.set_object_target(self.last, internal_force=squeeze)
+        self.cell.set_object_target(self.last, internal_force=grasp_force)
         for _ in range(50):
             self.cell.step(100)
-            if min(self.force(arm) for arm in BOTH) > 0.95 * squeeze:
+            if min(self.force(arm) for arm in BOTH) > 0.95 * grasp_force:
                 break
         self.cell.step(300)
         top = height + self.mass * 9.81 / 600.0
         for k in range(81):
-            share = 0.5 * (1.0 - np.cos(np.pi * k / 80))
-            goal = Pose(start + [0.0, 0.0, share * top], np.eye(3))
+            fraction = 0.5 * (1.0 - np.cos(np.pi * k / 80))
+            goal = Pose(start + [0.0, 0.0, fraction * top], np.eye(3))
             self.cell.set_object_target(self.last, goal)
             self.cell.step(10)
         self.cell.step(1000)
 
     def in_hands(self):
-        """Position of the box in the frame of each hand, (2, 3) [m]."""
+        """Return the position of the box in the frame of each end effector, (2, 3) [m]."""
         box, found = self.cell.objects()["box"], []
         for name, base in self.bases.items():
             hand = self.cell.pose(name)
@@ -133,7 +132,7 @@ class HeldBox:
         return np.array(found)
 
     def force(self, arm):
-        """Size of the normal force between a hand and the box, from the simulation [N]."""
+        """Return the normal force between a rod and the box, from the simulation [N]."""
         box, wrench, total = self.model.geom("box_geom").id, np.zeros(6), 0.0
         for number in range(self.data.ncon):
             pair = self.data.contact[number].geom1, self.data.contact[number].geom2
@@ -144,7 +143,7 @@ class HeldBox:
         return total
 
     def switch(self, name):
-        """Give the arms to a law, to the same one anew, or to their holds."""
+        """Switch the arms to a controllet, restart the active one, or switch to hold."""
         if name == "hold":
             result = self.cell.hold()
         else:
@@ -155,7 +154,7 @@ class HeldBox:
         return result
 
     def fail(self, rng):
-        """Let a law of one arm break, see its arms hold, and recover."""
+        """Make a random controllet raise, check that its arms fault, recover, and hold."""
         active = [i for i in self.cell.loop.owners.active if not i.spec.is_hold]
         if active:
             broken = active[int(rng.integers(len(active)))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of policies that run beside the test."""
+"""Answers of asynchronous policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from processes import wait_until
 
 
 def awaited(inference):
-    """Wait until a policy has answered, and return its answer."""
+    """Wait for the answer of a policy and return it."""
     answers = []
 
     def has_answered():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice between the short form of the suite and the long one, ``make test-all``."""
+"""Selection of the short test suite, or of the long one by ``make test-all``."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 LONG = bool(os.environ.get("MULTIPANDA_LONG"))
-"""Whether the long form runs."""
+"""True if the long suite runs."""
 
 
 def long_form(items: Iterable[Item], keep: Iterable[Item]) -> list[Item]:
-    """Return all items in the long form, and those to keep in the short one."""
+    """Return all items in the long suite, and the items to keep in the short one."""
     return list(items if LONG else keep)
 
 
 def every_nth(n: int, items: Iterable[Item]) -> list[Item]:
-    """Return all items in the long form, and every n-th, from the first, in the short one."""
+    """Return all items in the long suite, and every n-th from the first in the short one."""
     every = list(items)
     return long_form(every, keep=every[::n])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated arm that is not as its data say, and what is measured on it."""
+"""Simulated arm with model errors, and its measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.simulation.scene_mjcf import build_scene
 
 @dataclass(frozen=True)
 class Imperfections:
-    """Of measuring and executing; those of a Franka arm as its logs show them."""
+    """Errors of measurement and execution, by default those in logs of a Franka arm."""
 
     q_step: float = 2e-6
     q_noise: float = 2e-6
@@ -44,14 +44,14 @@ def perturbed(arm, seed, spread=0.2, friction=True):
         inertia = np.trace(second) * np.eye(3) - second
         links.append(replace(link, inertial=inertial_of(Load(mass, com, inertia))))
     n = arm.n_joints
-    share = arm.limits.torque / 87.0
+    ratio = arm.limits.torque / 87.0
     robot = replace(
         arm.robot,
         links=tuple(links),
         armature=arm.robot.armature * (1.0 + rng.uniform(-spread, spread, n)),
-        damping=(rng.uniform(0.2, 1.0, n) * np.sqrt(share)) if friction else np.zeros(n),
-        friction=(rng.uniform(0.2, 0.8, n) * np.sqrt(share)) if friction else np.zeros(n),
-        torque_offset=(rng.uniform(-0.3, 0.3, n) * np.sqrt(share)) if friction else np.zeros(n),
+        damping=(rng.uniform(0.2, 1.0, n) * np.sqrt(ratio)) if friction else np.zeros(n),
+        friction=(rng.uniform(0.2, 0.8, n) * np.sqrt(ratio)) if friction else np.zeros(n),
+        torque_offset=(rng.uniform(-0.3, 0.3, n) * np.sqrt(ratio)) if friction else np.zeros(n),
     )
     return replace(
         arm, model=robot, joint_damping=robot.damping, joint_frictionloss=robot.friction
@@ -83,16 +83,16 @@ def some_motion(arm, seed=0, period=20.0, size=0.9):
 
 
 def measure(arm, motion, seed=0, imperfections=None, believed=None, rate=1000.0, name="log"):
-    """Let a simulated arm follow a motion by computed torques, and return what is measured.
+    """Move a simulated arm along a motion by computed torques, and return the measurements.
 
     Args:
-        arm: As it is.
-        motion: To follow.
-        seed: Of the noise.
-        imperfections: Of measuring; by default as a Franka arm has them.
-        believed: What its controller takes it for; by default a right guess.
-        rate: Of the log [Hz].
-        name: Of the log.
+        arm: Arm with its actual parameters.
+        motion: Motion to track.
+        seed: Seed of the noise.
+        imperfections: Errors of measurement; by default those of a Franka arm.
+        believed: Arm model of the controller; by default the actual one.
+        rate: Rate of the log [Hz].
+        name: Name of the log.
     """
     wrong = imperfections or Imperfections()
     rng = np.random.default_rng(seed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of arms that tests run over, besides the Franka arms that most are written for."""
+"""Robot models for tests, besides the Franka arms of most tests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ OTHERS = tuple(name for name in MODELS if name not in ("fr3", "fer"))
 
 
 def over_others(items):
-    """Pair items with kinds of arms: each with the next kind, or with all by MULTIPANDA_LONG."""
+    """Pair each item with the next robot model, or with all models by MULTIPANDA_LONG."""
     if LONG:
         return [(item, model) for item in items for model in OTHERS]
-    return [(item, OTHERS[place % len(OTHERS)]) for place, item in enumerate(items)]
+    return [(item, OTHERS[index % len(OTHERS)]) for index, item in enumerate(items)]
 
 
 def pairs():
-    """Return an FR3 before another kind of arm and behind one; with all by MULTIPANDA_LONG."""
+    """Return ordered pairs of an FR3 and another model; with all models by MULTIPANDA_LONG."""
     if LONG:
         return [pair for other in OTHERS for pair in (("fr3", other), (other, "fr3"))]
     return [("fr3", OTHERS[0]), (OTHERS[-1], "fr3")]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated arm that does a task again and again, and in which something breaks on request."""
+"""Simulated arm that repeats a task, with optional faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multipanda_py.identification.validation.record import TaskCell
 from multipanda_py.simulation.drivetrain.sensors import SensorNoise
 
 BREAKS = 2.5
-"""When something breaks [s]."""
+"""Time of a fault after the start of the task [s]."""
 Break = Callable[[Cell], None]
 NOISE = {"tau": 0.05, "dq": 0.002, "q": 1e-5, "torque_resolution": 0.005, "tau_bias": [0.1] * 7}
 WRONG = {
@@ -26,7 +26,7 @@ WRONG = {
 
 
 class Broken:
-    """One thing that breaks while a task is done; see :data:`BREAKS`."""
+    """Fault during a task, from :data:`BREAKS` on."""
 
     def __init__(self, cell: TaskCell, what: Break | None) -> None:
         self._aim, self._what = cell.task.set_targets, what
@@ -39,7 +39,7 @@ class Broken:
 
 
 def payload(mass: float) -> Break:
-    """Hang a thing on the last link that nobody told of."""
+    """Return a fault that adds an undeclared payload [kg] to the last link."""
 
     def hang(cell: Cell) -> None:
         (name,) = cell.arms
@@ -50,7 +50,7 @@ def payload(mass: float) -> Break:
 
 
 def friction(joint: int, torque: float) -> Break:
-    """Let a joint rub more than before."""
+    """Return a fault that increases the friction of a joint by a torque [Nm]."""
 
     def rub(cell: Cell) -> None:
         dof = int(cell.simulation.model.joint(joint - 1).dofadr[0])
@@ -60,7 +60,7 @@ def friction(joint: int, torque: float) -> Break:
 
 
 def sensor(joint: int, bias: float) -> Break:
-    """Let a torque sensor be off."""
+    """Return a fault that adds a bias to a torque sensor [Nm]."""
 
     def shift(cell: Cell) -> None:
         (drive,) = cell.loop.backends[0].drives
@@ -72,7 +72,7 @@ def sensor(joint: int, bias: float) -> Break:
 
 
 class Rig:
-    """An arm at one of the validation tasks."""
+    """Arm in a validation task, with model errors and noise."""
 
     def __init__(self, task: int, law: str = "", seconds: float = 5.0, **arm) -> None:
         own = {"position": [0.0, 0.0, 0.0], "noise": NOISE, "perturbation": WRONG, **arm}

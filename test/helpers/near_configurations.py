@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that have come near something by themselves, and a law with features to be linearised."""
+"""Joint configurations near obstacles, and controllets with features to linearise there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from multipanda_py.testing import PERIOD, StateMaker
 
 
 def make_feature(name, context, **values):
-    """Return a feature; what is not given is the default."""
+    """Return a feature with default parameters, except the given values."""
     found = registry.find("features", name)
     parameters = ParameterSet(found.Params)
     default = {spec.name: spec.default for spec in parameters.specs}
@@ -24,7 +24,7 @@ def make_feature(name, context, **values):
 
 
 class Approach:
-    """Find postures of arms at a distance from what is nearest, on a way from a free one."""
+    """Search for joint configurations of arms at a distance from the nearest obstacle."""
 
     def __init__(self, n_arms):
         self.maker = StateMaker(n_arms)
@@ -34,12 +34,12 @@ class Approach:
         self._far = np.tile(READY, n_arms)
 
     def nearest(self, q):
-        """Return the least distance that avoidance sees at joint positions, (7 n,); 1 if none."""
+        """Return the minimum distance of all avoidance pairs at joint positions, (7 n,), or 1."""
         self._avoidance.add(self.maker.states_at(list(q.reshape(-1, 7))), None, self._tau, PERIOD)
         return min((pair.distance for pair in self._avoidance.pairs), default=1.0)
 
-    def posture(self, rng, distance):
-        """Return joint positions (7 n,) with the nearest pair at a distance [m]."""
+    def configuration(self, rng, distance):
+        """Return joint positions (7 n,) with a minimum distance [m], by bisection from READY."""
         while True:
             q = np.concatenate([s.q.copy() for s in self.maker.random(rng, margin=0.3)])
             if self.nearest(q) >= distance:
@@ -54,27 +54,31 @@ class Approach:
 
 @functools.cache
 def near_configurations(n_arms, count, seed):
-    """Return postures with pairs that are near, every second with two joints at barriers too."""
+    """Return configurations with near pairs, every second with two joints near limits too."""
     approach, rng, found = Approach(n_arms), np.random.default_rng(seed), []
     limits = approach.maker.states[0].limits
     for index in range(count):
-        q = approach.posture(rng, rng.uniform(0.001, 0.028))
+        q = approach.configuration(rng, rng.uniform(0.001, 0.028))
         row = q.reshape(-1, 7)[rng.integers(n_arms)]
         for joint in rng.choice(7, 2 * (index % 2), replace=False):
-            into = rng.uniform(0.01, 0.09)
-            row[joint] = (limits.lower[joint] + into, limits.upper[joint] - into)[rng.integers(2)]
+            inside = rng.uniform(0.01, 0.09)
+            row[joint] = (limits.lower[joint] + inside, limits.upper[joint] - inside)[
+                rng.integers(2)
+            ]
         found.append(q)
     return found
 
 
 def arrived(law_class, maker, values, features):
-    """Return a law at work where its arms have come: features let nothing be that is near.
+    """Return a probe of a controllet that was activated at READY and moved to near obstacles.
+
+    The activation at READY makes features act on all pairs that are near afterwards.
 
     Args:
-        law_class: The law.
-        maker: Of the states.
-        values: The law's parameters.
-        features: Parameters of its features by name, as far as they are not the default.
+        law_class: Class of the controllet.
+        maker: Maker of the states.
+        values: Parameters of the controllet.
+        features: Non-default parameters of its features by name.
     """
     n, parameters = len(maker.states), ParameterSet(law_class.Params)
     context = replace(maker.context, leader_arms=law_class.leader_arms)

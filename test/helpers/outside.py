@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unmodified clients of others: the ``ros2`` command, ``ros2 control``, the spawner, launch.
+"""Unmodified third-party clients: the ``ros2`` command, ``ros2 control``, spawner and launch.
 
-No package index has them. ``MULTIPANDA_OUTSIDE_CLIENTS`` names where they are: the prefix of an
-apt ROS 2, such as ``/opt/ros/kilted``, or another environment with them.
+They are not in the package index. ``MULTIPANDA_OUTSIDE_CLIENTS`` is their path: the prefix of an
+apt ROS 2, such as ``/opt/ros/kilted``, or another environment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from processes import TIMEOUT_SCALE
 
 VARIABLE = "MULTIPANDA_OUTSIDE_CLIENTS"
-# Of the environment that runs the tests; theirs has its own.
+# Variables of the environment of the tests, which the clients must not inherit.
 _OURS = ("_ROS_WHEELS_BOOTSTRAP_COMPLETE", "LD_LIBRARY_PATH", "AMENT_PREFIX_PATH", "PYTHONPATH")
 
 _LINES = """
@@ -58,13 +58,13 @@ print(json.dumps(answers))
 
 
 class Outside:
-    """The environment; everything in it is run as a user would, in a process of its own."""
+    """Environment of the clients, which run in separate processes."""
 
     def __init__(self, path):
         self.path, self.needs_daemon_stopped = path, False
 
     def environment(self, **more):
-        """Return what their processes inherit: the same domain, nothing of our libraries."""
+        """Return the environment variables of the clients: same ROS domain, other libraries."""
         mine = {name: value for name, value in os.environ.items() if name not in _OURS}
         setup = self.path / "setup.sh"
         if setup.exists():  # an ament prefix has to be sourced
@@ -74,13 +74,13 @@ class Outside:
         return {**mine, "PATH": f"{self.path / 'bin'}{os.pathsep}{mine['PATH']}", **more}
 
     def python(self):
-        """Return their Python: the system's, where the prefix has none."""
+        """Return the Python of the prefix, or of the system if the prefix has none."""
         own = self.path / "bin" / "python"
         return own if own.exists() else Path("/usr/bin/python3")
 
     def run(self, program, *words, timeout=40.0, **options):
-        """Run one of their programs to its end; return its exit code and all that it said."""
-        if program == "ros2":  # which may start a daemon that would stay for two hours
+        """Run a program of the environment to its end; return its exit code and output."""
+        if program == "ros2":  # ros2 may start a daemon that runs for two hours
             self.needs_daemon_stopped = True
         command = self.python() if program == "python" else self.path / "bin" / program
         done = subprocess.run(
@@ -91,13 +91,13 @@ class Outside:
         return done.returncode, done.stdout
 
     def beside(self, *words, prefixes=(), domain=None, **options):
-        """Start ``ros2`` as where it and this package are in one environment: with our Python.
+        """Start ``ros2`` in the Python of the tests, as with both in one environment.
 
         Args:
-            words: Of its command line.
-            prefixes: Where packages are looked for.
-            domain: Of its own, for a cell with the names of one that runs already.
-            options: Of the process.
+            words: Arguments of the command line.
+            prefixes: Prefixes of packages.
+            domain: Separate ROS domain, for a cell whose names are in use already.
+            options: Options of the process.
         """
         site = next(self.path.glob("lib/python3.*/site-packages"))
         main = (
@@ -115,11 +115,11 @@ class Outside:
         )  # fmt: skip
 
     def ros2(self, *lines, timeout=60.0, turns=3):
-        """Run lines of ``ros2`` one after another in one process; return what each has said.
+        """Run lines of ``ros2`` in sequence in one process; return their outputs.
 
-        A line that has not found a service or a node is run again, as a user does: of what a node
-        with hundreds of services announces, a socket's usual buffer loses a third, and ``ros2``
-        waits five seconds at most; ``ros2 control`` waits for ever.
+        A line that did not find a service or node is repeated. A node with hundreds of services
+        overflows the default socket buffer, which loses a third of its announcements. ``ros2``
+        waits at most 5 s for them; ``ros2 control`` has no timeout.
         """
         self.needs_daemon_stopped = True
         code, reported = self.run(
@@ -129,13 +129,13 @@ class Outside:
         return json.loads(reported.splitlines()[-1])
 
     def ros2_beside(self, *lines, processes=3):
-        """Run lines of which none needs another, in some processes; return what each has said."""
+        """Run independent lines in parallel processes; return their outputs."""
         with ThreadPoolExecutor(processes) as pool:
             parts = pool.map(lambda one: self.ros2(*lines[one::processes]), range(processes))
             answers = {}
             for one, part in enumerate(parts):
                 answers.update(zip(range(one, len(lines), processes), part))
-        return [answers[place] for place in range(len(lines))]
+        return [answers[index] for index in range(len(lines))]
 
     def control(self, verb, *words):
         """Run ``ros2 control``."""
@@ -143,7 +143,7 @@ class Outside:
 
 
 def require_clients():
-    """Skip the module or test that calls this where nothing names an environment with clients."""
+    """Skip the calling module or test without an environment of third-party clients."""
     if not os.environ.get(VARIABLE):
         reason = f"{VARIABLE} names no environment with ros2, ros2 control and launch"
         pytest.skip(reason, allow_module_level=True)
@@ -151,7 +151,7 @@ def require_clients():
 
 @pytest.fixture(scope="session")
 def outside():
-    """The clients, or a skip with the reason."""
+    """Third-party clients; skips the test without them."""
     require_clients()
     path = os.environ[VARIABLE]
     if not (Path(path) / "bin" / "ros2").exists():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables as ``multipanda pairs`` writes them, of a plant with a known residual."""
+"""Tables in the format of ``multipanda pairs``, of a plant with a known residual."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LIMITS = np.array([2.0, 2.0, 3.0, 3.0, 50.0, 20.0])
 
 
 def motion(rng, samples):
-    """Return states of a twin (k, 6), and of a plant that rubs and has a phase of its own."""
+    """Return states of a twin and of a plant with friction, (k, 6) each."""
     time = np.arange(samples)[:, None] / 100.0
     speed, phase = rng.uniform(1.0, 4.0, JOINTS), rng.uniform(0.0, 6.0, JOINTS)
     q, dq = np.sin(speed * time + phase), speed * np.cos(speed * time + phase)
@@ -26,7 +26,7 @@ def motion(rng, samples):
 
 
 def write_table(path, counts=None, samples=60, seed=0, change=None, **about):
-    """Write a table with so many motions of each split; return its motions."""
+    """Write a table with ``counts`` motions per split and return its motions."""
     rng, columns, found = np.random.default_rng(seed), [], []
     counts = counts or {"train": 12, "validation": 3, "test": 3}
     splits = [split for split, count in counts.items() for _ in range(count)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A panel that is a client of a node, for pages and browsers."""
+"""Panel as a client of a node, for tests with pages and browsers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multipanda_py.ros.client.panel_cell import NodeCell
 
 
 class NodeRig(Rig):
-    """The panel works in this process, the node in another one by the machine's clock."""
+    """Panel in this process, and node in another process in real time."""
 
     def __init__(self, namespace=""):
         cell = NodeCell(namespace)

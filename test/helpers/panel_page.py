@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page of a panel without a browser: what viser's own page sends, and what it is sent."""
+"""Page of a panel without a browser, with the protocol of the viser client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAMERA = {
 
 
 class PanelPage:
-    """Connect as a browser does; ``origin`` is that of the page, empty for a program."""
+    """Connection as of a browser; ``origin`` is the origin of the page, empty for a program."""
 
     def __init__(self, address, origin=None):
         page = urlsplit(address)
@@ -36,7 +36,7 @@ class PanelPage:
         self.elements, self.nodes, self.meshes, self.received = {}, {}, {}, []
         self.close_code = None
         threading.Thread(target=self._receive, daemon=True).start()
-        with suppress(ConnectionClosed):  # it may not have been let in
+        with suppress(ConnectionClosed):  # the panel may reject the connection
             self.send(**CAMERA)
 
     def _receive(self):
@@ -76,7 +76,7 @@ class PanelPage:
         self.socket.send(msgspec.msgpack.encode(message))
 
     def find(self, label, number=0):
-        """Return the element with a label, or None while there is none."""
+        """Return the element with a label, or None."""
         found = [one for one in list(self.elements.values()) if one.get("label") == label]
         return found[number] if len(found) > number else None
 
@@ -102,10 +102,10 @@ class PanelPage:
 
 
 def until(condition, what, step=lambda: None):
-    """Go on until something that comes by the network is there."""
+    """Wait for a condition that depends on network messages, with ``step`` between checks."""
 
-    def turn():
+    def step_and_sleep():
         step()
         poll()
 
-    wait_until(condition, 15.0, lambda: what, turn)
+    wait_until(condition, 15.0, lambda: what, step_and_sleep)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell stepped by hand with its panel, for pages and browsers."""
+"""Cell in lockstep with its panel, for tests with pages and browsers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from multipanda_py.testing import simple_cell
 
 
 class Rig:
-    """A panel of something that it shows, and pages of it."""
+    """Panel with its cell and pages."""
 
     def __init__(self, cell, panel):
         self.cell, self.panel, self.pages = cell, panel, []
@@ -26,10 +26,10 @@ class Rig:
     def page(self, in_command=False, **options):
         page = PanelPage(self.panel.address, **options)
         self.pages.append(page)
-        self.until(lambda: page.find("Grasp", 1), "the page has the elements of both arms")
+        self.until(lambda: page.find("Grasp", 1), "elements of both arms on the page")
         if in_command:
             page.use("Take command")
-            self.until(self.noted("has taken the command"), "somebody is in command")
+            self.until(self.noted("has taken the command"), "page in command")
         return page
 
     def noted(self, text):
@@ -39,7 +39,7 @@ class Rig:
         return float(self.cell.pose(arm).position[2])
 
     def target(self, arm="left", up=0.0):
-        """Return a place above the tool, in the world, and how it is turned."""
+        """Return position above the tool and orientation (w x y z) in the world."""
         base = self.cell.frames.world_from(self.cell.frames.base_of(arm))
         pose = base @ self.cell.pose(arm)
         return (pose.position + [0.0, 0.0, up]).tolist(), np.roll(pose.quaternion_xyzw, 1).tolist()
@@ -52,7 +52,7 @@ class Rig:
 
 
 class PanelRig(Rig):
-    """A cell stepped by hand, its panel with a clock of its own, and pages."""
+    """Cell in lockstep, with a panel on a simulated clock and its pages."""
 
     def __init__(self, host="127.0.0.1", **settings):
         names = [f"{arm}/{CARTESIAN}" for arm in ("left", "right")]
@@ -64,7 +64,7 @@ class PanelRig(Rig):
         self.round()
 
     def round(self):
-        """Let the panel work, and the world go on for as long as its clock."""
+        """Run the panel once, and advance the simulation and the clock by 20 ms."""
         self.panel.work()
         self.cell.step(20)
         self.now += 0.02

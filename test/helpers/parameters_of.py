@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of a node, read and set by a client of the tests."""
+"""Parameters of a node, read and set by a test client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rclpy.parameter import Parameter, parameter_value_to_python
 CELL_NODE = "/multimode_controller"
 NODES = ("multimode_controller", LEFT_CARTESIAN, "right/joint_impedance_controller", "left/franka",
          DUAL)  # fmt: skip
-"""Some nodes of the shared cell."""
+"""Selected nodes of the shared cell."""
 
 
 def get(client, *names, node):
@@ -27,14 +27,14 @@ def put(client, node, **values):
 
 
 def dump(client, node):
-    """Return all parameters of a node, as a section of a file of parameters."""
+    """Return all parameters of a node as a section of a parameter file."""
     names = client.call(ListParameters, f"{node}/list_parameters").result.names
     section = {}
     for name, value in zip(names, get(client, *names, node=node), strict=True):
         *groups, leaf = name.split(".")
-        place = section
+        branch = section
         for group in groups:
-            place = place.setdefault(group, {})
+            branch = branch.setdefault(group, {})
         plain = parameter_value_to_python(value)
-        place[leaf] = plain if isinstance(plain, (bool, int, float, str)) else list(plain)
+        branch[leaf] = plain if isinstance(plain, (bool, int, float, str)) else list(plain)
     return {node: {"ros__parameters": section}}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An environment as ``pip install '.[EXTRA]'`` leaves it, made of what is installed here.
+"""Environment as after ``pip install '.[EXTRA]'``, made of installed distributions.
 
-The wheel is built and installed by pip; what it requires is linked from this environment, each
-distribution that the extra asks for and what those ask for, and nothing else: no ROS.
+Pip builds and installs the wheel. The requirements of the extra are linked recursively from this
+environment. Nothing else is available, in particular no ROS.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)['\"]")
 
 
 def build_wheel(folder):
-    """Build the wheel from a copy of the sources, without a network; return its path."""
+    """Build the wheel from a copy of the sources without a network, and return its path."""
     copy = folder / "source"
     for name in SOURCES:
         origin = ROOT / name
@@ -42,7 +42,7 @@ def build_wheel(folder):
 
 
 def required(package, extras=()):
-    """Return the distributions that a distribution asks for with some extras, and theirs."""
+    """Return the recursive requirements of a distribution with some extras."""
     found, todo = {}, [(package, frozenset(extras))]
     while todo:
         dist, expected = todo.pop()
@@ -57,7 +57,7 @@ def required(package, extras=()):
             try:
                 one = distribution(name)
             except PackageNotFoundError:
-                raise AssertionError(f"{line}: asked for, and not installed here") from None
+                raise AssertionError(f"{line}: required, but not installed") from None
             if key not in found:
                 found[key] = one
                 names = more[1].split(",") if more else ()
@@ -72,7 +72,7 @@ def _holds(marker):
 
 
 class PipEnvironment:
-    """A virtual environment with the wheel and what one of its extras brings."""
+    """Virtual environment with the wheel and the requirements of one extra."""
 
     def __init__(self, folder, wheel, extra):
         self.path = folder / (extra or "none")
@@ -103,7 +103,7 @@ class PipEnvironment:
             (self.site / top).symlink_to(origin / top)
 
     def run(self, *words, timeout=60.0):
-        """Run a program of the environment, or Python; return its code and what it said."""
+        """Run a program of the environment; return its exit code and output."""
         program, *rest = words
         done = subprocess.run(
             [self.path / "bin" / program, *map(str, rest)],
@@ -114,7 +114,7 @@ class PipEnvironment:
 
 
 def _clean():
-    """Return an environment in which nothing of this process's is found."""
+    """Return environment variables without the paths of this process."""
     ours = ("PYTHONPATH", "AMENT_PREFIX_PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONHOME")
     return {name: value for name, value in os.environ.items() if name not in ours}
 

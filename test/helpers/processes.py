@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests ask of processes: which there are, whether they run, and to wait for them."""
+"""Queries of processes, and waits for conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multipanda_py.exceptions import LoopTimeout, RecoveryFailed
 
 SHARED_MEMORY = Path("/dev/shm")
 OF_DDS = ("fastdds_", "fastrtps_", "sem.fast")
-"""Files of the middleware; the node removes what killed ones left when it starts the next time."""
+"""Prefixes of middleware files; at start, the node removes those of killed processes."""
 
 
 def children(pid):
@@ -22,7 +22,7 @@ def children(pid):
 
 
 def descendants(pid):
-    """Return the children of a process, and theirs."""
+    """Return the children of a process, recursively."""
     found = children(pid)
     return found + [other for child in found for other in descendants(child)]
 
@@ -36,7 +36,7 @@ def runs_module(pid, module):
 
 
 def is_running(pid):
-    """Return whether a process has not ended (a zombie has)."""
+    """Return whether a process runs; a zombie has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -44,25 +44,26 @@ def is_running(pid):
 
 
 def shared_memory():
-    """Return the names of shared memory that is nobody's but ours."""
+    """Return the names of shared memory, except that of the middleware."""
     return {file.name for file in SHARED_MEMORY.iterdir() if not file.name.startswith(OF_DDS)}
 
 
 TIMEOUT_SCALE = 4.0
-"""How much longer than on a quiet machine anything may take: beside other loops a process gets a
-fraction of a core. It costs nothing where all goes well, and what hangs is found all the same."""
+"""Factor on timeouts, because beside other loops a process has a fraction of a core only.
+
+The factor delays failed waits only."""
 
 
 def let_pass(seconds):
-    """Let time pass [s] where the time itself is under test: a silence, a load, a late signal.
+    """Sleep for a time that is under test [s]: a timeout, a load, a late signal.
 
-    It is the only sleep of the tests. What can be waited for is waited for with ``wait_until``.
+    It is the only sleep of the tests; conditions are awaited with ``wait_until``.
     """
     time.sleep(seconds)
 
 
 def poll():
-    """Leave other processes some time between two checks of a condition."""
+    """Sleep between two checks of a condition."""
     let_pass(0.01)
 
 
@@ -76,7 +77,7 @@ def wait_until(condition, timeout=15.0, what=lambda: "condition", turn=poll):
 
 
 def recovers(cell, arms=None):
-    """Return whether arms hold after a recovery: what was wrong may not quite have gone."""
+    """Return whether a recovery succeeds; its cause may persist for a moment."""
     try:
         cell.recover(arms)
     except (RecoveryFailed, LoopTimeout):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm in simulation whose hand is pushed."""
+"""Simulated arm with external wrenches on its gripper."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 class PushedArm:
-    """A cell with one arm under a law, whose hand can be pushed at the tool's point."""
+    """Cell with one arm, and external wrenches at the tool centre point."""
 
     def __init__(self, make_cell, law, objects=None, cycles=10, **params):
-        self.cycles = cycles  # between two looks at the lever
+        self.cycles = cycles  # between two updates of the lever arm
         self.cell = make_cell(
             arms={"arm": {}}, active=["arm/law"], objects=objects or {},
             controllets={"law": {"type": law, "params": params}},
@@ -22,7 +22,7 @@ class PushedArm:
         self.start = self.cell.pose("arm")
 
     def push(self, seconds, force=(0, 0, 0), torque=(0, 0, 0)):
-        """Apply a wrench at the tool's point, moved to the body's centre of mass."""
+        """Apply a wrench at the tool centre point, shifted to the centre of mass of the body."""
         for _ in range(round(seconds * 1000 / self.cycles)):
             lever = self.cell.state("arm").position_ee_in_base - self.data.xipos[self.body]
             self.data.xfrc_applied[self.body] = [*force, *(torque + np.cross(lever, force))]
@@ -30,11 +30,11 @@ class PushedArm:
         return self.cell.pose("arm")
 
     def moved(self):
-        """Return how far the tool is from where it began, (3,) [m]."""
+        """Return the displacement of the tool from the start, (3,) [m]."""
         return self.cell.pose("arm").position - self.start.position
 
     def turned(self):
-        """Return by what angle the tool is turned from where it began [rad]."""
+        """Return the rotation angle of the tool from the start [rad]."""
         return self.cell.pose("arm").distance(self.start)[1]
 
     def report(self):

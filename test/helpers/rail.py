@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A UR5e on a linear axis: seven joints, of which the first slides."""
+"""UR5e on a linear axis: seven joints, with a prismatic first joint."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def write_rail(folder):
 
 @cache
 def railed_ur5e():
-    """Return the robot."""
+    """Return the robot description."""
     with tempfile.TemporaryDirectory() as folder:
         return read_robot(write_rail(Path(folder)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Postures of any robot that bring its tool to a pose."""
+"""Inverse kinematics of any robot, for start configurations of tests."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ def live_arm(settings):
 
 
 def posture_at(settings, position, rotation, starts=40, seed=0):
-    """Return the posture (n,) with the tool at a pose in the arm's base that is farthest from
-    singular ones and limits, of those that Gauss-Newton finds from random ones about its ready
-    posture."""
+    """Return a joint configuration with the tool at a pose in the base of the arm, (n,).
+
+    Gauss-Newton starts from random configurations around the ready configuration. The result is
+    the one with the maximum smallest singular value, at least 0.2 rad from all limits.
+    """
     state, model = live_arm(settings)
     limits, rng, best, found = state.limits, np.random.default_rng(seed), 0.0, None
     ready = np.array(model.arm.robot.ready)
@@ -33,15 +35,15 @@ def posture_at(settings, position, rotation, starts=40, seed=0):
         state.q[:] = np.clip(ready + rng.normal(size=len(ready)) * 0.6, limits.lower, limits.upper)
         for _ in range(60):
             model.update(state)
-            turn = pin.log3(rotation @ state.rotation_ee_in_base.T)
-            error = np.concatenate([position - state.position_ee_in_base, turn])
+            rotation_error = pin.log3(rotation @ state.rotation_ee_in_base.T)
+            error = np.concatenate([position - state.position_ee_in_base, rotation_error])
             j = state.jacobian
             step = j.T @ np.linalg.solve(j @ j.T + 1e-6 * np.eye(6), error)
             state.q[:] += step * min(1.0, 0.3 / max(1e-9, np.abs(step).max()))
             if np.abs(error).max() < 1e-9:
                 break
-        room = np.minimum(state.q - limits.lower, limits.upper - state.q).min()
-        if np.abs(error).max() > 1e-9 or room < 0.2:
+        limit_distance = np.minimum(state.q - limits.lower, limits.upper - state.q).min()
+        if np.abs(error).max() > 1e-9 or limit_distance < 0.2:
             continue
         smallest = np.linalg.svd(state.jacobian, compute_uv=False)[-1]
         if smallest > best:

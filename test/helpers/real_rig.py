@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two simulated robots in lockstep, the node that drives them, and a client of it."""
+"""Two simulated robots in lockstep, their node, and a client of the node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from std_srvs.srv import Trigger
 
 FORCE_AUTO = 4
 STEP = np.array([0.0, 0.0, 0.05])
-"""How far arms move [m]."""
+"""Displacement of motions [m]."""
 _numbers = count(1)
 
 
@@ -27,11 +27,12 @@ def position(message):
 
 
 class Rig:
-    """Two simulated robots, a node on them, and a client of it."""
+    """Two simulated robots, their node, and a client of the node."""
 
     def __init__(self, sim, addresses, start, client, file, budget=0.5):
         self.sim, self.client = sim, client
-        self.space = f"/real_{next(_numbers)}"  # its own: what was killed is remembered for long
+        # Unique, because discovery remembers killed nodes for long.
+        self.space = f"/real_{next(_numbers)}"
         self.address = dict(zip(ARMS, addresses))
         overrides = ["realtime.priority:=0", "realtime.cpu:=-2", "cell.heartbeat_timeout:=5.0",
                      "controllets.odd.type:=misbehaving", "franka_names:=true",
@@ -72,7 +73,7 @@ class Rig:
             self.admin(arm, "reset_stats")
 
     def drivers(self):
-        """Return the process ids of the drivers; at first those of left and right."""
+        """Return the process ids of the drivers, initially in the order left, right."""
         return [
             p
             for p in children(self.loop)
@@ -80,7 +81,7 @@ class Rig:
         ]
 
     def driver_of_left(self):
-        """Return the process id of a driver that may be another one than at first."""
+        """Return the process id of the driver of the left arm, also after a restart."""
         return next(pid for pid in self.drivers() if pid != self.driver_of_right)
 
     def ask_to_switch(self, *names):
@@ -94,7 +95,7 @@ class Rig:
         service = f"{self.space}/controller_manager/list_controllers"
         found = self.client.call(ListControllers, service).controller
         names = {c.name for c in found if c.state == "active" and c.name.startswith(arm)}
-        return names - {f"{arm}/gripper"}  # which is always active
+        return names - {f"{arm}/gripper"}  # always active
 
     def recover(self, arm=""):
         name = "/".join(filter(None, [self.space, arm, "error_recovery"]))
@@ -104,12 +105,12 @@ class Rig:
         return position(self.poses[arm]())
 
     def other_end(self, arm):
-        """Return where an arm goes next: up, or back where it was at first, (3,) [m]."""
+        """Return the next goal of an arm: up, or its home position, (3,) [m]."""
         is_up = self.here(arm)[2] > self.home[arm][2] + 0.5 * STEP[2]
         return self.home[arm] + (0.0 if is_up else STEP)
 
     def target(self, arm, goal):
-        """Return a message with a position, (3,) [m], and the orientation of now."""
+        """Return a message with a position, (3,) [m], and the current orientation."""
         now = self.poses[arm]()
         message = PoseStamped()
         message.header.frame_id = now.header.frame_id
@@ -129,12 +130,12 @@ class Rig:
         return self.client.diagnosis(f"{self.node.name}/{arm}")[0]
 
     def reason(self, arm):
-        """Return what /diagnostics says about an arm's fault."""
+        """Return the reason of the fault of an arm in /diagnostics."""
         return self.client.diagnosis(f"{self.node.name}/{arm}")[1]["reason"]
 
     @contextmanager
     def path(self, arm):
-        """Yield a list to which the arm's positions are added."""
+        """Yield a list that collects the positions of the arm."""
         kept = []
         subscription = self.client.node.create_subscription(
             PoseStamped, f"{self.space}/{arm}/current_pose", lambda m: kept.append(position(m)), 10
@@ -143,12 +144,12 @@ class Rig:
         self.client.node.destroy_subscription(subscription)
 
     def misbehave(self, how):
-        """Set what the test law of the left arm does wrong."""
+        """Set the fault of the test controllet of the left arm."""
         result = put(self.client, f"{self.space}/left/odd", fault=how)
         assert result.successful, result.reason
 
     def ends_without_a_trace(self, pids, memory):
-        """Wait until nothing is left of a cell, and its robots rest without an error."""
+        """Wait until all processes and memory of a cell are gone and its robots are idle."""
         wait_until(lambda: not any(map(is_running, pids)), what=lambda: "end of all processes")
         assert shared_memory() <= memory
         for arm in ARMS:

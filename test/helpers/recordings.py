@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of real arms, which are not part of the package."""
+"""Recordings of real arms outside of the package."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SOURCES = "MULTIPANDA_OUTSIDE_SOURCES"
 
 
 def _found():
-    """Return the recording, beside the repository or beside the clients of others, or None."""
+    """Return the recording beside the repository or beside third-party sources, or None."""
     folders = [ROOT.parent / "shared"]
     if SOURCES in os.environ:
         folders.append(Path(os.environ[SOURCES]).parent)
-    places = [f / "data/unisa_panda_bag_30Hz/panda_exciting_trajectory.db3" for f in folders]
-    return next((place for place in places if place.exists()), None)
+    paths = [f / "data/unisa_panda_bag_30Hz/panda_exciting_trajectory.db3" for f in folders]
+    return next((path for path in paths if path.exists()), None)
 
 
 PANDA = _found()
-"""A Panda without a hand, 24 s at 30 Hz, of the Automatic Control Group of UNISA."""
+"""Recording of a Panda without gripper, 24 s at 30 Hz, by the control group of UNISA."""
 needs_panda = pytest.mark.skipif(
     PANDA is None, reason="the recording of a Panda is neither in ../shared nor beside $" + SOURCES
 )

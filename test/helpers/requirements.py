@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of tests that skip where something is not installed, or a machine is too small."""
+"""Marks that skip tests without a package or a second core."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count of tests that were run again, and a limit to it.
+"""Count and limit of repeated tests.
 
-A rerun beside a loop in C that was late is the machine's: it is counted, and has no limit.
+Reruns beside a late loop in C are counted without a limit, because the machine causes them.
 
-All runs of pytest that find the same file in ``MULTIPANDA_RERUNS`` are counted together:
+Runs of pytest with the same file in ``MULTIPANDA_RERUNS`` are counted together:
 ``tools/test.sh`` and ``.ci/run`` run pytest several times.
 """
 
@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 ALLOWED = 3
-"""Maximum of reruns, in a whole run of CI, that the loop in C does not explain."""
+"""Maximum number of reruns beside a punctual loop in C, per run of CI."""
 FILE = "MULTIPANDA_RERUNS"
 LATE = "a loop in C was late"
-"""Property of a report, by which the hook of tests on the clock marks a try."""
+"""Property of the report of a try beside a late loop in C."""
 
 
 class Reruns:
@@ -28,7 +28,7 @@ class Reruns:
     Args:
         file: File with a line for every rerun of this and earlier runs of pytest; None to count
             this run alone.
-        again: Whether every test of this run is a rerun, of one that has failed in a run before.
+        again: Count of every test of this run as a rerun of an earlier failure.
     """
 
     def __init__(self, file: Path | None, again: bool = False) -> None:
@@ -37,7 +37,7 @@ class Reruns:
 
     @classmethod
     def of_environment(cls, again: bool) -> Reruns:
-        """Return a count in the file that ``MULTIPANDA_RERUNS`` names."""
+        """Return a count in the file of ``MULTIPANDA_RERUNS``."""
         name = os.environ.get(FILE)
         return cls(Path(name) if name else None, again)
 
@@ -52,7 +52,7 @@ class Reruns:
                 lines.write(f"{line}\n")
 
     def _count(self) -> tuple[list[str], int]:
-        """Return a line per rerun, and the count of those that the loop in C does not explain."""
+        """Return a line per rerun, and the number of reruns beside a punctual loop in C."""
         lines = self._here
         if self._file is not None and self._file.exists():
             lines = self._file.read_text(encoding="utf-8").splitlines()

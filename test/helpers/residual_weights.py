@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random weights of the networks of residuals."""
+"""Random weights of residual networks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multipanda_py.robots.residual.weights import TrainedResidual
 
 
 def weights(rng, inputs, units):
-    """Return a layer's weights as torch draws them."""
+    """Return random weights of an LSTM layer."""
     shapes = {"of_input": (4 * units, inputs), "of_output": (4 * units, units), "bias": 4 * units}
     return {name: rng.uniform(-0.5, 0.5, shape) for name, shape in shapes.items()}
 
@@ -30,7 +30,7 @@ def arrays(kind, joints, seed=0, units=None):
 
 
 def write_residual(path, robot):
-    """Write random weights of a robot, at home in all states."""
+    """Write random weights of a robot that accept all states as inputs."""
     n, limits = robot.n_joints, robot.limits
     lower, upper = (np.clip(part, -6.0, 6.0) for part in (limits.lower, limits.upper))
     scale = Normalisation.of_limits(lower, upper, limits.velocity, limits.torque)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of an arm that is other than its data say, as identification would write it."""
+"""Parameter file of a perturbed arm, in the format of the identification."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.robots.robot import FIGURES
 
 
 def other_robot(seed, friction=True, model="fr3"):
-    """Return a robot with other bodies and, perhaps, friction that turns round at rest."""
+    """Return a robot with perturbed bodies and, optionally, sigmoid friction."""
     robot = perturbed(ArmDescription("arm", model), seed, friction=friction).robot
     n = robot.n_joints
     shape = dict(zip(FIGURES, (2.0 * robot.friction, [100.0] * n, [0.0] * n)))
@@ -21,7 +21,7 @@ def other_robot(seed, friction=True, model="fr3"):
 
 
 def write_robot(path, seed, **more):
-    """Write such a file, and return the robot."""
+    """Write the parameter file of a perturbed robot and return the robot."""
     robot = other_robot(seed, **more)
     path.write_text(parameters_text(robot, {}))
     return robot

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests with simulated robots share."""
+"""Addresses and limits of simulated robots."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import count
 from claims import claim
 
 TORQUE_RATE = 1000.0 + 1e-6
-"""Largest change of a torque that a robot may have counted, with its rounding [Nm/s]."""
+"""Maximum torque rate of a command, with rounding [Nm/s]."""
 ADDRESSES = 250
-"""Addresses of one claimed loopback network."""
+"""Number of addresses of a claimed loopback network."""
 _numbers, _networks = count(), []
 
 
 def unused_address():
-    """Return a loopback address that no other test, and no other run of the tests, uses."""
+    """Return a loopback address that is unique over all tests on this machine."""
     index = next(_numbers) % ADDRESSES
     if index == 0:
         _networks.append(claim("network", 0, 250 * 250))
@@ -24,6 +24,6 @@ def unused_address():
 
 
 def within_bounds(stats, longest_run=19):
-    """Check what a robot has counted: repeated torques, and how fast they changed."""
-    assert stats["longest_run"] <= longest_run, stats  # cycles, so milliseconds, on one torque
+    """Check the counts of a robot: repeated torques and torque rate."""
+    assert stats["longest_run"] <= longest_run, stats  # cycles with the same torque
     assert stats["torque_rate_max"] <= TORQUE_RATE, stats

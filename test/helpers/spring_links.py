@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links on springs: models in MuJoCo, and their equations once more, without the package."""
+"""Links on springs: MuJoCo models, and their equations independent of the package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multipanda_py.simulation.actuators import CompliantJoints, CompliantRobot
 from multipanda_py.simulation.actuators.compliant_actuators import Awas2, Bavs, Qbmove, Sea
 
 INERTIA, DAMPING, MASS, LENGTH, GRAVITY = 0.00232, 0.02, 0.2, 0.04, 9.81
-"""Of one link: kg m^2 about its joint, Nm s/rad, kg, m to its centre, m/s^2."""
+"""Link: inertia about its joint [kg m^2], Nm s/rad, kg, distance to its centre [m], m/s^2."""
 
 
 def clip(x, limit):
@@ -49,11 +49,11 @@ CASES = {
     "qbmove soft": (Qbmove, {}, 0.2, qbmove),
     "qbmove stiff": (Qbmove, {}, 0.6, qbmove),
 }
-"""Actuator, its parameters, its preset, and the torque of its springs by q and both motors."""
+"""Actuator, parameters, preset, and spring torque as a function of q and both motors."""
 
 
 def motors_at(kind, equilibrium, preset):
-    """Return where both motors stand."""
+    """Return the positions of both motors."""
     if kind in (Qbmove, Bavs):
         return equilibrium + preset, equilibrium - preset
     return equilibrium, preset
@@ -62,7 +62,7 @@ def motors_at(kind, equilibrium, preset):
 def chain(
     n, damping=DAMPING, gravity=GRAVITY, step=1e-3, inertia=INERTIA, loss=0.0, tip="", world=""
 ):
-    """Return a model of n links in a row, each as the one above; joints are j1 to jn."""
+    """Return a model of n equal links in series, with joints j1 to jn."""
     own = inertia - MASS * LENGTH**2
     link = (
         f'<body pos="0 0 {{at}}"><joint name="j{{i}}" type="hinge" axis="0 1 0" '
@@ -77,14 +77,14 @@ def chain(
 
 
 def pendulum(kind, params=None, mode=3, motors=None, n=1, **model):
-    """Return n links in a row on springs of one kind."""
+    """Return n links in series on springs of one type."""
     options = {name: model.pop(name) for name in ("scheme", "max_substeps") if name in model}
     joints = CompliantJoints([(kind(n, params), range(n))], n, motors, mode, **options)
     return CompliantRobot(chain(n, **model), [f"j{i + 1}" for i in range(n)], joints)
 
 
 def exact(torque, times, theta, start=(0.0, 0.0), damping=DAMPING, gravity=GRAVITY):
-    """Return the angles of one link whose motors stand still, by an eighth-order method."""
+    """Return the angles of a link with fixed motors, by an eighth-order method."""
 
     def rates(_, state):
         q, dq = state

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compliant actuators of an FR3, as a shipped cell file has them."""
+"""Compliant actuators of an FR3, from a shipped cell file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _shipped() -> dict[str, Any]:
 
 
 def springs(mode: str = "equilibrium_pid", **changed: Any) -> dict[str, Any]:
-    """Return the section ``actuators`` of an arm, all groups in a mode and changed alike."""
+    """Return the section ``actuators`` of an arm, with a mode and changes for all groups."""
     groups = copy.deepcopy(_shipped())
     for group in groups.values():
         group |= {"mode": mode, **changed}

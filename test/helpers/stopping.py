@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One simulated arm that is thrown into any state of motion, and books of what it does."""
+"""Simulated arm that stops from any state of motion, and records of its motion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GRAVITY = 9.81
 
 @dataclass
 class Throw:
-    """A posture, a velocity, the torque commanded last, and what is wrong with the arm."""
+    """Joint configuration, velocity, last commanded torque and perturbation of an arm."""
 
     q: np.ndarray
     dq: np.ndarray
@@ -44,21 +44,21 @@ class Throw:
 
 @dataclass
 class Book:
-    """What was true, cycle by cycle."""
+    """True values per cycle."""
 
     q: np.ndarray
-    speed: np.ndarray  # of the fastest joint
+    speed: np.ndarray  # maximum over joints
     kinetic: np.ndarray
     work_of_payload: np.ndarray
 
     def rest_time(self, speed):
-        """Return after which time no joint was faster any more [s]."""
+        """Return the time from which on all joints are slower than a speed [s]."""
         fast = np.flatnonzero(self.speed > speed)
         return (fast[-1] + 1) * 1e-3 if len(fast) else 0.0
 
 
 class StopRig:
-    """An arm without contacts that holds; a function may take the place of the law."""
+    """Arm without contacts in hold, or under a function instead of the controllet."""
 
     def __init__(self, perturbation, model="fr3"):
         arms = {"arm": {"perturbation": perturbation, "model": model}}
@@ -79,15 +79,15 @@ class StopRig:
         self._momentum = np.zeros(self.model.nv)
 
     def throw(self, throw, law=None):
-        """Put the arm into a state, with hold, or ``law(state) -> tau``, just taking over."""
+        """Set the state of the arm and restart hold, or ``law(state) -> tau``."""
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos[: self._n], self.data.qvel[: self._n] = throw.q, throw.dq
-        self.data.qpos[self._n :] = self.data.ctrl[self._n :] = 0.04  # of fingers
+        self.data.qpos[self._n :] = self.data.ctrl[self._n :] = 0.04  # fingers
         mujoco.mj_forward(self.model, self.data)
         for stage in self.backend.drives[0].stages:
             if isinstance(stage, Perturbation):
                 stage.motor = throw.tau.copy()
-            elif isinstance(stage, CommandDelay):  # what is under way is what was commanded last
+            elif isinstance(stage, CommandDelay):  # delayed commands are the last command
                 stage.pending[:] = throw.tau
             elif isinstance(stage, Delay):
                 stage.pending.clear()
@@ -105,7 +105,7 @@ class StopRig:
 
     @property
     def kinetic(self):
-        """Kinetic energy of everything [J]."""
+        """Kinetic energy of all bodies [J]."""
         mujoco.mj_mulM(self.model, self.data, self._momentum, self.data.qvel)
         return 0.5 * float(self.data.qvel @ self._momentum)
 
@@ -124,7 +124,7 @@ class StopRig:
 
 
 class Rigs:
-    """Rigs by perturbation, made when they are first needed."""
+    """Cached rigs by perturbation."""
 
     def __init__(self):
         self._rigs = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times of tests and folders: ``make test ARGS=--times=150``."""
+"""Durations of tests and folders: ``make test ARGS=--times=150``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CPU, WALL = "processor time [s]", "wall time [s]"
 
 
 def processor_time() -> float:
-    """Return the processor time of this process and of the children that it waited for [s]."""
+    """Return the processor time of this process and of its ended children [s]."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(times.ru_utime + times.ru_stime for times in used)
 
@@ -46,7 +46,7 @@ class Times:
             item.user_properties.append((WALL, time.monotonic() - wall))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Collect what workers send; the last report of a test has its times."""
+        """Collect the reports of workers; the last report of a test has its times."""
         reported = dict(report.user_properties)
         if report.when == "teardown" and CPU in reported:
             self._of_tests[report.nodeid] = reported[CPU], reported[WALL]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Experiments of the compliant actuators' paper: they hold, and their pieces are what they say."""
+"""Experiments of the paper on compliant actuators, and their components."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ from multipanda_py.registry import pyplot
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 SPEED = "of real time"
-"""Which depends on what else a machine does."""
+"""Statement that depends on the load of the machine."""
 
 
 @cache
 def experiment(name):
-    """Return what one found: several tests look at it, and each takes seconds."""
+    """Return the cached result of an experiment, because each takes seconds."""
     return EXPERIMENTS[name](not LONG)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", every_nth(3, EXPERIMENTS))
-def test_what_the_paper_states_holds_here(name):
+def test_statements_of_paper_hold(name):
     found = experiment(name)
     assert found.name == name
     failed = [check for check in found.checks if not check.holds and SPEED not in check.statement]
     assert failed == []
-    received = json.loads(json.dumps(found.as_dict()))  # as the file has it
+    received = json.loads(json.dumps(found.as_dict()))  # as in the file
     assert all(math.isfinite(value) for value in received["figures"].values())
     for panel in found.panels:
         assert all(len(curve.x) == len(curve.y) > 0 for curve in panel.curves)
 
 
-def test_learning_takes_the_error_off_by_the_law_it_states():
-    """A plant that is a gain: its error shrinks by 1 - c K exp(-n/N) in iteration n."""
+def test_learning_error_follows_analytical_convergence():
+    """The error of a plant with gain K shrinks by 1 - c K exp(-n/N) in iteration n."""
     desired = np.linspace(0.0, 1.0, 50)[:, None] * (1.0, -0.5)
     found = learn(lambda references: 0.7 * references, desired, tolerance=0.08)
     expected, n = [0.3], 0
@@ -77,7 +77,7 @@ def test_learning_takes_the_error_off_by_the_law_it_states():
     assert np.abs(desired - 0.7 * found.references).max() == pytest.approx(expected[-1])
 
 
-def test_learning_that_does_not_get_there_ends():
+def test_learning_without_progress_ends_at_max_iterations():
     found = learn(lambda references: 0.0 * references, np.ones((3, 1)), max_iterations=4)
     assert found.errors == (1.0,) * 5
 
@@ -87,27 +87,27 @@ def test_learning_that_does_not_get_there_ends():
     [({"gain": 0.0}, "gain: got 0"), ({"fading": math.nan}, "fading: got nan"),
      ({"tolerance": -1.0}, "tolerance: got -1"), ({"max_iterations": 0}, "max_iterations: got 0")],
 )  # fmt: skip
-def test_settings_that_teach_nothing_are_refused(values, reported):
+def test_invalid_learning_settings_are_rejected(values, reported):
     with pytest.raises(ActuatorRejected, match=reported):
         learn(lambda references: references, np.ones((3, 1)), **values)
 
 
 @pytest.mark.parametrize("given", [np.full((3, 1), np.nan), np.ones((2, 1))])
-def test_a_run_that_is_none_is_refused(given):
+def test_invalid_run_is_rejected_with_shape(given):
     with pytest.raises(ActuatorRejected, match=rf"run 1: .*{re.escape(str(given.shape))}"):
         learn(lambda references: given, np.ones((3, 1)))
 
 
-def test_minimum_jerk_begins_and_ends_at_rest():
+def test_minimum_jerk_starts_and_ends_at_rest():
     time = np.linspace(0.0, 20.0, 2001)
-    way = minimum_jerk(time, 20.0)
-    assert (way[0], way[1000], way[-1]) == pytest.approx((0.0, 0.5, 1.0))
-    speed = np.gradient(way, time)
+    position = minimum_jerk(time, 20.0)
+    assert (position[0], position[1000], position[-1]) == pytest.approx((0.0, 0.5, 1.0))
+    speed = np.gradient(position, time)
     assert abs(speed[[0, -1]]).max() < 1e-5
     assert speed.max() == pytest.approx(1.875 / 20.0, rel=1e-5)
 
 
-def test_bandwidth_is_that_of_a_known_filter():
+def test_bandwidth_matches_known_filter():
     """A first-order lag of 2 Hz under a slow chirp."""
     time, rise = np.arange(0.0, 200.0, 1e-3), 5.5 / 200.0
     commanded = np.sin(math.tau * (0.5 + 0.5 * rise * time) * time)
@@ -121,7 +121,7 @@ def test_bandwidth_is_that_of_a_known_filter():
     assert bandwidth(at, gain) == pytest.approx(2.0 * math.sqrt(2.0 * 1.0625 - 1.0), rel=0.02)
 
 
-def test_the_end_of_the_sweep_was_taken_for_a_bandwidth():
+def test_end_of_sweep_was_taken_for_bandwidth():
     assert bandwidth(np.array([1.0, 2.0]), np.array([1.0, 0.9])) == math.inf
     found = experiment("chirp")
     assert "stiff bandwidth Hz" not in found.figures
@@ -130,15 +130,15 @@ def test_the_end_of_the_sweep_was_taken_for_a_bandwidth():
 
 
 @pytest.mark.slow
-def test_springs_of_200_hz_were_drawn_as_a_block_and_legends_covered_curves():
-    """Of one of at most sixty swings, each is some pixels wide."""
+def test_fast_oscillation_was_drawn_solid_and_legend_covered_curves():
+    """At most 60 periods of an oscillation are distinguishable in a panel."""
     plots = pyplot()
     for name in ("steps", "chirp"):
         found = experiment(name)
         for panel in found.panels:
             for curve in panel.curves:
-                turns = np.count_nonzero(np.diff(np.sign(np.diff(curve.y))))
-                assert turns <= 2 * 60 or np.ptp(curve.y) < 0.01, (name, panel.title)
+                extrema = np.count_nonzero(np.diff(np.sign(np.diff(curve.y))))
+                assert extrema <= 2 * 60 or np.ptp(curve.y) < 0.01, (name, panel.title)
     figure = drawn(found, plots)
     figure.canvas.draw()
     for axis in figure.axes[: len(found.panels)]:
@@ -147,18 +147,18 @@ def test_springs_of_200_hz_were_drawn_as_a_block_and_legends_covered_curves():
     plots.close(figure)
 
 
-def test_closed_loop_kinematics_lead_the_tip_along_the_path():
+def test_closed_loop_ik_tracks_path_and_removes_offset():
     model, start = chain_model(FIVE_LINKS), np.array(START_CONFIGURATION)
     path = tip_at(model, start) + np.linspace(0.0, 0.1, 300)[:, None] * (1.0, 0.2, 0.3)
     found = closed_loop_ik(model, start, path, 2e-3)
     tips = np.array([tip_at(model, q) for q in found[50::50]])
     np.testing.assert_allclose(tips, path[50::50], atol=2e-4)
-    # What is off at first is taken off, too.
+    # An initial error converges too.
     found = closed_loop_ik(model, start, np.repeat(path[-1:], 600, axis=0), 2e-3)
     np.testing.assert_allclose(tip_at(model, found[-1]), path[-1], atol=1e-4)
 
 
-def test_weights_are_the_slopes_of_the_height_of_all_masses():
+def test_weights_are_gradient_of_potential_energy():
     model, q = chain_model(FIVE_LINKS), np.array([[0.3, -0.2, 0.4, -1.1, 0.5]])
     data, energies = mujoco.MjData(model), []
     for k in range(5):
@@ -171,8 +171,8 @@ def test_weights_are_the_slopes_of_the_height_of_all_masses():
     np.testing.assert_allclose(weights(model, q)[0], slopes, atol=1e-7)
 
 
-def test_identified_springs_are_read_the_right_way_round():
-    """As printed, the stiffness would be 0.413 Nm/rad whatever the preset."""
+def test_identified_springs_had_swapped_parameters():
+    """As printed in the paper, the stiffness would be 0.413 Nm/rad for every preset."""
     springs, zero = identified(2), np.zeros(2)
     soft, stiff = (
         springs.link_stiffness(zero, *springs.references(zero, np.full(2, preset)))
@@ -185,13 +185,13 @@ def test_identified_springs_are_read_the_right_way_round():
     assert springs.elastic_torque(np.full(2, 0.3), *theta).link == pytest.approx(zero, abs=1e-12)
 
 
-def test_models_have_the_inertia_that_is_said():
+def test_models_have_documented_inertia_and_mass():
     robot = robot_of(chain_model([PENDULUM]), identified(1), 0.2)
     assert 1.0 / robot.compliance[0, 0] == pytest.approx(0.002 + 0.2 * 0.04**2)
     assert chain_model(TWO_LINKS).body_mass.sum() == pytest.approx(0.65)
 
 
-def test_the_command_writes_one_page_and_its_numbers(tmp_path, capsys):
+def test_validate_command_writes_report_and_numbers(tmp_path, capsys):
     target = tmp_path / "found.html"
     assert main(["actuators", "validate", "--quick", "--only", "horizontal", "-o",
                  str(target)]) == 0  # fmt: skip
@@ -210,7 +210,7 @@ def test_the_command_writes_one_page_and_its_numbers(tmp_path, capsys):
     assert all(check["holds"] for check in one["checks"])
 
 
-def test_the_command_writes_nothing_where_it_cannot(tmp_path, capsys):
+def test_validate_command_with_invalid_output_writes_nothing(tmp_path, capsys):
     assert main(["actuators", "validate", "-o", str(tmp_path / "no" / "found.html")]) != 0
     assert main(["actuators", "validate", "-o", str(tmp_path / "found.txt")]) != 0
     assert list(tmp_path.iterdir()) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Springs are found from noisy torques and deflections, or refused in words."""
+"""Identification of springs from noisy torques and deflections, and rejected data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 PAPER = {"a_1": 6.257, "k_1": 0.01038, "a_2": 3.9, "k_2": 0.08918}
 SECOND = {"a_1": 3.383, "k_1": 0.1015, "a_2": 7.011, "k_2": 0.05944}
-"""Springs of both joints of the paper's arm, with k and a where they belong."""
+"""Spring parameters of both joints of the arm in the paper, with corrected order of k and a."""
 TRUTH = {
     "sea": ({"stiffness": 350.0}, 0.5, (0.0,)),
     "qbmove": (PAPER, 0.02, (0.05, 0.2, 0.4)),
@@ -29,13 +29,13 @@ TRUTH = {
 TRIALS = 100 if LONG else 6
 
 
-def measured(kind, params, noise=0.0, presets=(0.0,), samples=300, seed=0, share=0.95):
-    """Return what a bench shows that turns the joint to and fro at some presets."""
+def measured(kind, params, noise=0.0, presets=(0.0,), samples=300, seed=0, range_fraction=0.95):
+    """Return bench measurements of an oscillating joint at random presets."""
     rng = np.random.default_rng(seed)
     springs = registry.find("actuators", kind)(1, params)
     preset = rng.choice(presets, samples)
     reach = springs.of["max_deflection"] - preset * springs.is_antagonistic
-    q = 0.3 - share * reach * np.sin(np.linspace(0.0, 20.0 * np.pi, samples))
+    q = 0.3 - range_fraction * reach * np.sin(np.linspace(0.0, 20.0 * np.pi, samples))
     theta = springs.references(np.full(samples, 0.3), preset)
     found = springs.elastic_torque(q[:, None], *(t[:, None] for t in theta))
     columns = {"q": q, "theta_1": theta[0], "theta_2": theta[1], "preset": preset}
@@ -53,7 +53,7 @@ def link_only(columns):
 
 
 @pytest.mark.parametrize("kind", TRUTH)
-def test_springs_are_found_within_three_standard_deviations(kind):
+def test_springs_are_identified_within_three_standard_deviations(kind):
     params, noise, presets = TRUTH[kind]
     found = identify_springs(kind, link_only(measured(kind, params, noise, presets)))
     assert found.values.keys() == params.keys()
@@ -67,21 +67,21 @@ def test_springs_are_found_within_three_standard_deviations(kind):
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["awas2", "bavs", "sea"])
-def test_standard_deviations_are_what_repeated_experiments_scatter_by(kind):
+def test_standard_deviations_match_scatter_of_repeated_experiments(kind):
     params, noise, presets = TRUTH[kind]
-    off = []
+    normalised_errors = []
     for seed in range(max(24, TRIALS)):
         columns = link_only(measured(kind, params, noise, presets, samples=120, seed=seed))
         found = identify_springs(kind, columns)
-        off += [(found.values[n] - params[n]) / found.deviations[n] for n in params]
-    assert np.abs(off).max() < 5.0
-    assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5
+        normalised_errors += [(found.values[n] - params[n]) / found.deviations[n] for n in params]
+    assert np.abs(normalised_errors).max() < 5.0
+    assert 0.6 < np.sqrt(np.mean(np.square(normalised_errors))) < 1.5
 
 
 @pytest.mark.long
-def test_springs_of_many_kinds_are_found_or_refused_and_never_wrong():
+def test_random_springs_are_identified_correctly_or_rejected():
     rng = np.random.default_rng(5)
-    off = []
+    normalised_errors = []
     for seed in range(TRIALS):
         scale = np.exp(rng.uniform(-1.2, 1.2, 4))
         params = dict(zip(PAPER, np.array([5.0, 0.03, 5.0, 0.03]) * scale))
@@ -90,13 +90,13 @@ def test_springs_of_many_kinds_are_found_or_refused_and_never_wrong():
             found = identify_springs("qbmove", link_only(columns))
         except IdentificationRejected:
             continue
-        off += [(found.values[n] - params[n]) / found.deviations[n] for n in params]
-    assert len(off) > 2 * TRIALS  # half of them are found
-    assert np.abs(off).max() < 6.0
-    assert 0.8 < np.sqrt(np.mean(np.square(off))) < 1.25
+        normalised_errors += [(found.values[n] - params[n]) / found.deviations[n] for n in params]
+    assert len(normalised_errors) > 2 * TRIALS  # at least half of the springs are identified
+    assert np.abs(normalised_errors).max() < 6.0
+    assert 0.8 < np.sqrt(np.mean(np.square(normalised_errors))) < 1.25
 
 
-def test_loads_of_motors_tell_more_than_the_joint_alone():
+def test_motor_torques_reduce_standard_deviations():
     columns = measured("qbmove", SECOND, 0.02, (0.2,))
     both = identify_springs("qbmove", without(columns, "preset"))
     alone = identify_springs("qbmove", link_only(columns))
@@ -106,7 +106,7 @@ def test_loads_of_motors_tell_more_than_the_joint_alone():
         assert abs(both.values[name] - value) < 3.0 * both.deviations[name]
 
 
-def test_equilibria_and_deflections_say_the_same_as_positions_of_motors():
+def test_equilibrium_and_deflection_columns_match_motor_positions():
     columns = measured("bavs", {}, 0.02, (0.05, 0.2))
     by_motors = identify_springs("bavs", link_only(columns))
     tau, q, preset = columns["tau"], columns["q"], columns["preset"]
@@ -116,7 +116,7 @@ def test_equilibria_and_deflections_say_the_same_as_positions_of_motors():
         assert identify_springs("bavs", other).values == pytest.approx(by_motors.values, rel=1e-6)
 
 
-def test_an_offset_of_the_sensor_is_told_from_the_springs():
+def test_sensor_offset_is_separated_from_springs():
     columns = link_only(measured("qbmove", SECOND, 0.005, (0.05, 0.2, 0.4)))
     columns["tau"] = columns["tau"] + 0.1
     found = identify_springs("qbmove", columns, offset=True)
@@ -127,8 +127,8 @@ def test_an_offset_of_the_sensor_is_told_from_the_springs():
     assert blind.rmse["tau"] > 3.0 * found.rmse["tau"]
 
 
-def test_errors_that_last_count_as_few():
-    """Friction is no noise: neighbouring rows err alike, and deviations were too small."""
+def test_correlated_errors_made_standard_deviations_too_small():
+    """Friction makes errors of neighbouring rows correlated."""
     columns = link_only(measured("sea", {"stiffness": 5.0}, 0.001))
     friction = {**columns, "tau": columns["tau"] + 0.2 * np.sign(np.gradient(columns["q"]))}
     found = identify_springs("sea", friction)
@@ -137,7 +137,7 @@ def test_errors_that_last_count_as_few():
 
 
 CLEAN = link_only(measured("qbmove", PAPER, 0.01, (0.05, 0.2, 0.4)))
-SOFT = link_only(measured("sea", {"stiffness": 3.0}, 0.01, share=0.5))
+SOFT = link_only(measured("sea", {"stiffness": 3.0}, 0.01, range_fraction=0.5))
 NOISE = SOFT["tau"] + np.random.default_rng(1).normal(scale=3.0, size=300)
 LEVER = link_only(measured("awas2", {}, 0.05, (0.005, 0.02)))
 REFUSED = [
@@ -168,12 +168,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("kind", "columns", "options", "reason"), REFUSED)
-def test_data_that_do_not_tell_the_springs_are_refused(kind, columns, options, reason):
+def test_insufficient_data_are_rejected_with_reason(kind, columns, options, reason):
     with pytest.raises(IdentificationRejected, match=f"data: {reason}"):
         identify_springs(kind, columns, **options)
 
 
-def test_parameters_that_are_none_are_refused():
+def test_unknown_or_invalid_parameters_are_rejected():
     with pytest.raises(ActuatorRejected, match=r"^sea: .*'k'.*max_"):
         identify_springs("sea", SOFT, names=["k"])
     with pytest.raises(ActuatorRejected, match=r"^sea: stiffness: .*-1\.0\b"):
@@ -183,7 +183,7 @@ def test_parameters_that_are_none_are_refused():
 
 
 def write(path, *joints):
-    """Write a table of one joint, or of several with a column that tells them apart."""
+    """Write a table of one joint, or of several joints with a column ``joint``."""
     columns = {n: np.concatenate([joint[n] for joint in joints]) for n in joints[0]}
     if len(joints) > 1:
         columns["joint"] = np.repeat(
@@ -197,7 +197,7 @@ def write(path, *joints):
         np.savetxt(path, table, delimiter=", ", header=", ".join(columns), comments="")
 
 
-def test_the_command_writes_a_file_that_an_actuator_reads(tmp_path, capsys):
+def test_identify_command_writes_file_that_actuator_reads(tmp_path, capsys):
     table, output, plot = (tmp_path / name for name in ("a.csv", "springs.yaml", "springs.png"))
     write(table, CLEAN, link_only(measured("qbmove", SECOND, 0.01, (0.05, 0.2, 0.4))))
     line = f"actuators identify {table} --type qbmove -o {output} --plot {plot} --offset"
@@ -217,7 +217,7 @@ def test_the_command_writes_a_file_that_an_actuator_reads(tmp_path, capsys):
         actuator_from(output, 3)
 
 
-def test_one_joint_s_springs_are_for_any_number_of_joints(tmp_path, capsys):
+def test_springs_of_one_joint_apply_to_all_joints(tmp_path, capsys):
     table, output = tmp_path / "a.parquet", tmp_path / "springs.yaml"
     write(table, SOFT)
     fixed = "--fix max_deflection=1.2"
@@ -241,7 +241,9 @@ def test_one_joint_s_springs_are_for_any_number_of_joints(tmp_path, capsys):
         ("{table} --type qbmove -o {output}", "{table}: no spring parameters of a qbmove fit"),
     ],
 )
-def test_the_command_fails_with_one_line_and_writes_nothing(tmp_path, capsys, line, reason):
+def test_failed_identify_command_prints_one_line_and_writes_nothing(
+    tmp_path, capsys, line, reason
+):
     names = {n: tmp_path / f for n, f in (("table", "a.csv"), ("empty", "b.csv"),
                                           ("output", "c.yaml"))}  # fmt: skip
     write(names["table"], SOFT | {"theta_2": SOFT["theta_1"]})
@@ -255,7 +257,7 @@ def test_the_command_fails_with_one_line_and_writes_nothing(tmp_path, capsys, li
 
 
 @pytest.mark.parametrize("line", ["", "identify a.csv", "identify a.csv --type sea --fix k"])
-def test_wrong_usage_ends_with_2(line, capsys):
+def test_wrong_usage_exits_with_code_2(line, capsys):
     with pytest.raises(SystemExit) as end:
         main(["actuators", *line.split()])
     assert end.value.code == 2
@@ -271,7 +273,7 @@ def test_wrong_usage_ends_with_2(line, capsys):
         ("type: sea\nsprings: 3\n", "springs: .*type, params, identified"),
     ],
 )
-def test_a_file_that_is_none_of_springs_is_refused(tmp_path, text, reason):
+def test_invalid_spring_file_is_rejected(tmp_path, text, reason):
     path = tmp_path / "springs.yaml"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=f"springs.yaml: {reason}"):

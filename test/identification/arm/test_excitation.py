@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions for identification: their limits, their distances, what they tell."""
+"""Excitation trajectories: limits, clearances and condition numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ benchmark = import_module("excitation")
 ARM = ArmDescription("arm", "fr3")
 
 
-def test_velocities_and_accelerations_are_derivatives_also_at_the_ends():
+def test_velocities_and_accelerations_are_derivatives_also_in_ramps():
     rng = np.random.default_rng(0)
     motion = FourierMotion(*rng.normal(size=(2, 3, 5)), np.ones(3), period=6.0, ramp=0.7)
     time = np.linspace(0.05, motion.duration - 0.05, 500)
@@ -39,7 +39,7 @@ def test_velocities_and_accelerations_are_derivatives_also_at_the_ends():
     np.testing.assert_allclose((after[1] - before[1]) / (2 * step), here[2], atol=1e-4)
 
 
-def test_motions_begin_and_end_at_rest_in_one_posture():
+def test_motion_starts_and_ends_at_rest_in_same_configuration():
     rng = np.random.default_rng(1)
     motion = FourierMotion(*rng.normal(size=(2, 7, 5)), np.zeros(7), periods=2)
     q, dq, ddq = motion.sample(np.array([0.0, motion.duration]))
@@ -59,7 +59,7 @@ def found(search):
 
 
 @pytest.mark.long
-def test_limits_and_distances_hold_everywhere(search, found):
+def test_motion_keeps_limits_and_clearances(search, found):
     q, dq, ddq = found.sample(found.times(100.0))
     limits = ARM.limits
     assert (q > limits.lower + 0.05).all()
@@ -69,41 +69,43 @@ def test_limits_and_distances_hold_everywhere(search, found):
     assert Clearance(ARM).violation(q[::10]) <= 0.002
 
 
-def test_a_found_motion_was_stopped_by_the_avoidance_of_the_arm_itself():
-    """Links came 1 cm near, and a law lets them no nearer than 1.5 to 2 cm: it ended after 2 s."""
+def test_self_collision_avoidance_stopped_excitation():
+    """Links came within 1 cm, but a controllet stops the arm at 1.5 to 2 cm."""
     assert registry.find("features", "collision_avoidance").Params().distance <= MIN_SELF_DISTANCE
 
 
-def test_it_tells_more_than_random_motions(search, found):
+def test_excitation_has_lower_condition_number_than_random_motions(search, found):
     rng = np.random.default_rng(9)
     others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
     assert search.condition(found) < min(others)
 
 
-def test_one_seed_is_one_motion():
+def test_same_seed_gives_same_motion():
     expected = ExcitationOptions(evaluations=30, seed=4)
     one, other = (Excitation(ARM, expected).search() for _ in range(2))
     np.testing.assert_array_equal(one.a, other.a)
 
 
-def test_several_mountings_are_served_together():
+def test_two_mountings_identify_45_parameters():
     gravities = [None, np.array([9.81, 0.0, 0.0])]
     assert Excitation(ARM, ExcitationOptions(evaluations=30), None, gravities).parameters == 45
 
 
-def test_an_arm_that_holds_is_kept_clear_of():
+def test_clearance_includes_holding_arm():
     other = ArmDescription("other", "fr3", position_base_in_world=np.array([0.0, 0.5, 0.0]))
     alone, beside = Clearance(ARM), Clearance(ARM, others=[other])
     rng = np.random.default_rng(0)
-    postures = ARM.robot.ready + 0.5 * rng.normal(size=(40, 7))
-    missing = [(beside.violation(q[None]), alone.violation(q[None])) for q in postures]
-    assert all(more >= less for more, less in missing)
-    assert any(more > 0.0 > less for more, less in missing)
+    configurations_near_ready = ARM.robot.ready + 0.5 * rng.normal(size=(40, 7))
+    violations = [
+        (beside.violation(q[None]), alone.violation(q[None])) for q in configurations_near_ready
+    ]
+    assert all(more >= less for more, less in violations)
+    assert any(more > 0.0 > less for more, less in violations)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", ["for three mountings", "beside an arm that holds"])
-def test_it_tells_more_than_random_motions_also_there(case):
+def test_benchmark_search_has_lower_condition_number_than_random_motions(case):
     search = benchmark.searches(ExcitationOptions(evaluations=200, seed=1))[case]
     rng = np.random.default_rng(9)
     others = [search.condition(search.motion(search.random(rng))) for _ in range(10)]
@@ -111,15 +113,13 @@ def test_it_tells_more_than_random_motions_also_there(case):
 
 
 class NarrowBetween:
-    """Room enough wherever the search looks, and less for whoever looks more closely."""
+    """Clearance that is violated only at a finer sampling than that of the search."""
 
     def violation(self, configurations):
         return np.ptp(configurations, axis=0).max() - 2.0 if len(configurations) > 300 else -1.0
 
 
-def test_the_result_was_another_one_than_the_search_had_said_and_nobody_said_why(
-    tmp_path, monkeypatch, capsys
-):
+def test_reduced_result_of_search_was_not_explained(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(excite, "Clearance", lambda arm, margin: NarrowBetween())
     target = tmp_path / "motion.csv"
     assert main(["excite", "fr3", "-o", str(target), "--evaluations", "201"]) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is found of simulated arms whose parameters are known."""
+"""Identification of simulated arms with known parameters."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def floor(plant, log, options):
         for part in log.split(options.held_out)
     ]
     known = np.concatenate([regressor.prior, plant.robot.armature])
-    left = [part.tau - part.rows[..., : 11 * n] @ known for part in parts]
-    best = fit(parts[0].rows[..., 11 * n :], left[0])
-    return np.sqrt(((left[1] - parts[1].rows[..., 11 * n :] @ best.values) ** 2).mean(axis=0))
+    residuals = [part.tau - part.rows[..., : 11 * n] @ known for part in parts]
+    best = fit(parts[0].rows[..., 11 * n :], residuals[0])
+    return np.sqrt(((residuals[1] - parts[1].rows[..., 11 * n :] @ best.values) ** 2).mean(axis=0))
 
 
 def mass_error(plant, robot, believed=PRIOR, count=30):
@@ -66,32 +66,32 @@ def mass_error(plant, robot, believed=PRIOR, count=30):
 
 
 @pytest.mark.long
-def test_torques_of_unseen_motion_are_told_as_well_as_can_be(found, log):
+def test_held_out_torque_error_is_near_minimum(found, log):
     minimum = floor(PLANT, log, Options())
     assert (found.held_out["consistent"] < 1.15 * minimum + 0.01).all()
     assert (found.held_out["consistent"] < 0.5 * found.held_out["datasheet"]).all()
 
 
-def test_the_mass_matrix_is_right(found):
+def test_identified_mass_matrix_is_within_1_percent(found):
     assert mass_error(PLANT, found.robot) < 0.01
     assert mass_error(PLANT, PRIOR.robot) > 0.02
 
 
-def test_every_link_is_a_body(found):
+def test_identified_links_are_physically_consistent(found):
     reread = ArmRegressor(replace(PRIOR, model=found.robot)).prior.reshape(-1, 10)
     for parameters in reread:
         assert np.linalg.eigvalsh(pseudo_inertia(parameters)).min() > 0.0
 
 
-def test_friction_is_what_it_was_made(found):
+def test_friction_matches_plant(found):
     robot = PLANT.robot
     np.testing.assert_allclose(found.robot.friction, robot.friction, rtol=0.1)
     np.testing.assert_allclose(found.robot.damping, robot.damping, atol=0.09)
     np.testing.assert_allclose(found.robot.torque_offset, robot.torque_offset, atol=0.06)
 
 
-def test_standard_deviations_are_as_large_as_errors_are(log):
-    """Of perfect measurements of the friction class, with noise of known size."""
+def test_standard_deviations_match_errors(log):
+    """Linear measurements with noise of known size."""
     rng = np.random.default_rng(1)
     rows, true = rng.normal(size=(400, 3, 12)), rng.normal(size=12)
     noise = np.array([0.1, 1.0, 0.01])
@@ -104,7 +104,7 @@ def test_standard_deviations_are_as_large_as_errors_are(log):
     assert 0.85 < np.std(errors) < 1.15
 
 
-def test_what_was_found_is_a_robot_file_and_back(found, tmp_path):
+def test_identified_robot_survives_parameter_file(found, tmp_path):
     path = tmp_path / "robot.yaml"
     path.write_text(parameters_text(found.robot, {"condition": found.condition}))
     back = with_parameters(MODELS["fr3"], path)
@@ -115,14 +115,14 @@ def test_what_was_found_is_a_robot_file_and_back(found, tmp_path):
 
 
 @pytest.mark.long
-def test_torques_that_are_late_are_put_in_their_place(log):
+def test_torque_delay_is_estimated(log):
     late = replace(log, tau=np.vstack([log.tau[:1].repeat(6, axis=0), log.tau[:-6]]))
     found = identify([late], PRIOR)
     assert found.delay == pytest.approx(0.0065, abs=0.0015)
 
 
 @pytest.mark.long
-def test_several_mountings_tell_two_parameters_more(log):
+def test_two_mountings_identify_two_more_parameters(log):
     wall = ArmDescription(
         "arm", "fr3", rotation_base_in_world=pin.rpy.rpyToMatrix(0, np.pi / 2, 0)
     )
@@ -137,12 +137,8 @@ def test_several_mountings_tell_two_parameters_more(log):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("seed", "noise", "maximum"), [(2, 0.0, 0.02), (3, 0.05, 0.03)])
-def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, maximum):
-    """Friction that turns round slowly.
-
-    Each joint by itself found it at the wrist alone: shoulder and elbow had 0.04 to 0.5 Nm put
-    down to what they carry.
-    """
+def test_sigmoid_friction_was_identified_at_wrist_only(seed, noise, maximum):
+    """Separate fits of the joints attributed 0.04 to 0.5 Nm at shoulder and elbow to masses."""
     arm = ArmDescription("arm", "fr3", hand=False)
     regressor = ArmRegressor(arm)
     motion = some_motion(arm, seed)
@@ -162,8 +158,8 @@ def test_a_sigmoid_is_found_again_at_every_joint(seed, noise, maximum):
     )
 
 
-def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):
-    r"""One joint: tau = (I + m l^2) ddq + m g l sin q."""
+def test_pendulum_parameters_match_equation_of_motion(tmp_path):
+    """One joint: tau = (I + m l^2) ddq + m g l sin q."""
     urdf = tmp_path / "pendulum.urdf"
     urdf.write_text(
         """<robot name="pendulum"><link name="base"/><link name="bob"><inertial>
@@ -197,7 +193,7 @@ def test_a_pendulum_has_the_mass_that_theory_says(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3"])
-def test_any_robot(model):
+def test_identification_improves_other_robots(model):
     prior = ArmDescription("arm", model)
     plant = perturbed(prior, 1)
     log = measure(plant, some_motion(plant, 1), believed=prior, imperfections=Imperfections())
@@ -206,7 +202,7 @@ def test_any_robot(model):
     assert mass_error(plant, found.robot, prior) < 0.02
 
 
-def test_a_motion_of_one_joint_after_the_other_is_refused_with_what_it_leaves_open():
+def test_sequential_single_joint_motion_is_rejected_as_ill_conditioned():
     n = 7
     time = np.arange(0.0, 21.0, 1e-2)
     q = np.tile(PRIOR.robot.ready, (len(time), 1))
@@ -223,8 +219,8 @@ def test_a_motion_of_one_joint_after_the_other_is_refused_with_what_it_leaves_op
 
 
 @pytest.mark.long
-def test_a_slide_that_stands_upright_was_blamed_on_the_motion():
-    """What it carries, its rotor and a constant torque are two numbers, whatever the motion."""
+def test_vertical_rail_was_rejected_as_insufficient_motion():
+    """On a vertical rail, mass, rotor inertia and constant torque form two parameters only."""
     upright = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
     arm = ArmDescription("arm", railed_ur5e(), rotation_base_in_world=upright)
     plant = perturbed(arm, 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands: from a log to a model that a cell takes, and refusals that write nothing."""
+"""Commands ``identify`` and ``excite``: files that a cell reads, and rejected input."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def cell_with(found):
 
 
 @pytest.mark.long
-def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
+def test_identified_robot_is_same_in_pinocchio_and_mujoco(found):
     arm = describe_arm("left", cell_with(found).arms["left"])
     reported = yaml.safe_load(found.read_text())
     friction = list(reported["friction"].values())
@@ -79,12 +79,12 @@ def test_what_was_found_is_one_robot_in_pinocchio_and_mujoco(found):
         np.testing.assert_allclose(own.ipos, body["com"], atol=1e-9)
         assert pinocchio.inertias[i].mass == pytest.approx(body["mass"])
         np.testing.assert_allclose(pinocchio.inertias[i].lever, body["com"], atol=1e-9)
-    mujoco.mj_forward(world, data)  # a motor at zero leaves what its offset says to the joint
+    mujoco.mj_forward(world, data)  # at zero command, the offset acts on the joint
     offsets = list(reported["torque_offset"].values())
     np.testing.assert_allclose(data.qfrc_actuator[:7], -np.array(offsets), atol=1e-12)
 
 
-def test_a_log_that_is_refused_writes_nothing(log, tmp_path, capsys):
+def test_rejected_log_writes_no_file(log, tmp_path, capsys):
     bad = tmp_path / "bad.csv"
     table = np.column_stack([log.time, np.rad2deg(log.q), log.dq, log.tau])
     names = ["time", *(f"{what}{i + 1}" for what in ("q", "dq", "tau") for i in range(7))]
@@ -96,7 +96,7 @@ def test_a_log_that_is_refused_writes_nothing(log, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
+def test_excite_wrote_more_points_than_trajectory_accepts(tmp_path):
     target = tmp_path / "motion.csv"
     arguments = ["fr3", "-o", str(target), "--evaluations", "40", "--seed", "1"]
     assert main(["excite", *arguments]) == 0
@@ -108,11 +108,10 @@ def test_excite_writes_points_that_a_trajectory_takes(tmp_path):
     with simple_cell({"arm": {}}, {"law": {"type": "joint_trajectory"}}, ["arm/law"]) as cell:
         cell.set_target("arm", q=points[0, 1:8])
         cell.step(10_000)
-        # it was refused: more points than a trajectory may have
         cell.follow_trajectory("arm", points)
 
 
-def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, capsys):
+def test_excite_searched_before_check_of_output_folder(tmp_path, capsys):
     target = tmp_path / "none" / "motion.csv"
     assert main(["excite", "fr3", "-o", str(target), "--evaluations", "100000"]) == 1
     reported = capsys.readouterr().err
@@ -121,8 +120,8 @@ def test_excite_does_not_search_for_minutes_before_it_finds_no_folder(tmp_path, 
 
 
 @pytest.mark.long
-def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_path):
-    """Nor do ``identify`` and ``sweep``, which has processes to end."""
+def test_interrupted_excite_reported_that_nothing_was_started(tmp_path):
+    """The same applies to ``identify`` and ``sweep``."""
     arguments = ["excite", "fr3", "-o", str(tmp_path / "motion.csv"), "--evaluations", "100000"]
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.apps.cli", *arguments],
@@ -140,8 +139,7 @@ def test_excite_that_is_interrupted_does_not_say_that_nothing_was_started(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
-
+def test_unphysical_parameter_file_is_rejected(found, tmp_path):
     reported = yaml.safe_load(found.read_text())
     reported["links"]["link3"]["inertia"][0] = 5.0
     path = tmp_path / "robot.yaml"
@@ -159,8 +157,8 @@ def test_a_file_that_is_not_physical_is_refused(found, tmp_path):
         with_parameters(MODELS["fr3"], path)
 
 
-def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
-    """At 400 Hz and 1 kHz the filter was some other one, and the file of noise."""
+def test_invalid_filter_cutoff_made_noisy_file(log, tmp_path, capsys):
+    """A cutoff above the Nyquist frequency of the log selected a wrong filter."""
     run, target = tmp_path / "run.csv", tmp_path / "robot.yaml"
     write_csv(run, log)
     assert main(["identify", str(run), "-o", str(target), "--cutoff", "100"]) == 1
@@ -173,7 +171,7 @@ def test_a_cutoff_above_what_a_log_has_is_refused(log, tmp_path, capsys):
 
 
 @pytest.mark.long
-def test_a_model_that_is_no_better_than_the_datasheet_is_said(log, tmp_path, capsys, monkeypatch):
+def test_identified_model_worse_than_datasheet_is_reported(log, tmp_path, capsys, monkeypatch):
     real = identify_command.identify
 
     def poor(*args, **options):
@@ -192,12 +190,12 @@ def test_a_model_that_is_no_better_than_the_datasheet_is_said(log, tmp_path, cap
 @pytest.mark.parametrize(
     "given", [["--plot", "a.png"], ["--friction", "sigmoid"], ["--held-out", "0.2"]]
 )
-def test_what_a_load_has_not_is_refused_and_not_passed_over(given, capsys):
+def test_options_without_effect_on_load_are_rejected(given, capsys):
     assert main(["identify", "none.mcap", "--load", *given]) == 1
     assert f"{given[0]}: " in capsys.readouterr().err
 
 
-def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, capsys, monkeypatch):
+def test_log_of_other_robot_is_rejected(log, tmp_path, capsys, monkeypatch):
     joints = tuple(f"joint{k}" for k in range(1, 8))
     known = ArmLog("left", "fr3", joints, log.time, log.q, log.dq, log.tau)
     monkeypatch.setattr(identify_command, "read", lambda path: Log({"left": known}))
@@ -207,9 +205,7 @@ def test_a_log_of_another_robot_is_not_identified_as_this_one(log, tmp_path, cap
     assert not target.exists()
 
 
-def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
-    log, tmp_path, capsys, monkeypatch
-):
+def test_load_of_cell_file_was_identified_as_last_link(log, tmp_path, capsys, monkeypatch):
     def received(motions, arm, requested, *, load, progress):
         raise ConfigurationError(f"the flange carried {load.mass} kg")
 
@@ -233,13 +229,13 @@ def test_the_load_that_a_cell_file_tells_of_is_not_put_into_the_last_link(
         (["--arm", "left"], "fr3 is a single arm"),
     ],
 )
-def test_excite_says_what_it_cannot_search_for(given, reported, tmp_path, capsys):
+def test_invalid_excite_options_are_rejected(given, reported, tmp_path, capsys):
     line = ["excite", "fr3", "-o", str(tmp_path / "a.csv"), "--evaluations", "21", *given]
     assert main(line) == 1
     assert reported in capsys.readouterr().err
 
 
-def test_a_folder_is_refused_before_anything_is_read(tmp_path, capsys):
+def test_folder_as_output_is_rejected_before_reading_logs(tmp_path, capsys):
     for given in (["-o", str(tmp_path)], ["-o", "a.yaml", "--plot", str(tmp_path)], ["-o", "."]):
         assert main(["identify", "none.mcap", *given]) == 1
         reported = capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hand carries, found from motion and from postures."""
+"""Payload identification from motion and from static joint configurations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_of(q, dq, ddq, time, noise=0.05):
     return MeasuredMotion("load", time, q, tau, dq)
 
 
-def test_fifteen_seconds_of_motion_tell_a_load():
+def test_motion_of_15_s_identifies_load():
     motion = some_motion(ARM, 1, period=14.0)
     time = motion.times(100.0)
     found = identify_payload([log_of(*motion.sample(time), time)], ARM)
@@ -41,7 +41,7 @@ def test_fifteen_seconds_of_motion_tell_a_load():
     assert np.linalg.eigvalsh(found.load.inertia).min() > 0.0
 
 
-def postures(tilts):
+def static_log(tilts):
     time = np.arange(0.0, 3.0 * len(tilts), 0.01)
     q = np.repeat(ARM.robot.ready + np.array(tilts), 300, axis=0)
     still = np.zeros_like(q)
@@ -49,14 +49,14 @@ def postures(tilts):
     return replace(log, starts=tuple(range(0, len(time), 300)))
 
 
-def test_postures_tell_mass_and_centre():
+def test_static_configurations_identify_mass_and_centre():
     tilts = [(0, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 1, 0.5, 1), (0, 0.3, 0, 0, -1, -0.6, -1)]
-    found = identify_payload([postures(tilts)], ARM)
+    found = identify_payload([static_log(tilts)], ARM)
     assert not found.has_inertia
     assert found.load.mass == pytest.approx(LOAD.mass, abs=0.15)
     np.testing.assert_allclose(found.load.com, LOAD.com, atol=0.02)
 
 
-def test_one_posture_is_refused():
+def test_single_configuration_is_rejected():
     with pytest.raises(IdentificationRejected, match="cannot be separated"):
-        identify_payload([postures([(0,) * 7] * 3)], ARM)
+        identify_payload([static_log([(0,) * 7] * 3)], ARM)

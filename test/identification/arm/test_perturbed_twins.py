@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Perturbed twins, measured through a whole cell, are found out: the short form of a benchmark."""
+"""Identification of perturbed twins in a complete cell, as a short benchmark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def points():
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", PLANTS)
-def test_a_plant_is_identified_to_its_floor(points, seed):
+def test_perturbed_plant_is_identified_near_minimum_error(points, seed):
     config = benchmark.plant(PerturbationSpec.from_yaml(TYPICAL_ERRORS_FILE), seed, points)
     found = benchmark.figures(config, benchmark.measured(config, points), Options())
     assert (found.ratio < 1.15).all()

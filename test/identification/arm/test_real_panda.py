@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real Panda, recorded by others: unseen torques are told better than by published figures."""
+"""Identification of a real Panda from a public recording, against published parameters."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PUBLISHED = (
 )
 # fmt: on
 WHOLE = (0.61, 0.42, 0.48, 0.69, 0.19, 0.22, 0.08)
-"""Their errors over the whole recording, by another program with another filter [Nm]."""
+"""Errors of the published parameters over the whole recording, by another program [Nm]."""
 FER = MODELS["fer"]
 
 
@@ -52,7 +52,7 @@ def motion():
 
 
 def errors_of_published(motion):
-    """Return what the published bodies and friction leave of the torques, (n,) [Nm]."""
+    """Return the RMSE of the torques with published bodies and friction, (n,) [Nm]."""
     links = [replace(link, inertial=own) for link, own in zip(FER.links[1:], PUBLISHED)]
     robot = replace(FER, links=(FER.links[0], *links))
     regressor, cutoff = ArmRegressor(ArmDescription("arm", robot, hand=False)), Options().cutoff
@@ -64,17 +64,17 @@ def errors_of_published(motion):
         )
         for run in part.parts
     ]
-    left = part.tau - part.rows[..., :70] @ regressor.prior - np.concatenate(friction)
-    return np.sqrt((left**2).mean(axis=0))
+    residuals = part.tau - part.rows[..., :70] @ regressor.prior - np.concatenate(friction)
+    return np.sqrt((residuals**2).mean(axis=0))
 
 
-def test_published_figures_say_here_what_they_say_elsewhere(motion):
+def test_errors_of_published_parameters_are_reproduced(motion):
     np.testing.assert_allclose(errors_of_published(motion), WHOLE, rtol=0.2)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("friction", ["coulomb", "sigmoid"])
-def test_unseen_torques_are_told_better_than_by_published_figures(motion, friction):
+def test_held_out_error_is_below_published_parameters(motion, friction):
     options = Options(friction=friction)
     found = identify([motion], ArmDescription("arm", "fer", hand=False), options)
     _, unseen = motion.split(options.held_out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regressors and base parameters against other ways to the same torques."""
+"""Regressors and base parameters against independent computations of the torques."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def random_states(arm, count=20, seed=0):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e", "iiwa14"])
-def test_torques_are_those_of_mujoco_inverse_dynamics(model):
+def test_torques_match_mujoco_inverse_dynamics(model):
     arm = ArmDescription("arm", model, compensates_gravity=False)
     regressor = ArmRegressor(arm)
     q, dq, ddq = random_states(arm)
@@ -54,7 +54,7 @@ def test_torques_are_those_of_mujoco_inverse_dynamics(model):
         np.testing.assert_allclose(data.qfrc_inverse[:n], tau[i], atol=1e-6)
 
 
-def test_what_the_flange_carries_has_a_regressor_in_its_frame():
+def test_flange_rows_give_torques_of_load():
     arm = ArmDescription("arm", "fr3")
     bare, loaded = ArmRegressor(arm), ArmRegressor(arm, BODY)
     q, dq, ddq = random_states(arm)
@@ -63,7 +63,7 @@ def test_what_the_flange_carries_has_a_regressor_in_its_frame():
     np.testing.assert_allclose(bare.flange_rows(rows) @ dynamic_parameters(BODY), more, atol=1e-9)
 
 
-def test_parameters_and_bodies_are_two_ways_to_say_one_thing():
+def test_body_survives_conversion_to_parameters():
     back = body_of(dynamic_parameters(BODY))
     assert back.mass == BODY.mass
     np.testing.assert_allclose(back.com, BODY.com)
@@ -73,25 +73,25 @@ def test_parameters_and_bodies_are_two_ways_to_say_one_thing():
     assert np.linalg.eigvalsh(pseudo_inertia(parameters)).min() > 0.0
 
 
-def test_pseudo_inertias_of_two_bodies_add_up_as_steiner_says():
+def test_pseudo_inertias_add_by_parallel_axis_theorem():
     other = Load(0.7, np.array([-0.3, 0.0, 0.2]), np.diag([0.02, 0.02, 0.03]))
     both = dynamic_parameters(BODY) + dynamic_parameters(other)
     np.testing.assert_allclose(body_of(both).inertia, combined([BODY, other]).inertia)
 
 
-def test_a_body_shifted_by_a_congruence_is_the_body_shifted():
+def test_congruence_shifts_body():
     shift = np.eye(4)
     shift[:3, 3] = 0.1, 0.2, 0.3
-    moved = congruence(shift) @ dynamic_parameters(BODY)
-    np.testing.assert_allclose(body_of(moved).com, BODY.com + shift[:3, 3])
-    np.testing.assert_allclose(body_of(moved).inertia, BODY.inertia, atol=1e-12)
+    shifted = congruence(shift) @ dynamic_parameters(BODY)
+    np.testing.assert_allclose(body_of(shifted).com, BODY.com + shift[:3, 3])
+    np.testing.assert_allclose(body_of(shifted).inertia, BODY.inertia, atol=1e-12)
 
 
 @pytest.mark.parametrize(
     ("model", "upright", "tilted", "static"),
     [("fr3", 43, 45, 12), ("iiwa14", 43, 45, 12), ("ur5e", 36, 38, 10)],
 )
-def test_ranks_are_those_of_the_literature(model, upright, tilted, static):
+def test_number_of_base_parameters_matches_literature(model, upright, tilted, static):
     regressor = ArmRegressor(ArmDescription("arm", model))
     assert len(base_parameters(regressor)) == upright
     assert len(base_parameters(regressor, TILTED)) == tilted
@@ -101,7 +101,7 @@ def test_ranks_are_those_of_the_literature(model, upright, tilted, static):
     assert len(independent(rows.reshape(-1, len(regressor.names)), regressor.names)) == static
 
 
-def test_base_parameters_give_all_torques():
+def test_base_parameters_reproduce_torques():
     arm = ArmDescription("arm", "fr3")
     regressor = ArmRegressor(arm)
     base = base_parameters(regressor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that are not what they are said to be are refused in one sentence."""
+"""Checks of logs before identification."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def saturated(log):
 
 
 def cut_off(log):
-    """By a sensor whose range ends below what the arm can exert."""
+    """Clip a torque at a sensor range below the torque limit of the arm."""
     tau = log.tau.copy()
     tau[:, 1] = np.clip(tau[:, 1], -30.0, 30.0)
     return replace(log, tau=tau)
@@ -76,7 +76,7 @@ def set_back(log):
 
 
 def in_pieces(log):
-    """Gaps everywhere: no run has a second."""
+    """Return a log with gaps, in which no run is as long as 1 s."""
     keep = np.arange(len(log.time)) % 100 < 60
     return MeasuredMotion("log", log.time[keep], log.q[keep], log.tau[keep], log.dq[keep])
 
@@ -108,26 +108,26 @@ BAD = {
 }  # fmt: skip
 
 
-def test_a_good_log_is_taken():
+def test_valid_log_is_accepted():
     check_motion(GOOD, REGRESSOR)
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_refused(name):
+def test_mistaken_log_is_rejected_in_one_line(name):
     spoil, words = BAD[name]
     with pytest.raises(IdentificationRejected, match=words) as refusal:
         check_motion(spoil(GOOD), REGRESSOR)
     assert "\n" not in str(refusal.value)
 
 
-def test_the_rounding_of_a_joint_that_carries_nothing_was_taken_for_a_sensor_s_end():
-    """An arm that stands: its torque was *cut off at 2.747e-17*."""
+def test_rounding_error_was_taken_for_clipped_torque():
+    """A standing arm had a torque *clipped at 2.747e-17 Nm*."""
     torque = np.where(np.arange(1000) % 2, 2.747e-17, -2.747e-17)[:, None]
     assert mistaken_columns.clipped_torques(torque, ["joint7"]) == []
 
 
 @pytest.mark.long
-def test_a_gap_is_no_reason_to_refuse_the_rest():
+def test_log_with_gap_is_identified():
     keep = (GOOD.time < 9.0) | (GOOD.time > 9.4)
     log = MeasuredMotion("log", GOOD.time[keep], GOOD.q[keep], GOOD.tau[keep], GOOD.dq[keep])
     assert len(log.runs()) == 2
@@ -136,16 +136,16 @@ def test_a_gap_is_no_reason_to_refuse_the_rest():
 
 
 def with_rest(log, before, after):
-    """As who stops the recorder late: the arm stands where it begins and ends, and trembles."""
+    """Return a log with noisy rest before and after the motion, as of a late stop."""
     count, period = (round(before * 100), round(after * 100)), 0.01
     time = np.arange(len(log.time) + sum(count)) * period
-    tremble = 1e-4 * np.random.default_rng(0).normal(size=(len(time), 7))
+    noise = 1e-4 * np.random.default_rng(0).normal(size=(len(time), 7))
     q, dq, tau = (np.pad(x, (count, (0, 0)), "edge") for x in (log.q, log.dq, log.tau))
-    return MeasuredMotion("log", time, q + tremble, tau, dq, joints=log.joints)
+    return MeasuredMotion("log", time, q + noise, tau, dq, joints=log.joints)
 
 
 @pytest.mark.long
-def test_the_rest_behind_a_motion_was_what_the_result_was_judged_by():
+def test_held_out_part_was_rest_after_motion():
     log, reported = with_rest(GOOD, 3.0, 30.0), []
     part = log.without_rest()
     assert part.time[0] == pytest.approx(2.5, abs=0.3)
@@ -157,8 +157,8 @@ def test_the_rest_behind_a_motion_was_what_the_result_was_judged_by():
 
 
 @pytest.mark.parametrize("rate", [30.0, 1000.0])
-def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters_bridge(rate):
-    """Two samples that were lost were a gap to a log, and none to who computed with it."""
+def test_two_lost_samples_were_gap_in_log_only(rate):
+    """Log and identification have the same gaps, except those that filters bridge."""
     time = np.delete(np.arange(400) / rate, np.r_[50, 100:102, 200:250])
     zeros = np.zeros((len(time), 7))
     joints = tuple(joint.name for joint in ARM.robot.joints)
@@ -168,8 +168,8 @@ def test_identification_has_the_gaps_that_the_log_has_but_for_those_that_filters
     assert runs == (segments if rate == 30.0 else [slice(0, 197), slice(197, len(time))])
 
 
-def test_a_log_of_twenty_minutes_is_refused_before_it_takes_the_memory():
-    """Some 6 GB of regressors, after minutes without a word."""
+def test_log_above_maximum_size_filled_memory():
+    """Its regressors took 6 GB, after minutes without output."""
     motion = MeasuredMotion(
         "long", 1e-3 * np.arange(MAX_SAMPLES + 1), *np.zeros((2, MAX_SAMPLES + 1, 7))
     )

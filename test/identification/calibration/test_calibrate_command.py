@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a newcomer does: a plant that is wrong in known ways, and a twin that comes nearer."""
+"""Calibration of a twin against a plant with known errors, by the command."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SPEC = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Refine a twin, in short."""
+    """Refine a twin with few iterations; the command is interrupted and resumed."""
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("refine")
     (folder / "spec.yaml").write_text(yaml.safe_dump(SPEC))
@@ -85,18 +85,19 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.long
-def test_a_refinement_that_was_cut_off_goes_on_with_what_it_has_done(folder, capsys):
-    """Minutes of tasks and motions were lost, those of a real arm too."""
+def test_interrupted_refinement_lost_finished_runs(folder, capsys):
+    """Tasks and motions were repeated, also those of a real arm."""
     log = json.loads((folder.parent / "said.json").read_text())
     kept = "finished parts are kept in"
     assert sum(kept in text for text in log["said"]) == 1
-    assert any(text.startswith("5 runs ") for text in log["said"])  # 2 of each cell, and a motion
+    # 2 tasks of each cell, and a motion
+    assert any(text.startswith("5 runs ") for text in log["said"])
     runs = [json.dumps(run) for run in log["runs"]]
     assert sorted(set(runs)) == sorted(runs)
 
 
 @pytest.mark.long
-def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
+def test_refinement_improves_score_and_halves_force_error(folder):
     reported = json.loads((folder / "report.json").read_text())
     before, after = reported["rounds"]
     assert after["score"] < 0.6 * before["score"]
@@ -104,14 +105,14 @@ def test_the_twin_comes_nearer_and_the_force_error_is_halved(folder):
     measured = circle["rmse"]["measured minus true force [N]"]
     assert measured["identified"] < 0.5 * measured["data sheet"]
     estimated = free["rmse"]["false contact torque [Nm]"]
-    # At rest joints stick: what friction carries there is unknown to either model.
+    # Neither model knows the static friction of joints at rest.
     assert estimated["identified"] < 1.2 * estimated["data sheet"]
     held_out = after["held_out_rmse"]["left"]
     assert (np.array(held_out["consistent"]) < held_out["datasheet"]).all()
 
 
 @pytest.mark.slow
-def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
+def test_output_folder_is_complete_and_can_be_moved(folder, tmp_path):
     names = {"plant.yaml", "report.html", "report.json", "robot_left.yaml", "twin.yaml"}
     assert {path.name for path in folder.iterdir()} == names
     assert not list(folder.parent.glob(".*"))
@@ -119,14 +120,14 @@ def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
     assert page.count("data:image/png;base64,") >= 3
     assert "http:" not in page  # base64 has no colon
     assert "https:" not in page
-    moved = tmp_path / "elsewhere"
-    shutil.copytree(folder, moved)
-    twin = CellConfig.from_yaml(moved / "twin.yaml")
-    robot = moved / "robot_left.yaml"
+    new_folder = tmp_path / "elsewhere"
+    shutil.copytree(folder, new_folder)
+    twin = CellConfig.from_yaml(new_folder / "twin.yaml")
+    robot = new_folder / "robot_left.yaml"
     assert twin.arms["left"].perturbation.parameters == str(robot)
     assert twin.arms["left"].identified == ""
     assert twin.objects["table"].friction != 0.2
-    plant = CellConfig.from_yaml(moved / "plant.yaml")
+    plant = CellConfig.from_yaml(new_folder / "plant.yaml")
     assert plant.arms["left"].identified == str(robot)
     assert plant.arms["left"].perturbation.parameters == ""
 
@@ -143,7 +144,7 @@ def test_the_folder_has_what_goes_on_from_here(folder, tmp_path):
         (["--seconds", "0.1"], "allowed 0.5 to 600 s"),
     ],
 )
-def test_what_cannot_be_refined_is_refused_before_anything_moves(tmp_path, capsys, more, words):
+def test_invalid_refinement_is_rejected_before_motion(tmp_path, capsys, more, words):
     cell = "config/dual_sim.yaml"
     usual = ["--plant", cell, "--twin", cell, "-o", str(tmp_path / "refined"), "--task", "1"]
     assert main(["refine", *usual, *more]) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table that a plant has is found from what its arm did on it."""
+"""Identification of contact parameters of a table from runs of the plant."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def twin():
     return CellConfig.from_yaml("config/dual_sim.yaml")
 
 
-def shown(cell, *numbers, seconds=1.0):
-    """Return tasks, made short, with the runs of a plant."""
+def short_tasks(cell, *numbers, seconds=1.0):
+    """Return shortened tasks with runs of a plant."""
     tasks = [make_task(number, seconds=seconds) for number in numbers]
     for task in tasks:
         task.settling_cycles = 800
@@ -34,10 +34,10 @@ def shown(cell, *numbers, seconds=1.0):
 
 
 @pytest.mark.long
-def test_the_contact_of_another_table_is_found(twin):
+def test_contact_time_and_damping_are_identified(twin):
     there = {"contact_time": 0.015, "contact_damping": 0.75}
     plant, reported = with_surface(twin, "table", there), []
-    found = ContactFit(plant, shown(plant, 3, seconds=1.2), 0).fit(twin, reported.append)
+    found = ContactFit(plant, short_tasks(plant, 3, seconds=1.2), 0).fit(twin, reported.append)
     for name, value in there.items():
         own = getattr(twin.objects["table"], name)
         error = abs(np.log(found.values[name] / value))
@@ -57,22 +57,22 @@ def with_wrench(run, change):
 
 
 @pytest.mark.long
-def test_a_torque_sensor_that_is_off_is_not_taken_for_friction(twin, monkeypatch):
-    """It was: 0.16 where 0.19 was true, as constant forces that are felt counted as friction."""
+def test_torque_sensor_bias_was_identified_as_friction(twin, monkeypatch):
+    """Constant measured forces changed an identified friction of 0.19 to 0.16."""
     monkeypatch.setattr(surface, "MAX_ITERATIONS", 2)
     plant = with_surface(twin, "table", {"friction": 0.17})
-    ((task, (run,)),) = shown(plant, 4, seconds=2.0)
+    ((task, (run,)),) = short_tasks(plant, 4, seconds=2.0)
     run = with_wrench(run, lambda wrench: wrench + (0.5, -0.4, 0.0, 0.0, 0.0, 0.0))
     found = ContactFit(plant, [(task, [run])], 0).fit(twin, lambda text: None)
     assert found.values["friction"] == pytest.approx(0.17, rel=0.03)
 
 
 @pytest.mark.long
-def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, monkeypatch):
-    """Whatever is left could point against the motion, as friction does."""
+def test_unmodelled_forces_widen_friction_range_or_drop_friction(twin, monkeypatch):
+    """Residual forces could oppose the motion as friction does."""
     monkeypatch.setattr(surface, "MAX_ITERATIONS", 2)
     plant = with_surface(twin, "table", {"friction": 0.19})
-    ((task, (run,)),) = shown(plant, 4)
+    ((task, (run,)),) = short_tasks(plant, 4)
     noise = np.random.default_rng(0).normal(size=(40, 6)).repeat(50, axis=0)
     found = []
     for part in (0.1 * noise, 3.0 * noise):
@@ -86,9 +86,8 @@ def test_what_other_forces_could_be_is_in_the_range_or_not_told_at_all(twin, mon
     assert found[1].values == {}
 
 
-def test_a_log_without_a_wrench_is_refused_in_words(twin):
-    """It was a KeyError."""
-    ((task, (run,)),) = shown(twin, 4, seconds=0.5)
+def test_log_without_wrench_raised_key_error(twin):
+    ((task, (run,)),) = short_tasks(twin, 4, seconds=0.5)
     ((name, log),) = run.logs.items()
     columns = {key: log.columns[key] for key in ("tau_ext", "position_ee_in_base")}
     run = replace(run, logs={name: replace(log, columns=columns)})
@@ -96,8 +95,8 @@ def test_a_log_without_a_wrench_is_refused_in_words(twin):
         ContactFit(twin, [(task, [run])], 0)
 
 
-def test_a_run_that_ended_early_tells_no_table(twin):
-    ((task, (run,)),) = shown(twin, 4, seconds=0.5)
+def test_early_ended_run_is_not_fitted(twin):
+    ((task, (run,)),) = short_tasks(twin, 4, seconds=0.5)
     early = replace(run, fault="reflex")
     fit = ContactFit(twin, [(task, [early, early])], 0)
     assert fit.left_out == ["task 4 ended early: reflex"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores and rounds of a calibration, and the cache of its runs."""
+"""Scores and rounds of a calibration, and its cache of runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ MODULE = import_module("multipanda_py.identification.calibration.calibrate")
 
 
 def comparison(number, error, full=1):
-    """Return a task with one error everywhere, or one that could not be done."""
+    """Return a comparison with one error for all quantities, or of a failed task (None)."""
     errors = {} if error is None else {"arm": {q.name: np.full((1, 7), error) for q in QUANTITIES}}
     repeats = 0 if error is None else 1
     return Comparison(number, "", "", repeats, errors, {}, {}, {}, {}, (), {}, full)
 
 
-def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
+def test_round_with_failed_task_is_not_best():
     first = Round(0, [comparison(1, 1.0), comparison(4, 9.0)])
     second = Round(1, [comparison(1, 0.9), comparison(4, None)])
     found = Calibration([first, second], (), "")
@@ -48,19 +48,19 @@ def test_a_round_in_which_a_task_fails_is_not_better_for_having_fewer_errors():
     assert [one["score"] is None for one in reported["rounds"]] == [False, True]
 
 
-def test_a_twin_that_could_not_do_a_task_at_first_is_beaten_by_one_that_can():
+def test_round_with_completed_task_is_better_than_failed():
     rounds = [Round(0, [comparison(1, None)]), Round(1, [comparison(1, 1.0)])]
     assert Calibration(rounds, (), "").best is rounds[1]
 
 
-def test_a_plant_that_cannot_do_a_task_is_refused(tmp_path, monkeypatch):
+def test_plant_that_fails_only_task_is_rejected(tmp_path, monkeypatch):
     cell = CellConfig.from_yaml("config/dual_sim.yaml")
     monkeypatch.setattr(MODULE, "runs_of", lambda *args: [Run({}, fault="left: reflex")])
     with pytest.raises(ValidationRejected, match=r"task 1: .*left: reflex"):
         calibrate(cell, cell, tmp_path, CalibrationPlan(tasks=[1]))
 
 
-def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_path, monkeypatch):
+def test_declared_load_was_identified_as_last_link(tmp_path, monkeypatch):
     def received(motions, arm, *, load, progress):
         raise IdentificationRejected(f"the flange carried {load.mass} kg")
 
@@ -77,8 +77,8 @@ def test_the_load_that_a_robot_was_told_of_is_not_put_into_the_last_link(tmp_pat
         calibrate(plant, twin, tmp_path, CalibrationPlan(tasks=[1]), {"arm": points})
 
 
-def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
-    """It held then, without a fault, for as long as the motion was to last."""
+def test_arm_that_stopped_during_motion_is_rejected(monkeypatch):
+    """The arm holds its position without a fault until the end of the log."""
     arm = import_module("multipanda_py.identification.calibration.improvement")
     motion = some_motion(ArmDescription("arm"), period=4.0)
     points = motion.table(motion.times(10.0))
@@ -91,14 +91,14 @@ def test_an_arm_that_stopped_on_its_way_is_not_identified(monkeypatch):
         arm.measure(cell, "arm", points, 1)
 
 
-def test_a_twin_that_stops_where_its_plant_goes_on_is_not_the_better_one():
-    """Its errors were those of the part that it came through, and counted as all of them."""
+def test_twin_with_early_end_was_scored_as_better():
+    """The errors of the completed part counted as errors of the whole task."""
     rounds = [Round(0, [comparison(3, 1.0)]), Round(1, [comparison(3, 0.2, full=0)])]
     assert Calibration(rounds, (), "").best is rounds[0]
 
 
 class Rig:
-    """A refinement in which only what a test says goes wrong, and nothing is computed."""
+    """Refinement with replaced computations and selected faults (``broken``)."""
 
     def __init__(self, monkeypatch, tmp_path):
         self.folder, self.errors = tmp_path, (0.8**k for k in count())
@@ -133,8 +133,8 @@ def rig(monkeypatch, tmp_path):
     return Rig(monkeypatch, tmp_path)
 
 
-def test_a_task_that_the_plant_cannot_do_is_left_out_and_said(rig):
-    """The whole refinement was refused."""
+def test_failed_task_of_plant_ended_refinement(rig):
+    """The task is skipped and noted."""
     rig.broken[2] = "left: reflex"
     found = rig.refine(rounds=1)
     assert list(found.notes) == ["task 2: skipped, the plant fails: left: reflex"]
@@ -143,8 +143,8 @@ def test_a_task_that_the_plant_cannot_do_is_left_out_and_said(rig):
     assert found.notes[0] in list(report.lines(found))
 
 
-def test_an_arm_that_faults_in_its_motion_keeps_the_body_it_has_and_the_others_go_on(rig):
-    """A reflex in the second round's motion threw the first round away."""
+def test_fault_of_one_arm_discarded_earlier_round(rig):
+    """After a reflex in round 2, an arm keeps its parameters of round 1."""
     rig.broken["right", 2] = "the motion ended after 3.1 of 20.0 s: reflex"
     found = rig.refine()
     assert list(found.notes) == ["round 2: right: the motion ended after 3.1 of 20.0 s: reflex"]
@@ -155,21 +155,21 @@ def test_an_arm_that_faults_in_its_motion_keeps_the_body_it_has_and_the_others_g
     assert list(found.best.identified) == ["left"]
 
 
-def test_rounds_in_which_no_arm_came_through_end_with_what_was_found_before(rig):
+def test_failed_round_ends_refinement_with_best_round(rig):
     rig.broken["left", 2] = "reflex"
     found = rig.refine(tasks=(1,), rounds=3)
     assert (found.best.number, len(found.rounds)) == (1, 2)
     assert found.ended.endswith("round 2")
 
 
-def test_a_first_round_in_which_no_arm_came_through_is_refused(rig):
+def test_failed_first_round_is_rejected(rig):
     rig.broken.update({("left", 1): "reflex", ("right", 1): "reflex"})
     with pytest.raises(ValidationRejected, match="left: reflex"):
         rig.refine()
 
 
-def test_a_gain_counts_runs_that_ended_early_and_compares_what_both_came_through():
-    """A plant that stopped after a third of a task was held against one that did all of it."""
+def test_gain_compared_early_ended_run_with_complete_run():
+    """Only the common part of both runs is compared."""
     task, runs = make_task(4, seconds=1.0), []
     for seconds, error in ((0.3, 1.0), (1.0, 2.0)):
         time = np.arange(0.0, seconds, 1e-3)
@@ -195,13 +195,13 @@ def stored_run(fault=""):
 
 
 def never():
-    raise RuntimeError("done a second time")
+    raise RuntimeError("computed a second time")
 
 
-def test_what_was_done_is_not_done_again(tmp_path):
+def test_cached_results_are_reused(tmp_path):
     folder = tmp_path / "parts"
     first = RunCache(folder, REQUESTED)
-    assert not folder.exists()  # until there is something to keep
+    assert not folder.exists()  # created with the first result
     made = first.run("one", stored_run)
     table = first.points("two", lambda: np.eye(3))
     numbers = first.numbers("three", lambda: {"friction": 0.2})
@@ -212,13 +212,13 @@ def test_what_was_done_is_not_done_again(tmp_path):
     assert again.numbers("three", never) == numbers
 
 
-def test_a_run_that_a_fault_ended_is_done_again(tmp_path):
+def test_faulted_run_is_repeated(tmp_path):
     kept = RunCache(tmp_path, REQUESTED)
     assert kept.run("one", lambda: stored_run("left: reflex")).fault
     assert not kept.run("one", stored_run).fault
 
 
-def test_a_file_that_is_cut_off_is_done_again(tmp_path):
+def test_truncated_cache_file_is_replaced(tmp_path):
     kept = RunCache(tmp_path, REQUESTED)
     kept.run("one", stored_run)
     whole = (tmp_path / "one.npz").read_bytes()
@@ -234,7 +234,7 @@ def test_a_file_that_is_cut_off_is_done_again(tmp_path):
         ({"plant": "two", "tasks": (1,)}, r"\bplant\b.*\btasks\b"),
     ],
 )
-def test_what_is_the_answer_to_something_else_is_refused(tmp_path, change, words):
+def test_cache_of_other_settings_is_rejected(tmp_path, change, words):
     RunCache(tmp_path, REQUESTED).run("one", stored_run)
     there = sorted(path.name for path in tmp_path.iterdir())
     with pytest.raises(ValidationRejected, match=words):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark of what twins gain counts plants rightly, and goes on with what it has."""
+"""Benchmark of the gain of identified twins: statistics over plants, and resumption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.inline]
 
 
 def plant(before, after, fault=""):
-    """Return a plant whose every figure has a pair."""
+    """Return the result of a plant with the same pair of errors for all quantities."""
     pair = [before, after]
     tasks = [
         {
@@ -34,7 +34,7 @@ def plant(before, after, fault=""):
     return {"tasks": tasks}
 
 
-def test_the_goal_is_the_median_over_plants_of_task_4_alone(tmp_path):
+def test_force_ratio_is_median_of_task_4_over_plants(tmp_path):
     plants = {1: plant(4.0, 1.0), 2: plant(2.0, 1.6, "plant: reflex"), 3: plant(3.0, 0.9)}
     assert parts.force_ratio(plants) == pytest.approx(0.3)
     text = parts.table(plants)
@@ -46,7 +46,7 @@ def test_the_goal_is_the_median_over_plants_of_task_4_alone(tmp_path):
     assert (tmp_path / "gain.png").stat().st_size > 10_000
 
 
-def test_plants_of_other_options_are_not_gone_on_with(tmp_path):
+def test_results_of_other_options_are_not_resumed(tmp_path):
     file, requested = tmp_path / "gain.json", {"seconds": 10.0, "tasks": [4]}
     assert benchmark.known(file, requested, False) == {}
     file.write_text(json.dumps({"asked": requested, "plants": {"3": plant(1.0, 0.5)}}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A twin against MuJoCo, against what stands on paper, and on arms of several makers."""
+"""Digital twin of an arm against MuJoCo and analytical results, for several robots."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 @pytest.fixture(scope="module")
 def exact():
-    """An arm that is what its description says, while it swings joints 4 and 5."""
+    """Arm without model errors that oscillates joints 4 and 5."""
     rig = Rig(1, noise={}, perturbation={}, joint_damping=[0.5] * 7)
     return rig, rig.log(0)
 
 
 @pytest.mark.long
-def test_a_described_arm_needs_no_correction(exact):
-    """MuJoCo has moved it: another library, with another way to integrate."""
+def test_exactly_described_arm_needs_no_correction(exact):
+    """MuJoCo, an independent library with another integrator, moves the arm."""
     rig, log = exact
     found = ArmMonitor(rig.arm).follow(log)
-    judged = found.evaluated
+    is_evaluated = found.evaluated
     assert np.ptp(log.q[:, 3]) > 0.7
-    assert np.abs(found.q - log.q)[judged].max() < 1e-3
-    assert np.abs(found.correction[judged]).max() < 0.1
-    assert np.abs(found.tau - log.tau)[judged].max() < 0.1
+    assert np.abs(found.q - log.q)[is_evaluated].max() < 1e-3
+    assert np.abs(found.correction[is_evaluated]).max() < 0.1
+    assert np.abs(found.tau - log.tau)[is_evaluated].max() < 0.1
 
 
-def test_pieces_are_followed_as_the_whole(exact):
+def test_log_in_parts_has_same_residuals_as_whole_log(exact):
     rig, log = exact
     whole = ArmMonitor(rig.arm).follow(log)
     shadow = ArmMonitor(rig.arm)
@@ -58,8 +58,8 @@ def test_pieces_are_followed_as_the_whole(exact):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e", "iiwa14", "kinova_gen3"])
-def test_the_correction_is_what_was_not_told(model):
-    """At rest, a torque d that nobody told of: c = d, and q is off by d / K."""
+def test_correction_equals_undeclared_torque(model):
+    """At rest with an undeclared torque d, the correction is d and the error of q is d / K."""
     arm = ArmDescription("arm", model, hand=False)
     twin, n = ArmTwin(arm), arm.n_joints
     q, still = np.array(arm.robot.ready), np.zeros(n)
@@ -68,11 +68,11 @@ def test_the_correction_is_what_was_not_told(model):
     for _ in range(4000):
         twin.step(q, still, twin.gravity(q) - undeclared, 1e-3)
     np.testing.assert_allclose(twin.correction, undeclared, atol=1e-3 * np.abs(undeclared).max())
-    away = undeclared / (CORRECTION_STIFFNESS * arm.limits.torque)
-    np.testing.assert_allclose(q - twin.q, away, atol=1e-3 * np.abs(away).max())
+    deflection = undeclared / (CORRECTION_STIFFNESS * arm.limits.torque)
+    np.testing.assert_allclose(q - twin.q, deflection, atol=1e-3 * np.abs(deflection).max())
 
 
-def test_a_load_that_is_told_of_is_carried():
+def test_declared_load_changes_gravity_of_twin():
     arm = ArmDescription("arm", "fr3")
     load = Load(1.2, np.array([0.0, 0.0, 0.1]), 1e-3 * np.eye(3))
     q = np.array(arm.robot.ready)
@@ -94,8 +94,8 @@ def slow_log(rate, **columns):
     return arm, ArmLog("arm", "fr3", names, time, q, tau=tau, **columns)
 
 
-def test_a_log_without_commands_and_velocities_is_followed_by_its_torques():
-    """At 30 Hz, as of a bag; torques by inverse dynamics."""
+def test_log_without_commands_is_followed_by_measured_torques():
+    """Log at 30 Hz, as from a bag, with torques by inverse dynamics."""
     arm, log = slow_log(30.0)
     found = ArmMonitor(arm).follow(log)
     assert np.abs(found.q - log.q)[found.evaluated].max() < 5e-3
@@ -104,7 +104,7 @@ def test_a_log_without_commands_and_velocities_is_followed_by_its_torques():
     assert np.isfinite(found.residuals[:, at["tau"]][found.evaluated]).all()
 
 
-def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
+def test_twin_restarts_after_gap_fault_and_nan():
     arm, log = slow_log(100.0)
     fault = np.zeros(len(log), int)
     fault[200:210] = 3
@@ -120,8 +120,8 @@ def test_behind_a_gap_a_fault_and_a_nan_it_begins_anew():
     assert np.nanmax(np.abs(found.q - found.log.q)) < 0.05
 
 
-def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_good():
-    """Of an arm that is moved by its commands, and followed all the while."""
+def test_single_nan_made_later_residuals_nan():
+    """Arm with commanded torques, evaluated at all samples."""
     arm, log = slow_log(100.0, gravity_in_tau_commanded=True)
     tau = log.tau.copy()
     tau[200, 2] = np.nan
@@ -133,7 +133,7 @@ def test_a_measurement_that_is_no_number_once_does_not_silence_its_residual_for_
     assert np.isfinite(residuals[201:]).all()
 
 
-def test_what_cannot_be_followed_is_refused_in_a_sentence():
+def test_unusable_logs_are_rejected():
     arm, log = slow_log(100.0)
     with pytest.raises(MonitorRejected, match=r"\b7 joints\b.*\b6\b"):
         ArmMonitor(ArmDescription("arm", "ur5e", hand=False)).follow(log)
@@ -144,16 +144,16 @@ def test_what_cannot_be_followed_is_refused_in_a_sentence():
         ArmMonitor(arm).follow(log.part(slice(None, None, 20)))
 
 
-def test_every_number_has_a_least_band():
+def test_every_residual_has_minimum_band():
     limits = ArmDescription("arm", "fr3").limits
-    width = max(place.stop for place in residual_slices(7).values())
+    width = max(residual_range.stop for residual_range in residual_slices(7).values())
     assert min_half_widths(limits).shape == (width,)
     assert (min_half_widths(limits) > 0.0).all()
     assert len({quantity.name for quantity in QUANTITIES}) == len(residual_slices(7))
 
 
-def test_a_twin_went_by_the_data_sheet_where_its_cell_knows_better(tmp_path):
-    """The arm is what was identified; its robot goes on adding the gravity of the data sheet."""
+def test_twin_used_datasheet_instead_of_identified_parameters(tmp_path):
+    """The arm has identified parameters; its robot compensates gravity by the datasheet."""
     write_robot(tmp_path / "robot.yaml", 3)
     file = str(tmp_path / "robot.yaml")
     arm = {"perturbation": {"parameters": file}, "identified": file}

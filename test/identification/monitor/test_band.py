@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A band is what quantiles say, comes back from its file, and is refused where it is none."""
+"""Band of normal residuals: quantiles, file and rejected input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 ARM = ArmDescription("arm", "fr3")
 JOINTS = tuple(joint.name for joint in ARM.robot.joints)
-WIDTH = max(place.stop for place in residual_slices(7).values())
+WIDTH = max(residual_range.stop for residual_range in residual_slices(7).values())
 
 
 def shadowed(seconds=4.0):
@@ -29,16 +29,16 @@ def shadowed(seconds=4.0):
     return MonitoredLog(log, zero, zero, zero, zero, rows, time >= 0.0)
 
 
-def test_it_is_the_quantiles_with_their_margin():
+def test_band_is_quantiles_with_margin():
     band = learn({"arm": [shadowed()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
     minimum = min_half_widths(ARM.limits)
     np.testing.assert_allclose(band.low, -1.0 - 1.0 - minimum, atol=0.02)
     np.testing.assert_allclose(band.high, 3.0 + 1.0 + minimum, atol=0.02)
 
 
-def test_it_comes_back_from_its_file(tmp_path):
+def test_band_survives_its_file(tmp_path):
     run = shadowed()
-    run.residuals[:, residual_slices(7)["wrench"]] = np.nan  # nobody has measured it
+    run.residuals[:, residual_slices(7)["wrench"]] = np.nan  # not measured
     band = learn({"arm": [run]}, {"arm": ARM.limits})
     path = tmp_path / "band.yaml"
     path.write_text(band.to_yaml())
@@ -48,14 +48,14 @@ def test_it_comes_back_from_its_file(tmp_path):
     assert np.isnan(again.low[residual_slices(7)["wrench"]]).all()
 
 
-def test_too_little_is_no_band():
+def test_too_few_evaluated_samples_are_rejected():
     short = shadowed(1.5)
     with pytest.raises(MonitorRejected, match=r"\b1\.5 s\b.*\b2 s\b"):
         learn({"arm": [short]}, {"arm": ARM.limits})
-    unjudged = shadowed()
-    unjudged = replace(unjudged, evaluated=np.zeros(len(unjudged.time), bool))
+    unevaluated = shadowed()
+    unevaluated = replace(unevaluated, evaluated=np.zeros(len(unevaluated.time), bool))
     with pytest.raises(MonitorRejected, match=r"\b0\.0 s\b"):
-        learn({"arm": [unjudged]}, {"arm": ARM.limits})
+        learn({"arm": [unevaluated]}, {"arm": ARM.limits})
 
 
 GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
@@ -75,7 +75,7 @@ GOOD = "{joints: [a], q: {low: [-1.0], high: [1.0]}}"
         (f"arms: {{left: {GOOD.replace('-1.0', '1.0')}}}", "low is not below high"),
     ],
 )
-def test_a_file_that_is_no_band_is_refused(tmp_path, text, message):
+def test_invalid_band_file_is_rejected(tmp_path, text, message):
     path = tmp_path / "band.yaml"
     path.write_text(text)
     with pytest.raises(MonitorRejected, match=message):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What breaks in the middle of a task is found in time, and good runs are left alone."""
+"""Detection of faults during a task, without alarms in normal runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from monitor_rig import BREAKS, Rig, friction, payload, sensor
 from multipanda_py.identification.monitor import BandMonitor, learn
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
-BROKEN = {  # what, within how many seconds, and where among others
+BROKEN = {  # fault, maximum delay of detection [s], one of the alarmed quantities
     "payload of 0.5 kg": (payload(0.5), 0.5, "external"),
     "friction of 1 Nm in joint 5": (friction(5, 1.0), 1.0, "external"),
     "torque sensor of joint 2 off by 0.8 Nm": (sensor(2, 0.8), 0.5, "tau"),
@@ -20,7 +20,7 @@ BROKEN = {  # what, within how many seconds, and where among others
 
 @pytest.fixture(scope="module", params=[1, 2] if LONG else [1])
 def learnt(request):
-    """A task on an arm that is not as described, with noise; and the band of three good runs."""
+    """Task with model errors and noise, and the band of three normal runs."""
     rig = Rig(request.param)
     good = [rig.shadowed(seed) for seed in range(3)]
     return rig, learn({"arm": good}, {"arm": rig.arm.limits})
@@ -35,7 +35,7 @@ def watched(rig, band, seed, what=None):
 
 
 @pytest.mark.long
-def test_good_runs_of_other_seeds_stay_within(learnt):
+def test_normal_runs_of_other_seeds_stay_in_band(learnt):
     rig, band = learnt
     for seed in range(100, 120 if LONG else 102):
         watch = watched(rig, band, seed)
@@ -46,7 +46,7 @@ def test_good_runs_of_other_seeds_stay_within(learnt):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_breaks_is_found(learnt, name):
+def test_fault_is_detected_in_time(learnt, name):
     what, within, where = BROKEN[name]
     rig, band = learnt
     watch = watched(rig, band, 200, what)
@@ -60,12 +60,13 @@ def test_what_breaks_is_found(learnt, name):
 
 
 @pytest.mark.long
-def test_an_alarm_is_said_once_until_the_arm_was_back(learnt):
+def test_alarm_is_reported_once_until_residual_returns(learnt):
     rig, band = learnt
     found = rig.shadowed(300)
-    place = slice(0, 7)
+    joint_positions = slice(0, 7)
     for begin, end in ((1500, 1700), (2000, 2050), (3200, 3400)):
-        found.residuals[begin:end, place] = 1.0  # 0.2 s, too short, and again 1.15 s later
+        # 0.2 s, then too short, and again 1.15 s later
+        found.residuals[begin:end, joint_positions] = 1.0
     watch = BandMonitor("arm", band.of("arm", found.log.joints))
     times = np.unique([round(alarm.time, 2) for alarm in watch.check(found)])
     begin = found.time[0]

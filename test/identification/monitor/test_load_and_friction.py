@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load and friction found while an arm works, against what the simulation was given."""
+"""Estimates of load and friction during motion, against the values of the simulation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 @pytest.fixture(scope="module")
 def run():
-    """Joints 4 and 5 swing, with 0.6 kg and friction that nobody told of."""
+    """Oscillation of joints 4 and 5, with an undeclared load of 0.6 kg and friction."""
     wrong = {
         "payload": 0.6, "payload_com": [0.0, 0.0, 0.1],
         "coulomb": [0.3] * 7, "viscous": [0.2] * 7,
@@ -28,7 +28,7 @@ def run():
 
 
 @pytest.mark.long
-def test_what_moves_tells_its_friction_and_what_tilts_its_load(run):
+def test_oscillation_identifies_load_and_friction_of_moving_joints(run):
     rig, shadowed = run
     update = LoadAndFriction(rig.arm)
     update.add(shadowed)
@@ -42,7 +42,7 @@ def test_what_moves_tells_its_friction_and_what_tilts_its_load(run):
     assert len(others) == 3
 
 
-def test_pieces_are_as_good_as_the_whole(run):
+def test_log_in_parts_gives_same_mass_as_whole_log(run):
     rig, shadowed = run
     whole, pieces = LoadAndFriction(rig.arm), LoadAndFriction(rig.arm)
     whole.add(shadowed)
@@ -56,17 +56,17 @@ def test_pieces_are_as_good_as_the_whole(run):
     assert pieces.estimate.mass == pytest.approx(whole.estimate.mass, abs=0.02)
 
 
-def test_samples_beside_a_fault_do_not_make_the_estimate_no_number(run):
-    """The twin has no velocity during a fault, so the last sample before has no acceleration."""
+def test_samples_beside_fault_made_estimate_nan(run):
+    """The twin has no velocity during a fault, so that the sample before has no acceleration."""
     rig, shadowed = run
-    dq, judged = shadowed.dq.copy(), shadowed.evaluated.copy()
-    dq[3000:3010], judged[3000:4010] = np.nan, False
+    dq, is_evaluated = shadowed.dq.copy(), shadowed.evaluated.copy()
+    dq[3000:3010], is_evaluated[3000:4010] = np.nan, False
     update = LoadAndFriction(rig.arm)
-    update.add(replace(shadowed, dq=dq, evaluated=judged))
+    update.add(replace(shadowed, dq=dq, evaluated=is_evaluated))
     assert update.estimate.mass == pytest.approx(0.6, abs=0.1)
 
 
-def test_nothing_seen_is_nothing_found_and_known_ill(run):
+def test_estimate_without_samples_is_zero_with_prior_deviation(run):
     rig, shadowed = run
     update = LoadAndFriction(rig.arm)
     update.add(replace(shadowed, evaluated=np.zeros(len(shadowed.log), bool)))
@@ -75,8 +75,8 @@ def test_nothing_seen_is_nothing_found_and_known_ill(run):
     assert found.deviations[0] == pytest.approx(2.0)
 
 
-def test_estimates_stay_within_their_bounds(run):
-    """An arm that is pulled up with more than it could ever lack."""
+def test_estimates_stay_within_bounds(run):
+    """Corrections beyond any plausible load."""
     rig, shadowed = run
     for size in (-40.0, 40.0, 4000.0):
         update = LoadAndFriction(rig.arm, Load(0.3, np.zeros(3), 1e-3 * np.eye(3)))
@@ -90,8 +90,8 @@ def test_estimates_stay_within_their_bounds(run):
         assert (np.abs(found.offset) <= 0.1 * rig.arm.limits.torque + 1e-9).all()
 
 
-def test_next_to_nothing_was_said_as_minus_zero(run):
-    """Bounds are minus what the description has, which is minus zero; offsets have either sign."""
+def test_small_estimate_was_printed_as_minus_zero(run):
+    """The negated bound of the description is minus zero."""
     rig, shadowed = run
     for size in (-1e-3, 0.0, 1e-3):
         update = LoadAndFriction(rig.arm)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda shadow`` on logs: two arms, a table of others, and what is refused."""
+"""``multipanda shadow`` on logs: two arms, third-party tables and rejected input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """Two good runs of two arms that sway, and one in which something pulls at the right one."""
+    """Two normal runs of two oscillating arms, and one run with a force on the right arm."""
     folder = tmp_path_factory.mktemp("shadow")
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
         for name, pull in (("one", 0.0), ("two", 0.0), ("pulled", 8.0)):
@@ -27,9 +27,9 @@ def recorded(tmp_path_factory):
             start = {arm: cell.pose(arm).position for arm in cell.arms}
             for k in range(250):
                 for arm in cell.arms:
-                    away = np.array([0.0, 0.02 * np.sin(0.06 * k), 0.0])
+                    offset = np.array([0.0, 0.02 * np.sin(0.06 * k), 0.0])
                     cell.set_target(
-                        arm, type(cell.pose(arm))(start[arm] + away, cell.pose(arm).rotation)
+                        arm, type(cell.pose(arm))(start[arm] + offset, cell.pose(arm).rotation)
                     )
                 if k == 150:
                     cell.simulation.apply_wrench("right_fr3_link7", force=(0.0, 0.0, -pull))
@@ -42,7 +42,7 @@ def recorded(tmp_path_factory):
 
 
 @pytest.mark.long
-def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path):
+def test_force_on_one_of_two_arms_is_reported_and_plotted(recorded, capsys, tmp_path):
     folder, band = recorded
     line = ["shadow", str(folder / "two.mcap"), "--band", str(band)]
     assert main(line) == 0
@@ -62,14 +62,14 @@ def test_a_pull_at_one_of_two_arms_is_said_and_drawn(recorded, capsys, tmp_path)
 
 
 @pytest.mark.long
-def test_learning_says_only_the_seconds_that_were_judged(recorded, capsys, tmp_path):
+def test_learning_reports_evaluated_seconds_only(recorded, capsys, tmp_path):
     folder, _ = recorded
     line = ["shadow", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
     assert main([*line, "-o", str(tmp_path / "band.yaml")]) == 0
-    assert " 6.0 s" in capsys.readouterr().out  # twice 4 s, less 1 s each
+    assert " 6.0 s" in capsys.readouterr().out  # two runs of 4 s, less 1 s each
 
 
-def test_one_arm_of_two_is_followed_without_a_band(recorded, capsys):
+def test_one_of_two_arms_is_evaluated_without_band(recorded, capsys):
     folder, _ = recorded
     assert main(["shadow", str(folder / "one.mcap"), "--arm", "left", "--update"]) == 0
     line, beyond, *_ = capsys.readouterr().out.splitlines()
@@ -79,7 +79,7 @@ def test_one_arm_of_two_is_followed_without_a_band(recorded, capsys):
     assert "correction" in line
 
 
-def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys, tmp_path):
+def test_third_party_table_needs_cell_and_arm(recorded, capsys, tmp_path):
     folder, _ = recorded
     table = tmp_path / "run.csv"
     log = logs.read(folder / "one.mcap").arms["left"].part(slice(None, None, 5))
@@ -123,7 +123,7 @@ def test_a_table_of_others_needs_a_cell_that_describes_the_arm(recorded, capsys,
         ("--node no_such_cell", "no"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_invalid_arguments_are_rejected_in_one_line(
     recorded, line, message, capsys, tmp_path, monkeypatch
 ):
     folder, _ = recorded
@@ -135,7 +135,7 @@ def test_what_cannot_be_is_refused_in_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_band_of_another_robot_is_refused(recorded, capsys, tmp_path):
+def test_band_of_other_joints_is_rejected(recorded, capsys, tmp_path):
     folder, band = recorded
     data = yaml.safe_load(band.read_text())
     data["arms"]["left"]["joints"][0] = "joint_a1"

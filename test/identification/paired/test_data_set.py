@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A data set that was broken off becomes the same table, and says what it is of."""
+"""Paired data sets: resumption, metadata and rejected input."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 TWIN = CellConfig.from_dict({"arms": {"arm": {}}})
 BIAS, STIFFNESS = 0.4, 600.0
-"""Of motors [Nm], and of the law that follows trajectories, which gives way by it [Nm/rad]."""
+"""Torque bias of the plant [Nm] and stiffness of the trajectory controllet [Nm/rad]."""
 PLANT = CellConfig.from_dict(
     {"arms": {"arm": {"perturbation": {"torque_bias": [BIAS, 0, 0, 0, 0, 0, 0]}}}}
 )
-WISHED = DataSetSpec(multi=1, single=1, linear=0, seed=2706)  # whose motions are short
+SPEC = DataSetSpec(multi=1, single=1, linear=0, seed=2706)  # a seed with short motions
 
 
 @pytest.mark.slow
-def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
+def test_resumed_data_set_is_bit_identical(tmp_path):
     class Broken(Exception):
         pass
 
@@ -38,15 +38,15 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
 
     whole, again, reported = tmp_path / "whole", tmp_path / "again", []
     with pytest.raises(Broken):
-        record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=stop)
+        record_pairs(TWIN, PLANT, "arm", whole, SPEC, jobs=1, log=stop)
     assert not (whole / TABLE_FILE).exists()
     first = {file.name for file in (whole / RECORDED_FOLDER).glob("*.npz")}
-    assert record_pairs(TWIN, PLANT, "arm", whole, WISHED, jobs=1, log=reported.append) == 2
+    assert record_pairs(TWIN, PLANT, "arm", whole, SPEC, jobs=1, log=reported.append) == 2
     assert "of 2 motions" in reported[0]
-    shutil.copytree(whole, again)  # as it was broken off before the motion that came first here
+    shutil.copytree(whole, again)  # as after an interruption before the first motion
     for file in (again / TABLE_FILE, *(again / RECORDED_FOLDER / name for name in first)):
         file.unlink()
-    assert record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1) == 2
+    assert record_pairs(TWIN, PLANT, "arm", again, SPEC, jobs=1) == 2
     assert (whole / TABLE_FILE).read_bytes() == (again / TABLE_FILE).read_bytes()
 
     table = parquet.read_table(whole / TABLE_FILE)
@@ -62,31 +62,33 @@ def test_a_resumed_data_set_is_the_whole_one_to_the_last_bit(tmp_path):
         assert rows["plant_q_1"].tolist() == other[: len(rows), 0].tolist()
         assert rows["twin_q_1"].tolist() == cut[: len(rows), 0].tolist()
         assert len(cut) - 10 < len(rows) <= len(cut)
-    away = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
-    assert away == pytest.approx(np.full(len(away), BIAS / STIFFNESS), rel=1e-2)
+    position_error = (data["plant_q_1"] - data["twin_q_1"]).to_numpy()
+    assert position_error == pytest.approx(
+        np.full(len(position_error), BIAS / STIFFNESS), rel=1e-2
+    )
 
     file = next((again / RECORDED_FOLDER).glob("*.npz"))
     sound = file.read_bytes()
     for damaged in (sound[:3000], b"", b"a text", sound[:-30]):
         file.write_bytes(damaged)
         with pytest.raises(ConfigurationError, match=rf"\b{file.name}: .*lacks"):
-            record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
+            record_pairs(TWIN, PLANT, "arm", again, SPEC, jobs=1)
     (again / RECORDED_FOLDER / "key.txt").unlink()
     with pytest.raises(ConfigurationError, match=r"\bkey\.txt\b"):
-        record_pairs(TWIN, PLANT, "arm", again, WISHED, jobs=1)
+        record_pairs(TWIN, PLANT, "arm", again, SPEC, jobs=1)
 
     with pytest.raises(
         ConfigurationError, match=r"^align:.*'eye'.*clock, command, rest, correlation"
     ):
-        record_pairs(TWIN, PLANT, "arm", whole, WISHED, align="eye")
+        record_pairs(TWIN, PLANT, "arm", whole, SPEC, align="eye")
     with pytest.raises(ConfigurationError, match="cell, plant, arm, seed"):
-        record_pairs(TWIN, TWIN, "arm", whole, WISHED, jobs=1)
+        record_pairs(TWIN, TWIN, "arm", whole, SPEC, jobs=1)
 
 
-def test_real_arms_and_other_robots_are_refused(tmp_path):
+def test_other_robots_and_unknown_arms_are_rejected(tmp_path):
     other = CellConfig.from_dict({"arms": {"arm": {"model": "ur5e"}}})
     with pytest.raises(ValidationRejected, match="same joints"):
-        record_pairs(TWIN, other, "arm", tmp_path / "a", WISHED)
+        record_pairs(TWIN, other, "arm", tmp_path / "a", SPEC)
     with pytest.raises(ValidationRejected, match="'left'"):
-        record_pairs(TWIN, PLANT, "left", tmp_path / "a", WISHED)
+        record_pairs(TWIN, PLANT, "left", tmp_path / "a", SPEC)
     assert not (tmp_path / "a").exists()

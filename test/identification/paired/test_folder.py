@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions are simulated by the backend of joblib that was asked for, and by the law."""
+"""Backends of joblib and controllets that simulate paired motions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def backend():
     return type(joblib.parallel.get_active_backend()[0]).__name__
 
 
-def test_without_a_name_there_is_what_python_has_chosen():
+def test_default_backend_is_that_of_parallel_config():
     with joblib.parallel_config("threading"):
         with workers():
             assert backend() == "ThreadingBackend"
@@ -37,7 +37,7 @@ def test_without_a_name_there_is_what_python_has_chosen():
 
 @pytest.mark.long
 @pytest.mark.timeout(120)
-def test_dask_has_a_cluster_of_its_own():
+def test_dask_backend_starts_local_cluster():
     pytest.importorskip("distributed")
     with workers("dask", jobs=1):
         assert backend() == "DaskDistributedBackend"
@@ -52,12 +52,12 @@ def test_dask_has_a_cluster_of_its_own():
         (("loky", "host:1"), "^--cluster: .*'host:1'.*--parallel dask"),
     ],
 )
-def test_what_is_no_backend_is_refused(names, reported):
+def test_invalid_parallel_backend_is_rejected(names, reported):
     with pytest.raises(ConfigurationError, match=reported), workers(*names):
         pass
 
 
-def test_without_dask_the_extra_is_named(monkeypatch):
+def test_missing_dask_names_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(MissingExtra, match=r"multipanda_py\[cluster\]"),
@@ -67,18 +67,18 @@ def test_without_dask_the_extra_is_named(monkeypatch):
 
 
 @pytest.mark.sim
-def test_each_side_has_its_own_law_and_the_table_says_which(tmp_path):
-    """Spring and position controller differ by what the spring gives way to a bias."""
+def test_twin_and_plant_use_separate_controllets(tmp_path):
+    """A torque bias deflects the impedance controllet but not the position controllet."""
     assert importlib.util.find_spec("mujoco")
     plant = CellConfig.from_dict(
         {"arms": {"arm": {"perturbation": {"torque_bias": [0.4, 0, 0, 0, 0, 0, 0]}}}}
     )
-    wished, laws = DataSetSpec(0, 1, 0, seed=264), ("joint_trajectory", "joint_position")
-    assert record_pairs(CELL, plant, "arm", tmp_path, wished, controllets=laws, jobs=1) == 1
+    spec, laws = DataSetSpec(0, 1, 0, seed=264), ("joint_trajectory", "joint_position")
+    assert record_pairs(CELL, plant, "arm", tmp_path, spec, controllets=laws, jobs=1) == 1
     about = json.loads(parquet.read_schema(tmp_path / TABLE_FILE).metadata[b"multipanda_pairs"])
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_position"}
     with np.load(tmp_path / RECORDED_FOLDER / "single-00000.npz") as data:
         rest = data["plant"][:300, 0] - data["twin"][:300, 0]
     assert np.abs(rest).max() < 0.5 * 0.4 / 600.0
     with pytest.raises(ConfigurationError, match="controllet or version"):
-        record_pairs(CELL, plant, "arm", tmp_path, wished, jobs=1)
+        record_pairs(CELL, plant, "arm", tmp_path, spec, jobs=1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plants that move in real time: the mock here, robots behind the real driver by hand.
+"""Plants in real time: the mock backend, and manually robots behind the real driver.
 
-By hand, minutes, where nothing else has a real-time priority:
+The manual run takes minutes and needs a machine without other real-time processes:
 ``MULTIPANDA_LONG=1 pytest -s test/identification/paired/test_real_plant.py``.
 """
 
@@ -45,7 +45,7 @@ TWIN = CellConfig.from_dict(
         },
     }
 )  # fmt: skip
-WISHED = DataSetSpec(multi=1, single=0, linear=0, seed=2706)  # whose motion is short
+SPEC = DataSetSpec(multi=1, single=0, linear=0, seed=2706)  # a seed with a short motion
 
 
 def plant(arms, **settings):
@@ -61,12 +61,12 @@ def recorded(folder, name="multi-00000"):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_moves(tmp_path):
-    """The mock is what its data sheet says, so both sides are the same once cut as told."""
-    begin = motion_of(TWIN, "arm", WISHED, "multi", 0).points[0, 1:8]
+def test_real_time_plant_matches_twin_after_warning(tmp_path):
+    """The mock has no model errors, so that both sides agree after alignment by command."""
+    begin = motion_of(TWIN, "arm", SPEC, "multi", 0).points[0, 1:8]
     near = (begin + 0.03 * np.sign(TWIN.arms["arm"].q_start - begin)).tolist()
     reported, cell = [], plant({"arm": {"backend": "mock", "q_start": near}})
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=reported.append) == 1
+    assert record_pairs(TWIN, cell, "arm", tmp_path, SPEC, log=reported.append) == 1
     assert reported[0].startswith("REAL ARMS MOVE: arm of plant_")
     assert reported[1:] == ["1 of 1 motions: multi 0"]
     pair = recorded(tmp_path)
@@ -76,13 +76,13 @@ def test_a_plant_in_real_time_does_what_its_twin_does_and_says_before_that_it_mo
     about = json.loads(parquet.read_schema(tmp_path / TABLE_FILE).metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["plant_is_real"]) == ("command", True)
     assert about["laws"] == {"twin": "joint_trajectory", "plant": "joint_trajectory"}
-    reported.clear()  # nothing is left, so nothing moves, and nobody is told so
-    assert record_pairs(TWIN, cell, "arm", tmp_path, WISHED, log=reported.append) == 1
+    reported.clear()  # no motion remains, so there is no warning
+    assert record_pairs(TWIN, cell, "arm", tmp_path, SPEC, log=reported.append) == 1
     assert reported == ["1 of 1 motions are already done"]
 
 
-def test_an_arm_that_stands_by_elsewhere_is_refused():
-    """Motions were checked against it where it starts."""
+def test_standby_arm_away_from_start_configuration_is_rejected():
+    """Collision checks assume the standby arm in its start configuration."""
     cell = plant({"arm": {"backend": "mock"}, "other": {"backend": "mock", "position": [0, 2, 0]}})
     start = np.array(cell.arms["other"].q_start)
     check_standing(cell, "arm", {"arm": start + 1.0, "other": start + 0.05})
@@ -90,7 +90,7 @@ def test_an_arm_that_stands_by_elsewhere_is_refused():
         check_standing(cell, "arm", {"arm": start, "other": start - 0.2})
 
 
-def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
+def test_impossible_request_is_rejected_before_connection(tmp_path):
     mock = plant({"arm": {"backend": "mock"}})
     with pytest.raises(ConfigurationError, match=r"joint_position.*position"):
         record_pairs(
@@ -98,21 +98,21 @@ def test_what_a_plant_cannot_do_is_refused_before_it_is_connected(tmp_path):
             mock,
             "arm",
             tmp_path / "a",
-            WISHED,
+            SPEC,
             controllets=("joint_trajectory", "joint_position"),
         )
     with pytest.raises(ValidationRejected, match=r"^--plant-controllet: .*'hold'.*joint_traj"):
         record_pairs(
-            TWIN, mock, "arm", tmp_path / "b", WISHED, controllets=("joint_impedance", "hold")
+            TWIN, mock, "arm", tmp_path / "b", SPEC, controllets=("joint_impedance", "hold")
         )
     with pytest.raises(ValidationRejected, match=r"^twin: "):
-        record_pairs(mock, mock, "arm", tmp_path / "c", WISHED)
+        record_pairs(mock, mock, "arm", tmp_path / "c", SPEC)
     other = plant({"arm": {"backend": "mock", "model": "ur5e"}})
     with pytest.raises(ValidationRejected, match="same joints"):
-        record_pairs(TWIN, other, "arm", tmp_path / "d", WISHED)
+        record_pairs(TWIN, other, "arm", tmp_path / "d", SPEC)
 
 
-def test_motions_are_clear_of_what_is_fixed_around_the_real_arm():
+def test_collision_cell_has_fixed_objects_and_base_of_plant():
     mock = plant({"arm": {"backend": "mock", "position": [1.0, 0.0, 0.0]}})
     room = Sides(TWIN, mock, "arm").collision_cell
     assert set(room.objects) == {"wall"}
@@ -120,24 +120,24 @@ def test_motions_are_clear_of_what_is_fixed_around_the_real_arm():
     assert Sides(TWIN, TWIN, "arm").collision_cell is TWIN
 
 
-def test_an_arm_that_had_stopped_was_said_to_have_a_fault_and_not_which():
+def test_error_after_stop_did_not_name_fault():
     law = {"type": "joint_impedance", "params": {"governor.enabled": False}}
     data = {"cell": {"placement": "inline"}, "arms": {"arm": {}}, "controllets": {"law": law}}
     with Cell(CellConfig.from_dict({**data, "active": ["arm/law"]})) as cell:
         target = cell.state("arm").q.copy()
-        target[0] += 0.25  # faster than the arm may be
+        target[0] += 0.25  # exceeds the velocity limit
         cell.set_target("arm", q=target)
         while not cell.state("arm").fault:
             cell.step(10)
         error = LoopError("the motion ended in a fault")
         reported = str(with_fault(cell, error))
         assert "velocity_limit (arm, arm/law)" in reported
-        assert with_fault(cell, error) is error  # there is no other
+        assert with_fault(cell, error) is error  # no further fault
 
 
 @pytest.mark.parametrize("late", [-7, 0, 4])
-def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
-    """Both leave their rest 12 samples after that, but friction holds the plant 30 longer."""
+def test_late_plant_is_aligned_by_command(late):
+    """The twin moves 12 samples after the command; friction delays the plant by 30 samples."""
     number = np.arange(1000, dtype=float)
     moves = np.clip(number - 312, 0, None)[:, None] * 1e-3
     sticks = np.clip(number - 342 - late, 0, None)[:, None] * 1e-3
@@ -154,13 +154,13 @@ def test_a_plant_that_was_told_late_is_cut_at_what_it_was_told(late):
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
 @needs_pylibfranka
-def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law, tmp_path):
+def test_recording_resumes_after_reflex_of_robot(law, tmp_path):
     from multipanda_py.simulation.fci import FciSim
 
     address, reported = unused_address(), []
     robot = {"backend": "franka", "robot_ip": address, "gripper": True}
-    cell = plant({"arm": robot}, realtime={})  # in time, as the robot is
-    wished, laws = DataSetSpec(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
+    cell = plant({"arm": robot}, realtime={})  # real-time priority, because the robot needs it
+    spec, laws = DataSetSpec(multi=2, single=0, linear=0, seed=5), ("joint_trajectory", law)
 
     def report(text):
         reported.append(text)
@@ -169,14 +169,12 @@ def test_a_robot_that_stops_ends_it_in_one_line_and_it_goes_on_where_it_was(law,
 
     with FciSim([address], tidy=True, priority=40) as sim:
         with pytest.raises(ValidationRejected, match=r"(?s)^multi-00001: .*1 of 2"):
-            record_pairs(TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=report)
+            record_pairs(TWIN, cell, "arm", tmp_path, spec, controllets=laws, log=report)
         assert not (tmp_path / TABLE_FILE).exists()
         sim.admin(address, "reboot", seconds=0.0)
         wait_until(lambda: sim.admin(address, "stats")["running"])
         assert (
-            record_pairs(
-                TWIN, cell, "arm", tmp_path, wished, controllets=laws, log=reported.append
-            )
+            record_pairs(TWIN, cell, "arm", tmp_path, spec, controllets=laws, log=reported.append)
             == 2
         )
     assert any(text.startswith("1 of 2 ") for text in reported)

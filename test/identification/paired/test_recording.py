@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two recordings of one motion are found apart by what they were shifted by, to the sample."""
+"""Alignment of two recordings of a motion, to the sample."""
 
 from __future__ import annotations
 
@@ -20,35 +20,39 @@ pytestmark = pytest.mark.inline
 REST, LENGTH = 200, 900
 
 
-def moved(begin, sigma=0.0, seed=0):
-    """Return a joint at rest, at 0.5 rad/s for 0.3 s, at rest, and one that never moves."""
+def joint_positions(begin, sigma=0.0, seed=0):
+    """Return a joint that moves at 0.5 rad/s for 0.3 s between rests, and a fixed joint."""
     q = np.zeros((LENGTH, 2))
     q[begin:, 0] = 5e-4 * np.minimum(np.arange(1, LENGTH - begin + 1), 300)
     return q + sigma * np.random.default_rng(seed).normal(size=q.shape)
 
 
 @pytest.mark.parametrize("begin", [200, 237, 500])
-def test_a_motion_begins_at_the_sample_at_which_it_leaves_its_rest(begin):
-    assert leaving_rest(moved(begin), REST) == begin
+def test_start_of_motion_is_exact_without_noise(begin):
+    assert leaving_rest(joint_positions(begin), REST) == begin
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_noise_of_rest_is_not_taken_for_motion(seed):
-    """Five standard deviations of 1e-4 rad are passed at 0.5 rad/s with the second sample."""
-    found = leaving_rest(moved(400, 1e-4, seed), REST)
+def test_noise_at_rest_is_not_detected_as_motion(seed):
+    """At 0.5 rad/s, the second sample exceeds five standard deviations of 1e-4 rad."""
+    found = leaving_rest(joint_positions(400, 1e-4, seed), REST)
     assert 400 <= found <= 403
 
 
 @pytest.mark.parametrize("shift", [-60, -1, 0, 1, 37])
-def test_correlation_finds_a_shift_to_the_sample(shift):
+def test_correlation_finds_shift_to_sample(shift):
     time = np.arange(LENGTH)
     first, second = (np.exp(-(((time - at) / 40.0) ** 2))[:, None] for at in (450, 450 + shift))
     assert shift_by_correlation(first, second, 100) == shift
 
 
-def test_both_sides_are_cut_to_their_own_begin_and_to_one_length():
-    twin = np.hstack([moved(300), np.gradient(moved(300), axis=0), np.zeros((LENGTH, 2))])
-    plant = np.hstack([moved(317), np.gradient(moved(317), axis=0), np.ones((LENGTH, 2))])
+def test_both_sides_are_cut_to_own_start_and_common_length():
+    twin = np.hstack(
+        [joint_positions(300), np.gradient(joint_positions(300), axis=0), np.zeros((LENGTH, 2))]
+    )
+    plant = np.hstack(
+        [joint_positions(317), np.gradient(joint_positions(317), axis=0), np.ones((LENGTH, 2))]
+    )
     pair = align(twin, plant)
     assert (pair.twin_start, pair.plant_start, pair.shift_by_correlation) == (300, 317, 17)
     for by in ("rest", "correlation"):
@@ -58,15 +62,15 @@ def test_both_sides_are_cut_to_their_own_begin_and_to_one_length():
 
 
 @pytest.mark.parametrize(("twin_at", "plant_at"), [(300, 317), (317, 300)])
-def test_by_the_clock_what_a_side_is_late_by_stays_in_the_data(twin_at, plant_at):
-    """Samples are numbered, so each row of one side is to meet its own number on the other."""
+def test_alignment_by_clock_keeps_delay(twin_at, plant_at):
+    """Rows with the same sample number are paired."""
     number = np.arange(LENGTH, dtype=float)[:, None].repeat(3, axis=1)
     pair = AlignedPair(number, number[:-50], twin_at, plant_at, plant_at - twin_at)
     first, second = pair.cut()
     assert first[:, 0].tolist() == second[:, 0].tolist() == list(range(300, LENGTH - 50))
 
 
-def test_each_alignment_is_told_by_its_name_and_others_are_refused():
+def test_alignment_is_selected_by_name():
     number = np.arange(LENGTH, dtype=float)[:, None].repeat(3, axis=1)
     pair = AlignedPair(number, number, 300, 340, 5)
     begins = {by: tuple(int(side[0, 0]) for side in pair.cut(by)) for by in ALIGNMENTS}
@@ -84,6 +88,6 @@ def test_each_alignment_is_told_by_its_name_and_others_are_refused():
         (np.full((50, 2), np.nan), 20, "not finite"),
     ],
 )
-def test_what_has_no_begin_is_refused(q, rest, message):
+def test_recording_without_start_is_rejected(q, rest, message):
     with pytest.raises(LogError, match=message):
         leaving_rest(q, rest)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings are cut from rest to rest, done again by the twin, and refused where they are bad."""
+"""Replay of recordings by the twin: segmentation, targets and rejected logs."""
 
 from __future__ import annotations
 
@@ -25,41 +25,41 @@ ARM = ArmDescription("arm")
 TWIN = CellConfig.from_dict({"arms": {"arm": {}}})
 READY = np.array(MODELS["fr3"].ready)
 NAMES = tuple(joint.name for joint in MODELS["fr3"].joints)
-SWING, OFF = 0.4, np.arange(1.0, 8.0)
-"""How far joint 4 goes [rad], and what the torques of the plant are [Nm]."""
+AMPLITUDE, PLANT_TORQUES = 0.4, np.arange(1.0, 8.0)
+"""Displacement of joint 4 [rad] and torques of the plant [Nm]."""
 
 
 def recording(rate=500.0, begins=(1.0, 3.5), **changes):
-    """Return joint 4 that swings twice within a second, over 5.5 s, as somebody recorded it."""
+    """Return a third-party log of 5.5 s with two motions of joint 4, of 1 s each."""
     time = np.arange(0.0, 5.5, 1.0 / rate)
     q, dq = np.tile(READY, (len(time), 1)), np.zeros((len(time), 7))
     points = np.zeros((2, 1 + 3))
-    points[:, 0], points[1, 1] = (0.0, 1.0), SWING
+    points[:, 0], points[1, 1] = (0.0, 1.0), AMPLITUDE
     for sign, begin in zip((1.0, -1.0), begins):
         now = evaluate(points, np.clip(time - begin, 0.0, 1.0))
         q[:, 3] += sign * now[:, 0, 0]
         dq[:, 3] += sign * now[:, 1, 0]
     found = {"arm": "some", "robot": None, "joints": NAMES, "time": time, "q": q, "dq": dq,
-             "tau": np.tile(OFF, (len(time), 1))}  # fmt: skip
+             "tau": np.tile(PLANT_TORQUES, (len(time), 1))}  # fmt: skip
     return ArmLog(**(found | changes))
 
 
 @pytest.mark.parametrize("rate", [100.0, 500.0, 1000.0])
-def test_a_recording_is_cut_into_its_motions_from_rest_to_rest(rate):
+def test_recording_is_segmented_at_rests(rate):
     found, follow, left_out = logged_motions([recording(rate)], ARM, controllet="joint_trajectory")
     assert (len(found), follow, left_out) == (2, "measured", [])
     for one, begin in zip(found, (1.0, 3.5)):
         n = len(one.plant.rows)
-        assert 1400 < n < 1800  # 0.3 s of rest, 0.1 s before a joint moves, a second, and rest
-        assert one.plant.rows[:, 14:] == pytest.approx(np.tile(OFF, (n, 1)))
+        assert 1400 < n < 1800  # 0.3 s of rest, 0.1 s before the motion, 1 s of motion, and rest
+        assert one.plant.rows[:, 14:] == pytest.approx(np.tile(PLANT_TORQUES, (n, 1)))
         received = evaluate(one.motion.points, 0.3 + np.arange(n) / 1000)[:, 0]
         assert received == pytest.approx(one.plant.rows[:, :7], abs=2e-3)
         moves = np.flatnonzero(np.abs(np.diff(one.plant.rows[:, 3])) > 1e-5)
-        speed = np.interp(0.02, [0.0, 0.6], [0.0, 0.25])  # a joint needs so long to be that fast
+        speed = np.interp(0.02, [0.0, 0.6], [0.0, 0.25])  # time until detection
         assert 0.25 < moves[0] / 1000 < 0.45 + speed, begin
 
 
-def test_what_was_commanded_is_followed_where_it_was_recorded():
+def test_recorded_commands_are_followed():
     log = recording()
     targets = np.stack([log.q + 0.01, log.dq], axis=1)
     commanded = log.with_columns(
@@ -70,14 +70,14 @@ def test_what_was_commanded_is_followed_where_it_was_recorded():
     assert found[0].motion.points[0, 1:8] == pytest.approx(READY + 0.01)
     found, follow, _ = logged_motions([commanded], ARM, "measured")
     assert found[0].motion.points[0, 1:8] == pytest.approx(READY, abs=1e-6)
-    # one of two recordings lacks it, so it is not told for both
+    # commands missing in one recording are used for none
     assert logged_motions([commanded, log], ARM)[1] == "measured"
     with pytest.raises(ValidationRejected, match="--follow measured"):
         logged_motions([commanded, log], ARM, "commanded")
 
 
 def without(rows):
-    """Return a recording that lacks some samples."""
+    """Return a recording without some samples."""
     log = recording()
     kept = np.delete(np.arange(len(log)), rows)
     return log.with_columns({name: log[name][kept] for name in log.names})
@@ -111,24 +111,24 @@ def with_nan():
         (recording(q=np.degrees(recording().q)), "some: "),
     ],
 )  # fmt: skip
-def test_a_recording_from_which_nothing_can_be_learned_is_refused(log, reported):
+def test_unusable_recording_is_rejected(log, reported):
     with pytest.raises(ValidationRejected, match=reported):
         logged_motions([log], ARM)
 
 
-def test_a_motion_that_128_points_are_too_few_for_is_left_out():
+def test_motion_that_needs_more_than_128_points_is_rejected():
     time = np.arange(0.0, 42.0, 0.01)
     q, dq = np.tile(READY, (len(time), 1)), np.zeros((len(time), 7))
-    on = (time > 1.0) & (time < 41.0)
-    q[on, 3] += 0.1 * (1.0 - np.cos(2.0 * np.pi * (time[on] - 1.0)))
-    dq[on, 3] = 0.2 * np.pi * np.sin(2.0 * np.pi * (time[on] - 1.0))
-    log = recording(time=time, q=q, dq=dq, tau=np.tile(OFF, (len(q), 1)))
+    is_moving = (time > 1.0) & (time < 41.0)
+    q[is_moving, 3] += 0.1 * (1.0 - np.cos(2.0 * np.pi * (time[is_moving] - 1.0)))
+    dq[is_moving, 3] = 0.2 * np.pi * np.sin(2.0 * np.pi * (time[is_moving] - 1.0))
+    log = recording(time=time, q=q, dq=dq, tau=np.tile(PLANT_TORQUES, (len(q), 1)))
     with pytest.raises(ValidationRejected, match="--controllet joint_impedance"):
         logged_motions([log], ARM, controllet="joint_trajectory")
     assert len(logged_motions([log], ARM)[0]) == 1
 
 
-def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp_path):
+def test_twin_replays_recording_and_table_has_metadata(tmp_path):
     pytest.importorskip("pandas")
     file, reported = tmp_path / "run.csv", []
     recording().to_pandas().to_csv(file, index=False)
@@ -139,8 +139,8 @@ def test_the_twin_does_what_was_recorded_at_its_times_and_the_table_says_how(tmp
     table = parquet.read_table(folder / TABLE_FILE)
     data = table.to_pandas()
     assert np.abs(data["twin_q_4"] - data["plant_q_4"]).max() < 2e-3
-    assert data["plant_tau_2"].tolist() == pytest.approx([OFF[1]] * len(data))
-    assert data["twin_tau_4"].abs().median() > 10.0  # what carries the twin
+    assert data["plant_tau_2"].tolist() == pytest.approx([PLANT_TORQUES[1]] * len(data))
+    assert data["twin_tau_4"].abs().median() > 10.0  # gravity torque of the twin
     about = json.loads(table.schema.metadata[b"multipanda_pairs"])
     assert (about["aligned_by"], about["twin_follows"]) == ("clock", "measured")
     assert (about["laws"]["twin"], about["logs"]) == ("joint_trajectory", ["run.csv"])

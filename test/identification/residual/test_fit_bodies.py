@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies that are told from friction, on an arm whose other links are known."""
+"""Body parameters of a residual, separated from friction."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LIMITS = ARM.robot.limits
 SCALE = Normalisation.of_limits(LIMITS.lower, LIMITS.upper, LIMITS.velocity, LIMITS.torque)
 
 
-def differing():
-    """Return a model whose links weigh more than the arm's."""
+def heavier_model():
+    """Return a model with heavier links than those of the arm."""
     model = model_with_gravity(ARM)
     for number in (2, 4, 6):
         model.inertias[number].mass *= 1.2
@@ -34,7 +34,7 @@ def differing():
 
 
 def motions(count, seed):
-    rng, own, other = np.random.default_rng(seed), model_with_gravity(ARM), differing()
+    rng, own, other = np.random.default_rng(seed), model_with_gravity(ARM), heavier_model()
     time = np.arange(120)[:, None] / 100.0
     for number in range(count):
         speed, phase = rng.uniform(1.0, 3.0, 7), rng.uniform(0.0, 6.0, 7)
@@ -53,15 +53,15 @@ def motions(count, seed):
         yield PairedMotion("multi", split, SCALE.state(twin), SCALE.state(plant)), tau[1]
 
 
-def test_bodies_are_found_beside_friction():
+def test_bodies_are_identified_despite_friction():
     found, tau = zip(*motions(14, 0))
     pairs = PairedMotions(found, SCALE, ARM.robot.name, JOINTS, 100.0, "")
     bodies = fit_bodies(pairs, ARM)
     for motion, plant in zip(pairs.select("test"), tau[-2:]):
         q, dq, torque = np.hsplit(SCALE.state_of(motion.twin), 3)
         missing = np.array(plant) - torque
-        left = missing - bodies.run(q, dq, 100.0)
+        remainder = missing - bodies.run(q, dq, 100.0)
         assert np.square(missing).mean() > 0.1
-        assert np.square(left[1:]).mean() < 0.01 * np.square(missing).mean()
+        assert np.square(remainder[1:]).mean() < 0.01 * np.square(missing).mean()
     with pytest.raises(ConfigurationError, match=r"^bodies: .*\bfr3\b.*\b7\b"):
         fit_bodies(replace(pairs, robot="ur5e"), ARM)

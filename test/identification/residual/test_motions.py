@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of a table of paired motions, and what is refused."""
+"""Tables of paired motions: normalisation, splits and rejected input."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ def test_motions_are_normalised_and_split(tmp_path):
     assert read_pairs(path).digest != found.digest
 
 
-def a_gap(rows):
+def with_gap(rows):
     return rows[:30] + rows[31:]
 
 
-def nothing(rows):
+def with_nan(rows):
     rows[70][6] = np.nan
     return rows
 
 
-def no_arm(rows):
-    """One sample set how much a residual might ever say."""
+def beyond_span(rows):
+    """One outlier determined the maximum of the residual."""
     rows[70][6] = 20.0 * LIMITS[6 - 4]
     return rows
 
 
-def a_text(rows):
+def with_text(rows):
     return [[*row[:-1], str(row[-1])] for row in rows]
 
 
 @pytest.mark.parametrize(
     ("how", "reported"),
     [
-        ({"change": a_gap}, r"motion 0: .*gap.*\b100\b"),
-        ({"change": nothing}, "motion 1: .*finite"),
-        ({"change": no_arm}, r"motion 1: .*\b9\.5\b"),
-        ({"change": a_text}, "plant_.*: .*string.*double"),
+        ({"change": with_gap}, r"motion 0: .*gap.*\b100\b"),
+        ({"change": with_nan}, "motion 1: .*finite"),
+        ({"change": beyond_span}, r"motion 1: .*\b9\.5\b"),
+        ({"change": with_text}, "plant_.*: .*string.*double"),
         ({"samples": 12}, r"motion 0: .*\b12\b.*\b20\b"),
         ({"joints": ["one", "two", "three"]}, "columns.*twin_q_3"),
         ({"joints": ["one"]}, r"limits.*\b2\b.*\b1\b"),
@@ -67,7 +67,7 @@ def a_text(rows):
         ({"counts": {"train": 3, "exam": 1}}, "split 'exam'.*train, validation, test"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(tmp_path, how, reported):
+def test_unusable_table_is_rejected(tmp_path, how, reported):
     path = tmp_path / "pairs.parquet"
     write_table(path, **how)
     with pytest.raises(ConfigurationError, match=reported):
@@ -75,7 +75,7 @@ def test_what_cannot_be_learned_from_is_refused(tmp_path, how, reported):
 
 
 @pytest.mark.parametrize("name", ["robot", "joints", "rate", "normalisation"])
-def test_a_table_that_does_not_say_what_it_is_of_ended_with_a_key_error(tmp_path, name):
+def test_table_without_metadata_raised_key_error(tmp_path, name):
     path = tmp_path / "pairs.parquet"
     write_table(path)
     table = parquet.read_table(path)
@@ -92,7 +92,7 @@ def test_a_table_that_does_not_say_what_it_is_of_ended_with_a_key_error(tmp_path
             read_pairs(path)
 
 
-def test_what_is_no_table_is_refused(tmp_path):
+def test_missing_or_non_parquet_file_is_rejected(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot be read"):
         read_pairs(tmp_path / "none.parquet")
     other = tmp_path / "other.parquet"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models of ONNX, run by ONNX Runtime, beside what runs in numpy."""
+"""ONNX models in ONNX Runtime against the implementation in numpy."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from multipanda_py.robots.residual.inputs import Normalisation
 from multipanda_py.robots.residual.network import PRECISE, REAL_TIME
 from multipanda_py.robots.residual.weights import TrainedResidual
 
-pytest.importorskip("onnx", reason="exporting needs onnx: the extra onnx")
-runtime = pytest.importorskip("onnxruntime", reason="models are run by onnxruntime")
+pytest.importorskip("onnx", reason="export needs onnx: the extra onnx")
+runtime = pytest.importorskip("onnxruntime", reason="needs onnxruntime")
 SCALE = Normalisation.of_limits(
     np.array([-1.0, -2.0]), np.array([1.0, 2.0]), np.array([3.0, 3.0]), np.array([50.0, 20.0])
 )
@@ -36,7 +36,7 @@ def trained(distances=(0.01, 0.1), kind=REAL_TIME):
 
 
 @pytest.mark.parametrize("distances", [(0.01, 0.1), ()])
-def test_two_arms_at_once_are_what_numpy_says_of_each(distances):
+def test_onnx_batch_matches_numpy(distances):
     found = trained(distances)
     session = runtime.InferenceSession(
         onnx_model(found).SerializeToString(), providers=["CPUExecutionProvider"]
@@ -63,17 +63,17 @@ def test_two_arms_at_once_are_what_numpy_says_of_each(distances):
         assert np.array(residuals)[:, arm] / SCALE.span == pytest.approx(
             expected / SCALE.span, abs=1e-4
         )
-        off = np.maximum(np.abs(motion - 0.5).max(axis=1) - 0.2, 0.0)
-        assert np.array(outside)[:, arm, 0] == pytest.approx(off, abs=1e-6)
+        excess = np.maximum(np.abs(motion - 0.5).max(axis=1) - 0.2, 0.0)
+        assert np.array(outside)[:, arm, 0] == pytest.approx(excess, abs=1e-6)
 
 
-def test_a_model_says_what_it_is_of():
+def test_onnx_model_has_metadata():
     about = {one.key: one.value for one in onnx_model(trained()).metadata_props}
     assert (about["robot"], json.loads(about["joints"])) == ("robot", ["one", "two"])
     assert (about["rate"], about["data"]) == ("100", "of")
 
 
-def test_what_is_no_network_of_a_loop_is_refused():
+def test_network_without_real_time_form_is_rejected():
     from multipanda_py.robots.residual.bodies import BodyDifference
 
     with pytest.raises(ConfigurationError, match=r"\bprecise\b.*\breal_time\b"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training does not begin with; refused before torch is asked for."""
+"""Training requests that are rejected before torch is imported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def weights(pairs, kind=REAL_TIME, units=None):
     )  # fmt: skip
 
 
-def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
+def test_mismatched_initial_weights_are_rejected(tmp_path):
     write_table(tmp_path / "pairs.parquet")
     pairs = read_pairs(tmp_path / "pairs.parquet")
     check_initial_weights(weights(pairs), pairs, PLAIN)
@@ -55,12 +55,12 @@ def test_weights_of_something_else_are_refused_to_begin_with(tmp_path):
         ({"weights": (0.1, 0.0, float("nan"))}, "weights: got"),
     ],
 )
-def test_settings_out_of_their_range_are_refused(changes, reported):
+def test_settings_out_of_range_are_rejected(changes, reported):
     with pytest.raises(ConfigurationError, match=reported):
         replace(PLAIN, **changes)
 
 
-def test_too_few_motions_are_refused(tmp_path):
+def test_too_few_motions_are_rejected(tmp_path):
     write_table(tmp_path / "pairs.parquet")
     pairs = read_pairs(tmp_path / "pairs.parquet")
     with pytest.raises(ConfigurationError, match=r"\b4\b.*\b5\b"):

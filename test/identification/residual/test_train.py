@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in torch, where it is installed, on a plant whose residual is known."""
+"""Training in torch on a plant with a known residual."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def pairs(tmp_path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_numpy_and_torch_agree(kind):
+def test_numpy_matches_torch(kind):
     from multipanda_py.identification.residual.networks import (
         Scaling,
         arrays_of,
@@ -64,8 +64,8 @@ def test_friction_is_learned(pairs, kind, dropout):
     assert history.validation[0] > 2.0 * min(history.validation)
 
 
-def test_lost_samples_hurt_less_what_was_trained_with_them(pairs):
-    rng, left = np.random.default_rng(0), []
+def test_dropout_training_reduces_error_of_lost_samples(pairs):
+    rng, mean_errors = np.random.default_rng(0), []
     for dropout in (0.0, 0.15):
         found, _ = train(pairs, replace(SHORT, dropout=dropout))
         errors = []
@@ -73,23 +73,23 @@ def test_lost_samples_hurt_less_what_was_trained_with_them(pairs):
             states = one.twin.copy()
             states[rng.random(len(states)) < 0.15] = 0.0
             errors.append(np.square(one.residual - found.run(states))[:, 4:].mean())
-        left.append(np.mean(errors))
-    assert left[1] < 0.7 * left[0]
+        mean_errors.append(np.mean(errors))
+    assert mean_errors[1] < 0.7 * mean_errors[0]
 
 
-def test_what_weighs_nothing_is_left_alone(pairs):
+def test_outputs_with_zero_weight_are_not_trained(pairs):
     found, _ = train(pairs, replace(SHORT, epochs=20, weights=(0.1, 0.0, 1.0)))
     assert not found.run(pairs.motions[0].twin)[:, 2:4].any()
 
 
-def test_the_same_seed_gives_the_same_weights(pairs):
+def test_same_seed_gives_same_weights(pairs):
     runs = [train(pairs, replace(SHORT, epochs=5, seed=seed))[0] for seed in (3, 3, 4)]
     same = [np.array_equal(runs[0].arrays[k], runs[1].arrays[k]) for k in runs[0].arrays]
     assert all(same)
     assert not np.array_equal(runs[0].arrays["dense.weight"], runs[2].arrays["dense.weight"])
 
 
-def test_training_ends_where_nothing_is_gained_and_goes_on_from_weights(pairs):
+def test_training_stops_without_improvement_and_resumes_from_weights(pairs):
     reported = []
     short = replace(SHORT, epochs=400, rate=1e-6, patience=2)
     begin, _ = train(pairs, SHORT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run that comes out of its file is the run that went in."""
+"""Files of runs of validation tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(task):
     return run_task(task, CellConfig.from_dict({"arms": {"arm": {"noise": {"q": 1e-4}}}}), 3)
 
 
-def test_a_run_is_the_same_behind_its_file(run, task, tmp_path):
+def test_run_survives_its_file(run, task, tmp_path):
     save_run(tmp_path / "run.npz", run)
     got = load_run(tmp_path / "run.npz")
     for name in ("force", "force_error", "force_time", "tank_time"):
@@ -41,7 +41,7 @@ def test_a_run_is_the_same_behind_its_file(run, task, tmp_path):
     assert {one.name for one in fields(Run)} == {
         "force", "force_error", "force_time", "tank_time", "tanks", "logs", "settling", "fault",
         "force_is_measured",
-    }, "what else a run has is to be kept, too"  # fmt: skip
+    }, "save_run omits a field of Run"  # fmt: skip
     for mine, theirs in ((run.logs, got.logs), (run.settling, got.settling)):
         assert list(mine) == list(theirs) == ["arm"]
         for column in COLUMNS:
@@ -53,25 +53,25 @@ def test_a_run_is_the_same_behind_its_file(run, task, tmp_path):
     assert max(np.abs(rows).max() for rows in found.errors["arm"].values()) == 0.0
 
 
-def test_what_comes_before_the_first_target_is_kept_where_a_task_asks_for_it(run):
+def test_settling_before_first_target_is_recorded(run):
     before, log = run.settling["arm"], run.logs["arm"]
     assert -2.1 < before.time[0] < -1.9
     assert before.time[-1] < log.time[0] <= 1e-3 + 1e-9
     assert log.time[0] - before.time[-1] == pytest.approx(1e-3)
-    # The tool comes down and then stands on the table, with the first force.
+    # The tool moves down and then presses on the table with the first force.
     height = before["position_ee_in_base"][:, 2]
     assert height[0] - height[-1] > 2e-3
     assert before["wrench_ext_in_base"][-100:, 2].mean() == pytest.approx(5.0, abs=0.5)
 
 
 @pytest.mark.parametrize("text", [b"", b"no run", b"PK\x03\x04 no run"])
-def test_a_file_that_is_no_run_is_refused(tmp_path, text):
+def test_corrupt_run_file_is_rejected(tmp_path, text):
     (tmp_path / "run.npz").write_bytes(text)
     with pytest.raises(LogError, match=r"run\.npz: "):
         load_run(tmp_path / "run.npz")
 
 
-def test_a_table_that_is_no_run_is_refused(tmp_path):
+def test_other_npz_file_is_rejected(tmp_path):
     np.savez(tmp_path / "run.npz", q=np.zeros(3))
     with pytest.raises(LogError, match="npz"):
         load_run(tmp_path / "run.npz")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sweep has a row per plant, task and law, goes on where it was, and runs on a Dask cluster."""
+"""Sweeps over perturbed plants: resumption, Dask and rejected input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPEC = PerturbationSpec.from_dict(
 )
 
 
-def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
+def test_interrupted_sweep_is_resumed(tmp_path):
     target, reported = tmp_path / "sweep.parquet", []
 
     class Broken(Exception):
@@ -45,7 +45,7 @@ def test_a_sweep_that_was_broken_off_goes_on_where_it_was(tmp_path):
     assert table["worst control error"].tolist() == pytest.approx(biases.tolist(), rel=0.05)
 
 
-def test_a_local_dask_cluster_does_the_work(tmp_path):
+def test_sweep_runs_on_local_dask_cluster(tmp_path):
     pytest.importorskip("distributed")
     import joblib
     from distributed import Client
@@ -60,7 +60,7 @@ def test_a_local_dask_cluster_does_the_work(tmp_path):
 
 
 @pytest.mark.long
-def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_path):
+def test_sweep_resumed_with_results_of_other_parameters(tmp_path):
     robot, reported = tmp_path / "robot.yaml", []
     cell = {"arms": {"arm": {"perturbation": {"parameters": str(robot)}}}}
 
@@ -84,8 +84,8 @@ def test_a_sweep_does_not_go_on_with_plants_of_other_identified_parameters(tmp_p
     assert not any("already done" in text for text in reported)
 
 
-def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were_well(tmp_path):
-    """Each arm stops at once: it carries what its thresholds take for a collision."""
+def test_sweep_without_comparable_plant_ended_as_success(tmp_path):
+    """Each arm stops at once, because its payload exceeds the collision thresholds."""
     target = tmp_path / "sweep.parquet"
     low = {"upper_torque_thresholds": [5.0] * 7}
     cell = CellConfig.from_dict({"arms": {"arm": {"franka": low}}})
@@ -103,9 +103,7 @@ def test_a_sweep_in_which_no_plant_could_be_compared_does_not_end_as_if_all_were
         ({"backend": "franka", "robot_ip": "127.0.0.1"}, 1, 0.5, "twin.*real"),
     ],
 )
-def test_a_sweep_that_cannot_be_did_all_plants_and_wrote_a_table_of_refusals(
-    arm, task, seconds, words, tmp_path
-):
+def test_impossible_sweep_ran_all_plants(arm, task, seconds, words, tmp_path):
     cell = CellConfig.from_dict({"arms": {"arm": arm}})
     with pytest.raises(ValidationRejected, match=words):
         sweep(cell, SPEC, [1, 2], tmp_path / "sweep.parquet", [task], seconds=seconds)

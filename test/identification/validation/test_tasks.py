@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real arms keep their tools and have to find table and box: both are said, and both are there."""
+"""Scenes of validation tasks for real arms, and forces that only an arm measures."""
 
 from __future__ import annotations
 
@@ -33,35 +33,39 @@ def simulated(**own):
 
 
 def real(**own):
-    moved = {"backend": "franka", "robot_ip": "127.0.0.1", **own}
+    own_backend = {"backend": "franka", "robot_ip": "127.0.0.1", **own}
     ips = {"left": {}, "right": {"robot_ip": "127.0.0.2"}}
     return CellConfig.from_dict(
-        {"arms": {name: {**arm, **moved, **ips[name]} for name, arm in TWO.items()}}
+        {"arms": {name: {**arm, **own_backend, **ips[name]} for name, arm in TWO.items()}}
     )
 
 
 @pytest.mark.parametrize("number", [3, 4, 5])
-def test_the_table_is_where_real_arms_and_their_twin_look_for_it(number):
-    """By the arms of a plant, of its twin, and of the robots that stand for the plant."""
+def test_objects_are_at_same_position_for_plant_and_twin(number):
+    """Compare the scenes of the plant, of its twin and of simulated robots."""
     plant = real()
     twin = with_tools_of(plant, simulated())
     robots = in_task(simulated(), number)
-    places, tips = [], []
+    positions, tips = [], []
     for config in (plant, twin):
         task = make_task(number)
         scene = task.scene(config)
-        places.append({name: scene_object.position for name, scene_object in task.objects.items()})
+        positions.append(
+            {name: scene_object.position for name, scene_object in task.objects.items()}
+        )
         arm = describe_arm("left", scene.arms["left"])
         tips.append(tool_in_world(arm, np.array(scene.arms["left"].q_start)).position)
-    places.append({name: scene_object.position for name, scene_object in robots.objects.items()})
-    for other in places[1:]:
-        assert other.keys() == places[0].keys()
-        for name, place in places[0].items():
+    positions.append(
+        {name: scene_object.position for name, scene_object in robots.objects.items()}
+    )
+    for other in positions[1:]:
+        assert other.keys() == positions[0].keys()
+        for name, place in positions[0].items():
             np.testing.assert_allclose(other[name], place, atol=2e-4)
     np.testing.assert_allclose(tips[0], tips[1], atol=2e-4)
 
 
-def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
+def test_twin_gets_tool_of_plant_unless_it_has_own_tool():
     tool = {"mass": 0.3, "position": [0.0, 0.0, 0.2]}
     given = with_tools_of(real(), simulated())
     assert given.arms["left"].gripper is False
@@ -71,7 +75,7 @@ def test_a_twin_carries_what_its_plant_does_and_keeps_a_tool_of_its_own():
     assert with_tools_of(simulated(), simulated()).arms == simulated().arms
 
 
-def test_what_has_to_be_there_is_said_with_its_size_and_place():
+def test_setup_instructions_have_sizes_and_positions():
     tasks = [make_task(1), make_task(3, "ufic"), make_task(3, "plain_pi"), make_task(5)]
     table, under, box = setup_instructions(tasks, real())
     assert re.match(r"task 3\b.*\btable\b.*\b0\.36 x 0\.36 x 0\.04 m, fixed", table)
@@ -80,7 +84,7 @@ def test_what_has_to_be_there_is_said_with_its_size_and_place():
     assert list(setup_instructions(tasks, simulated())) == []
 
 
-def test_robots_in_a_task_have_its_things_around_them():
+def test_robots_of_task_share_its_objects():
     config = in_task(simulated(), 5)
     assert set(config.objects) == {"table", "box"}
     made = world_of(config, ["left", "right"])
@@ -89,12 +93,14 @@ def test_robots_in_a_task_have_its_things_around_them():
     for _ in range(300):
         for robot in robots:
             robot.rest()
-    assert made.object_positions()["box"] == pytest.approx([0.5, 0.0, 0.4], abs=1e-3)  # it stands
+    assert made.object_positions()["box"] == pytest.approx(
+        [0.5, 0.0, 0.4], abs=1e-3
+    )  # it rests on the table
     with pytest.raises(ValidationRejected, match="task: got 7"):
         in_task(simulated(), 7)
 
 
-def test_forces_that_no_simulation_says_are_those_that_the_arm_measures():
+def test_force_without_simulation_is_estimate_of_arm():
     config = CellConfig.from_dict({"arms": {"arm": {"rpy": [0.0, 0.0, 0.8]}}})
     task = make_task(3, "ufic", 1.0)
     run = run_task(task, config)
@@ -110,8 +116,8 @@ def test_forces_that_no_simulation_says_are_those_that_the_arm_measures():
     assert with_measured_force(free, blind, arms) is blind
 
 
-def test_a_real_arm_that_would_stop_as_after_a_collision_is_refused_with_what_it_needs():
-    """30 N at 0.46 m: 20 N and 20 Nm of a robot's examples stop the arm in the middle."""
+def test_collision_thresholds_below_task_forces_are_rejected():
+    """Thresholds of 20 N and 20 Nm would stop the arm at 30 N with a lever arm of 0.46 m."""
     with pytest.raises(ValidationRejected) as caught:
         validate(real(), simulated(), [3], seconds=1.0)
     reported = str(caught.value)

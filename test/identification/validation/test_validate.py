@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks on two cells: what is compared is what both did, and what cannot be is refused."""
+"""Validation tasks on two cells: runs, errors, reports and rejected input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cell(data=ONE, **arm):
     )
 
 
-def test_a_twin_of_itself_has_no_error():
+def test_identical_cells_have_zero_error():
     (found,) = validate(cell(), cell(), [1], repeats=1, seconds=0.5)
     assert set(found.errors["arm"]) == {
         "q", "dq", "tau", "position", "wrench", "control error",
@@ -46,7 +46,7 @@ def test_a_twin_of_itself_has_no_error():
     assert found.faults == ()
 
 
-def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
+def test_cell_without_noise_runs_once_for_all_repeats():
     task, reported = make_task(1, seconds=0.5), []
     first, second, third = runs_of(task, cell(), 3, 0, reported.append)
     assert first is second is third
@@ -61,8 +61,8 @@ def test_a_side_without_noise_is_the_same_in_all_repeats_and_is_run_once():
     assert np.abs(np.subtract(*(run.logs["arm"].tau for run in noisy))).max() > 0.01
 
 
-def test_errors_are_root_mean_squares_of_what_the_logs_have():
-    """Two logs that differ by a sine of 0.1 rad in one joint, and by nothing else."""
+def test_errors_are_root_mean_squares_of_log_differences():
+    """Two logs that differ by a sine of 0.1 rad in one joint."""
     task, time = make_task(1, seconds=2.0), np.arange(0, 2.0, 1e-3)
     arm = describe_arm("arm", cell().arms["arm"])
     logs = []
@@ -78,11 +78,11 @@ def test_errors_are_root_mean_squares_of_what_the_logs_have():
     np.testing.assert_allclose(found.errors["arm"]["q"][0], expected, atol=1e-4)
     assert found.overall("arm", "q")[0] == pytest.approx(0.1 / np.sqrt(14), abs=1e-4)
     assert found.worst("q") == pytest.approx(0.1 / np.sqrt(2), abs=1e-4)
-    assert set(found.errors["arm"]) == {"q", "position"}  # which follows from q
+    assert set(found.errors["arm"]) == {"q", "position"}  # computed from q
 
 
-def test_the_control_error_is_what_is_wrong_with_the_executed_torque():
-    """A bias of known size is found; without one there is none."""
+def test_control_error_is_bias_of_executed_torque():
+
     for bias in (0.0, 0.3):
         config = cell(perturbation={"torque_bias": [bias] * 7})
         task = make_task(1, seconds=0.5)
@@ -96,21 +96,21 @@ def test_the_control_error_is_what_is_wrong_with_the_executed_torque():
 
 @pytest.mark.long
 @pytest.mark.parametrize("law", ["ufic", "plain_pi"])
-def test_a_table_is_pressed_on_with_the_sine(law):
+def test_force_on_table_tracks_sine(law):
     run = run_task(make_task(3, law, 1.5), cell())
     requested = 15.0 * (1.0 - np.cos(2 * np.pi * run.force_time / 1.5))
     assert run.fault == ""
     assert np.sqrt(np.mean((run.force[:, 0] - requested) ** 2)) < 1.5
     assert run.force.max() > 27.0
     assert bool(run.tanks) == (law == "ufic")
-    # The estimate, which a real arm has too, says the same as the contact.
+    # The estimate, which a real arm has too, agrees with the contact force.
     estimated = run.logs["arm"].columns["wrench_ext_in_base"][:, 2]
     at = np.interp(run.force_time, run.logs["arm"].time, estimated)
     assert np.sqrt(np.mean((at - run.force[:, 0]) ** 2)) < 1.0
 
 
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3"])
-def test_other_arms_find_a_posture_over_their_table(model):
+def test_other_arms_start_above_table(model):
     task = make_task(4, seconds=0.5)
     config = task.scene(cell(model=model))
     arm = describe_arm("arm", config.arms["arm"])
@@ -123,7 +123,7 @@ def test_other_arms_find_a_posture_over_their_table(model):
 
 
 @pytest.mark.long
-def test_two_arms_lift_the_box():
+def test_two_arms_lift_box():
     task = make_task(5, seconds=2.0)
     box = TaskCell(task, cell(TWO))
     try:
@@ -136,21 +136,24 @@ def test_two_arms_lift_the_box():
     assert np.abs(run.force[-1] - 20.0).max() < 2.0
 
 
-def test_a_fault_in_the_middle_is_said_and_the_rest_goes_on():
-    """The plant's joint 5 rubs, is felt, and stops the arm; the next repeat begins anew."""
+def test_fault_during_run_is_reported_and_next_repeat_starts():
+    """Friction in joint 5 of the plant exceeds the collision threshold and stops the arm."""
     limits = {"franka": {"upper_torque_thresholds": [10.0, 10.0, 10.0, 10.0, 0.8, 10.0, 10.0]}}
-    rubbing = {"coulomb": [0.0] * 4 + [0.4, 0.0, 0.0], "viscous": [0.0] * 4 + [2.0, 0.0, 0.0]}
-    shaky = cell(perturbation=rubbing, **limits)
-    (found,) = validate(shaky, cell(), [1], repeats=2, seconds=0.8)
+    joint_friction = {
+        "coulomb": [0.0] * 4 + [0.4, 0.0, 0.0],
+        "viscous": [0.0] * 4 + [2.0, 0.0, 0.0],
+    }
+    faulty = cell(perturbation=joint_friction, **limits)
+    (found,) = validate(faulty, cell(), [1], repeats=2, seconds=0.8)
     assert len(found.faults) == 2
     assert found.faults[1].startswith("plant, repeat 2, after 0.")
     assert "joint 5" in found.faults[0]
-    assert found.repeats == 2  # up to there
+    assert found.repeats == 2  # up to the fault
     assert found.series["time"][-1] < 0.7
     assert found.as_dict()["faults"] == list(found.faults)
 
 
-def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
+def test_seed_determines_noise_of_run():
     config = cell(noise={"q": 1e-4})
     box = TaskCell(make_task(1, seconds=0.5), config)
     try:
@@ -174,13 +177,13 @@ def test_the_same_seed_gives_the_same_run_and_another_one_other_noise():
         (lambda: validate(Log({}), cell(), [1, 2]), "tasks: got 2 for a log of one task"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_words(call, words):
+def test_invalid_comparison_is_rejected(call, words):
     with pytest.raises(ValidationRejected) as caught:
         call()
     assert words in str(caught.value)
 
 
-def test_the_plain_law_is_feed_forward_and_pi():
+def test_plain_force_controller_is_feed_forward_and_pi():
     law, total = PlainForce(1.0, 2.0), 0.0
     for k in range(100):
         measured = 5.0 + 0.01 * k
@@ -189,35 +192,37 @@ def test_the_plain_law_is_feed_forward_and_pi():
         assert law.force(10.0, measured, 1e-3) == pytest.approx(expected)
 
 
-def test_the_plain_law_integrates_the_time_that_went_by_where_it_is_not_asked_in_every_cycle():
-    """On real arms it is asked every tenth cycle, and integrated a millisecond for each."""
+def test_plain_force_controller_integrated_fixed_period():
+    """On real arms it runs every tenth cycle, but integrated 1 ms for each call."""
     task, periods = make_task(3, "plain_pi", 1.0), []
-    task.settling_cycles = 600  # the table is felt after some 350 cycles
+    task.settling_cycles = 600  # contact begins after about 350 cycles
     with Cell(task.scene(cell())) as running:
         task.settle(running, running.step)
         force = task.plain.force
 
-        def noted(requested, measured, period):
+        def recording_force(requested, measured, period):
             periods.append(period)
             return force(requested, measured, period)
 
-        task.plain.force = noted
+        task.plain.force = recording_force
         for k in range(5):
             task.set_targets(running, 0.01 * k)
             running.step(10)
     assert periods == pytest.approx([0.01] * 5)
 
 
-def test_an_orientation_points_where_it_is_told_to_and_stays_one():
+def test_pointing_gives_rotation_with_requested_axis():
     rng = np.random.default_rng(0)
     for _ in range(20):
-        turned = pointing(np.linalg.qr(rng.normal(size=(3, 3)))[0], np.array([0.0, 0.0, -1.0]))
-        np.testing.assert_allclose(turned[:, 2], [0.0, 0.0, -1.0], atol=1e-9)
-        np.testing.assert_allclose(turned.T @ turned, np.eye(3), atol=1e-9)
+        rotation_matrix = pointing(
+            np.linalg.qr(rng.normal(size=(3, 3)))[0], np.array([0.0, 0.0, -1.0])
+        )
+        np.testing.assert_allclose(rotation_matrix[:, 2], [0.0, 0.0, -1.0], atol=1e-9)
+        np.testing.assert_allclose(rotation_matrix.T @ rotation_matrix, np.eye(3), atol=1e-9)
 
 
 @pytest.mark.slow
-def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, capsys):
+def test_validate_command_writes_self_contained_report_and_numbers(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     file, noisy = tmp_path / "cell.yaml", tmp_path / "plant.yaml"
     file.write_text(yaml.safe_dump({"/**": {"ros__parameters": ONE}}))
@@ -240,8 +245,8 @@ def test_the_command_writes_a_page_that_needs_nothing_and_its_numbers(tmp_path, 
     assert "must be a file .html" in capsys.readouterr().err
 
 
-def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path):
-    """The page was there, beside the numbers of the time before."""
+def test_report_page_was_written_without_its_numbers(tmp_path):
+    """A new page stood beside the numbers of an earlier run."""
     page = tmp_path / "report.html"
     page.with_suffix(".json").mkdir()
     with pytest.raises(ConfigurationError, match=r"report\.json: cannot be written"):
@@ -249,10 +254,10 @@ def test_a_report_whose_numbers_cannot_be_written_is_not_written_either(tmp_path
     assert not page.exists()
 
 
-def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
+def test_force_chattered_on_circle_with_friction():
     config = CellConfig.from_yaml("config/dual_sim.yaml")
     run = run_task(make_task(4, "ufic", 1.5), config)
-    settled = run.force[run.force_time > 0.7]  # it was 0 to 20 N, by a friction of 1
+    settled = run.force[run.force_time > 0.7]  # was 0 to 20 N with a friction of 1
     np.testing.assert_allclose(settled, 9.81, atol=2.0)
 
 
@@ -268,7 +273,7 @@ def test_a_circle_on_the_table_of_the_readmes_cell_does_not_chatter():
         (6, 0.0, r"\b6\b.*\b7\b"),
     ],
 )
-def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
+def test_log_of_other_motion_is_rejected_as_plant(joints, q, words):
     names = tuple(f"joint{k}" for k in range(1, joints + 1))
     time = np.linspace(0.0, 1.0, 100)
     log = Log(
@@ -278,7 +283,7 @@ def test_a_log_of_something_else_is_refused_as_a_plant(joints, q, words):
         validate(log, cell(), [1], seconds=1.0)
 
 
-def test_a_log_of_another_robot_is_refused_as_a_plant():
+def test_log_of_other_robot_is_rejected_as_plant():
     ready = np.tile(MODELS["fer"].ready, (100, 1))
     joints = tuple(joint.name for joint in MODELS["fer"].joints)
     log = Log({"arm": ArmLog("arm", "fer", joints, np.linspace(0.0, 1.0, 100), ready)})
