@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said of a motion that ends before its goal, to who is no action's client."""
+"""Reported reasons of a motion that ends before its goal, for users without an action client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOWN = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
 
 
 def start(make_cell, law, params=None, **settings):
-    """Return a cell whose arm stands over a table, under a law that takes postures."""
+    """Return a cell whose arm is above a table, under a controllet that accepts configurations."""
     interfaces = {"interfaces": ["position"]} if law == "joint_position" else {}
     laws = {"law": {"type": law, "params": params or {}, **settings}}
     cell = make_cell({"left": interfaces}, laws, ["left/law"], objects=TABLE)
@@ -27,7 +27,7 @@ def start(make_cell, law, params=None, **settings):
 
 
 def notices(cell):
-    """Return what has been said since the last call."""
+    """Return the notices since the last call."""
     events = cell.events()
     assert {event.event for event in events} <= {Event.NOTICE}
     assert {event.controllet for event in events} <= {"left/law"}
@@ -36,11 +36,11 @@ def notices(cell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
-def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
-    """An action's client was told; who sent a posture saw an arm that stood."""
+def test_blocked_configuration_target_ended_without_notice(make_cell, law):
+    """Only an action client was notified; the sender of a configuration saw a stationary arm."""
     cell = start(make_cell, law, {"goal_time": 0.2})
     q = cell.state("left").q
-    for _ in range(2):  # every motion is told of
+    for _ in range(2):  # every motion is reported
         cell.set_target("left", q=q + DOWN)
         cell.step(2500)
         (text,) = notices(cell)
@@ -52,8 +52,8 @@ def test_a_posture_behind_an_obstacle_ended_in_silence(make_cell, law):
 
 
 @pytest.mark.slow
-def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence(make_cell):
-    """Each motion is replaced by the next one, long before it ends."""
+def test_blocked_configuration_stream_stopped_without_notice(make_cell):
+    """Each motion is replaced by the next, long before it ends."""
     cell = start(make_cell, "joint_trajectory", {"goal_time": 0.2})
     q = cell.state("left").q
     for _ in range(120):
@@ -68,7 +68,7 @@ def test_a_stream_of_postures_behind_an_obstacle_stood_in_front_of_it_in_silence
 
 
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
-def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said_once(
+def test_contact_abort_had_no_notice_and_stream_reports_once(
     make_cell, law
 ):
     cell = start(make_cell, law, {"contact_torque": [6.0] * 7}, features=[])
@@ -85,7 +85,7 @@ def test_a_posture_that_ended_by_contact_was_silent_and_a_stream_of_them_is_said
     assert len(reported) <= 1, reported
 
 
-def test_a_posture_that_was_not_reached_in_time_ended_in_silence(make_cell):
+def test_goal_timeout_ended_without_notice(make_cell):
     params = {"goal_tolerance": [1e-6] * 7, "goal_time": 0.1, "velocity_scaling": 1.0}
     cell = start(make_cell, "joint_trajectory", params)
     cell.set_target("left", q=cell.state("left").q - 0.1 * DOWN)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of springs and motors through a cell: every mode, what is refused, what holds."""
+"""Commands of elastic elements and motors through a cell: every mode, refusals, holding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STEP = {"torque_command": 0.5, "link_command": 0.2, "reference_1": 0.05, "refere
 
 
 def cell_of(make_cell, mode="configured", own="equilibrium_pid", damping=(0.0,) * 7, **law):
-    """Return a cell whose left arm is on springs, commanded in a mode."""
+    """Return a cell whose left arm has elastic elements, commanded in a mode."""
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}, **law},
             "springy": {"type": "joint_impedance", "arms": ["left"]}}  # fmt: skip
     return make_cell({"left": arm_on(springs(own), damping)}, laws, [LAW])
@@ -41,7 +41,7 @@ def arm_on(actuators, damping=(0.0,) * 7):
 
 
 def plain_robot(cell, mode):
-    """Return the same arm without a cell, at rest, carried by its springs."""
+    """Return the same arm without a cell, at rest, supported by its elastic elements."""
     groups = CompliantGroups([cell.config.arms["left"]])
     joints = CompliantJoints(groups.springs, 7, groups.motors, mode)
     robot = CompliantRobot(
@@ -53,8 +53,8 @@ def plain_robot(cell, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
-    """Another road to the same joints, which has no loop, laws or shared memory."""
+def test_every_mode_moves_arm_as_without_cell(make_cell, mode):
+    """The reference path to the same joints has no loop, controllets or shared memory."""
     cell = cell_of(make_cell, mode)
     robot = plain_robot(cell, mode)
     cell.step(20)
@@ -83,7 +83,7 @@ def test_every_mode_moves_an_arm_as_it_does_without_a_cell(make_cell, mode):
         np.testing.assert_allclose(found.position, robot.joints.theta, atol=1e-3)
 
 
-def test_no_switch_and_no_change_of_mode_is_felt(make_cell):
+def test_switch_and_mode_change_are_bumpless(make_cell):
     cell = cell_of(make_cell, "equilibrium_pid")
     data = cell.simulation.data
     order = ("equilibrium", "spring_references", "link_torque", "motor_pid", "motor_torque",
@@ -104,8 +104,8 @@ def test_no_switch_and_no_change_of_mode_is_felt(make_cell):
 
 
 @pytest.mark.parametrize("mode", ["link_torque", "link_pid", "motor_torque"])
-def test_joints_that_nobody_commands_are_held(make_cell, mode):
-    """A torque of its own would let an arm fall; a joint begins when it is commanded."""
+def test_uncommanded_joints_are_held(make_cell, mode):
+    """A default torque would let an arm fall; a joint changes mode when it is commanded."""
     cell = cell_of(make_cell, mode)
     cell.simulation.apply_wrench("left_fr3_link6", [0.0, 0.0, -15.0])
     start = cell.state("left").q.copy()
@@ -123,7 +123,7 @@ def test_joints_that_nobody_commands_are_held(make_cell, mode):
     assert set(modes[:6]) == {OperationMode.MOTOR_PID}
 
 
-def test_what_stands_is_carried_by_springs_as_their_equation_says(make_cell):
+def test_static_load_follows_spring_equation(make_cell):
     cell = cell_of(make_cell, "equilibrium", damping=DAMPED)
     cell.command_actuators("left", stiffness_preset=0.3)
     cell.command_actuators("left", equilibrium_position={"joint4": -2.25, "joint7": 0.7})
@@ -142,7 +142,7 @@ def test_what_stands_is_carried_by_springs_as_their_equation_says(make_cell):
 
 
 def test_commands_of_single_joints_in_one_cycle_all_count(make_cell):
-    """A record that comes before the loop has taken the last one has to repeat it."""
+    """A record written before the loop has read the previous one has to repeat it."""
     cell = cell_of(make_cell, "equilibrium")
     before = cell.actuators("left").equilibrium
     for joint in range(1, 8):
@@ -154,7 +154,7 @@ def test_commands_of_single_joints_in_one_cycle_all_count(make_cell):
     np.testing.assert_allclose(cell.actuators("left").equilibrium, expected, atol=1e-12)
 
 
-def test_a_command_of_before_does_not_come_back_with_its_mode(make_cell):
+def test_previous_command_does_not_return_with_its_mode(make_cell):
     cell = cell_of(make_cell, "equilibrium")
     before = cell.actuators("left").equilibrium
     cell.command_actuators("left", equilibrium_position={"joint7": before[6] + 0.2})
@@ -190,7 +190,7 @@ REFUSED = {
 }  # fmt: skip
 
 
-def test_what_is_refused_is_said_and_counted_and_changes_nothing(make_cell):
+def test_refused_commands_are_reported_counted_and_change_nothing(make_cell):
     cell = cell_of(make_cell)
     cell.step(3)
     start = cell.state("left").q.copy()
@@ -202,7 +202,7 @@ def test_what_is_refused_is_said_and_counted_and_changes_nothing(make_cell):
     np.testing.assert_allclose(cell.state("left").q, start, atol=1e-8)
 
 
-def test_modes_with_motors_are_refused_where_there_are_no_parameters_of_them(make_cell):
+def test_motor_modes_without_motor_parameters_are_refused(make_cell):
     own = springs("equilibrium")
     own["wrist"]["motor"] = None
     arms = {"left": {"actuators": own}}
@@ -217,13 +217,13 @@ def test_modes_with_motors_are_refused_where_there_are_no_parameters_of_them(mak
         make_cell(arms, laws)
 
 
-def test_an_arm_without_springs_takes_no_such_law(make_cell):
+def test_controllet_refuses_arm_without_elastic_elements(make_cell):
     laws = {LAW: {"type": "actuator_commands"}}
     with pytest.raises(ConfigurationError, match=r"\.commands\.type: .*\bright\b"):
         make_cell({"left": {"actuators": springs()}, **RIGHT}, laws)
 
 
-def test_a_push_from_outside_reaches_the_joint_under_any_command_and_ends_with_the_law(make_cell):
+def test_external_torque_reaches_joint_and_ends_with_controllet(make_cell):
     cell = cell_of(make_cell, "equilibrium", damping=DAMPED)
     start = cell.state("left").q.copy()
     cell.command_actuators("left", external_torque={"joint1": 4.0})
@@ -238,8 +238,8 @@ def test_a_push_from_outside_reaches_the_joint_under_any_command_and_ends_with_t
 
 
 @pytest.mark.parametrize("mode", ["link_pid", "equilibrium_pid"])
-def test_a_hold_went_on_pressing_against_a_push_that_had_ended_with_its_law(make_cell, mode):
-    """What had balanced the push moved the arm by 0.05 rad, lighter ones at 2 rad/s."""
+def test_hold_continued_to_balance_torque_that_had_ended(make_cell, mode):
+    """The balancing torque moved the arm by 0.05 rad, lighter arms at 2 rad/s."""
     cell = cell_of(make_cell, mode, damping=DAMPED)
     cell.step(20)
     cell.command_actuators("left", external_torque={"joint1": 20.0})
@@ -256,7 +256,7 @@ def test_a_hold_went_on_pressing_against_a_push_that_had_ended_with_its_law(make
 
 
 @pytest.mark.parametrize("mode", ["spring_references", "motor_pid"])
-def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
+def test_reference_beyond_stop_was_bounded_without_notice(make_cell, mode):
     own = springs()
     own["wrist"]["motor"] |= {"min_position": -6.0, "max_position": [6.0, 6.0, 1.0]}
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"], "params": {"mode": mode}}}
@@ -271,7 +271,7 @@ def test_a_reference_beyond_a_stop_was_bounded_without_a_word(make_cell, mode):
     assert re.search(r"\bleft: left_fr3_joint7: motor 1: .*\b1\.03\b.* -6 .* 1 rad$", text)
 
 
-def test_what_a_load_takes_of_a_reference_is_no_command_beyond_a_stop(make_cell):
+def test_load_compensation_beyond_stop_is_no_command(make_cell):
     """At its stiffest preset the controller of a pivot aims beyond its stop to hold it there."""
     group = {
         "type": "awas2",
@@ -291,7 +291,7 @@ def test_what_a_load_takes_of_a_reference_is_no_command_beyond_a_stop(make_cell)
     assert [event.text for event in cell.events()] == []
 
 
-def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
+def test_stale_torque_stream_ends_at_current_position(make_cell):
     cell = cell_of(make_cell, "motor_torque", target_timeout=0.05)
     cell.step(1)
     cell.command_actuators(
@@ -306,7 +306,7 @@ def test_a_stream_that_pauses_ends_where_the_arm_is(make_cell):
     assert np.abs(cell.state("left").dq).max() < 0.05
 
 
-def test_a_stream_of_equilibria_that_pauses_leaves_motors_where_they_are(make_cell):
+def test_stale_equilibrium_stream_stops_motors(make_cell):
     cell = cell_of(make_cell, "equilibrium_pid", target_timeout=0.01)
     cell.step(1)
     goal = cell.actuators("left").equilibrium[6] + 0.39
@@ -317,7 +317,7 @@ def test_a_stream_of_equilibria_that_pauses_leaves_motors_where_they_are(make_ce
     assert found.equilibrium[6] < goal - 0.1
 
 
-def test_a_torque_on_links_is_bounded_in_value_and_rate_as_that_of_any_law(make_cell):
+def test_link_torque_is_bounded_in_value_and_rate(make_cell):
     cell = cell_of(make_cell, "link_torque")
     cell.command_actuators("left", torque_command={"joint7": 11.0})
     taus = []
@@ -328,7 +328,7 @@ def test_a_torque_on_links_is_bounded_in_value_and_rate_as_that_of_any_law(make_
     assert max(taus) == pytest.approx(11.0, abs=0.1)
 
 
-def test_a_saved_state_goes_on_with_what_was_commanded(make_cell):
+def test_saved_state_continues_with_its_commands(make_cell):
     cell = cell_of(make_cell, "equilibrium_pid")
     sim = cell.simulation
     equilibrium = cell.actuators("left").equilibrium
@@ -350,7 +350,7 @@ def test_a_saved_state_goes_on_with_what_was_commanded(make_cell):
     np.testing.assert_array_equal(run(), first)
 
 
-def test_a_joint_without_springs_is_held_beside_those_with(make_cell):
+def test_rigid_joint_is_held_beside_elastic_joints(make_cell):
     group = {"type": "sea", "joints": ["joint2", "joint7"], "params": {"stiffness": [500.0, 50.0]}}
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
     cell = make_cell({"left": arm_on({"some": group}, DAMPED)}, laws, [LAW])
@@ -364,7 +364,7 @@ def test_a_joint_without_springs_is_held_beside_those_with(make_cell):
     assert np.abs(moved[[0, 2, 3, 4, 5]]).max() < 5e-3
 
 
-def test_modes_that_springs_cannot_go_on_with_end_in_a_hold_that_says_why(make_cell):
+def test_mode_that_elastic_elements_cannot_support_ends_in_reported_hold(make_cell):
     weak = springs("link_torque")
     weak["shoulder"]["params"] |= {"k_1": 0.35, "k_2": 0.35}  # up to 29 Nm
     laws = {LAW: {"type": "actuator_commands", "arms": ["left"]}}
@@ -380,7 +380,7 @@ def test_modes_that_springs_cannot_go_on_with_end_in_a_hold_that_says_why(make_c
     assert np.abs(cell.state("left").dq).max() < 0.05
 
 
-def test_a_pivot_has_a_range_in_metres_and_a_single_motor_no_second_reference(make_cell):
+def test_pivot_range_is_metric_and_single_motor_has_no_second_reference(make_cell):
     groups = {
         "pivots": {"type": "awas2", "joints": ["joint5", "joint7"], "preset": 0.03},
         "springs": {"type": "sea", "joints": ["joint6"], "params": {"stiffness": 200.0}},
@@ -399,15 +399,15 @@ def test_a_pivot_has_a_range_in_metres_and_a_single_motor_no_second_reference(ma
     assert found.stiffness[0] < before.stiffness[0]
 
 
-def test_one_law_may_have_arms_of_different_numbers_of_joints(make_cell):
+def test_one_controllet_commands_arms_of_different_joint_counts(make_cell):
     arms = {
         f"{name}_arm": {
             "model": {"extra": f"config/compliant/{name}_extra.yaml", "name": name},
             "gripper": False,
-            "position": [0.0, place, 0.0],
+            "position": [0.0, position, 0.0],
             "actuators": {"all": {"type": "qbmove", "preset": 0.6}},
         }
-        for name, place in (("one_joint", 1.0), ("two_joints", -1.0))
+        for name, position in (("one_joint", 1.0), ("two_joints", -1.0))
     }
     laws = {LAW: {"type": "actuator_commands", "arms": list(arms)}}
     cell = make_cell(arms, laws, [LAW])
@@ -422,7 +422,7 @@ def test_one_law_may_have_arms_of_different_numbers_of_joints(make_cell):
     assert [int(mode) for mode in cell.actuators("two_joints_arm").modes] == [2, 0]
 
 
-def test_springs_that_are_made_too_stiff_for_the_steps_are_said_once(make_cell):
+def test_excessive_stiffness_for_step_time_is_reported_once(make_cell):
     stiff = springs("equilibrium")
     for group in stiff.values():
         group["params"] |= {"preset_high": 2.4, "max_deflection": 3.0}

@@ -34,21 +34,21 @@ def rodrigues(v):
     return np.eye(3) + np.sin(angle) / angle * k + (1 - np.cos(angle)) / angle**2 * k @ k
 
 
-def test_torque_is_the_impedance_at_the_displaced_target():
-    """Per arm: the virtual body under its wrench, then the inner law, both used by themselves."""
+def test_torque_is_impedance_at_displaced_target():
+    """Per arm: the virtual body under its wrench, then the inner controllet, used separately."""
     rng = np.random.default_rng(4)
     maker = StateMaker(2)
     params = AdmittanceParams(tare_time=0.0)
     law, target = Admittance(maker.context, params), CartesianTarget(2)
-    clip = np.repeat([60.0 / 1000.0, 16.0 / 50.0], 3)  # the largest force and torque
+    clip = np.repeat([60.0 / 1000.0, 16.0 / 50.0], 3)  # the maximum force and torque
     inner = CartesianImpedance(
         maker.context,
         CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip),
     )
-    place = CartesianImpedanceTarget(2)
+    displaced = CartesianImpedanceTarget(2)
     states = maker.states_at([READY, READY + 0.2])
     law.on_activate(states, target)
-    inner.on_activate(states, place)
+    inner.on_activate(states, displaced)
     bodies = []
     for state in states:
         state.tau_ext[:] = state.jacobian.T @ (rng.normal(size=6) * [20, 20, 20, 1, 1, 1])
@@ -69,15 +69,15 @@ def test_torque_is_the_impedance_at_the_displaced_target():
     for arm, (body, (p, r)) in enumerate(zip(bodies, seeds)):
         assert np.linalg.norm(body.translation) > 5e-3
         assert np.linalg.norm(body.rotation) > 5e-3
-        place.position_ee_in_base[arm][:] = p + body.translation
-        place.rotation_ee_in_base[arm][:] = rodrigues(body.rotation) @ r
-    inner.update(states, place, PERIOD)
+        displaced.position_ee_in_base[arm][:] = p + body.translation
+        displaced.rotation_ee_in_base[arm][:] = rodrigues(body.rotation) @ r
+    inner.update(states, displaced, PERIOD)
     for arm in range(2):
         assert np.allclose(law.tau[arm], inner.tau[arm], atol=1e-9)
 
 
 def growth(mass, damping, stiffness, inner, inertia, time=0.0, delay=0.0, contacts=CONTACTS):
-    """Largest real part of the poles in contact, over contact stiffnesses."""
+    """Return the largest real part of the poles in contact, over contact stiffnesses."""
     inner_damping = 2 * np.sqrt(inertia * inner)
     worst = -np.inf
     for contact in contacts:
@@ -88,7 +88,7 @@ def growth(mass, damping, stiffness, inner, inertia, time=0.0, delay=0.0, contac
     return worst
 
 
-def test_the_documented_condition_is_enough_for_any_contact():
+def test_documented_condition_is_sufficient_for_any_contact():
     rng = np.random.default_rng(0)
     for _ in range(150):
         inertia, mass = 10 ** rng.uniform(-1, 2), 10 ** rng.uniform(-1, 1.5)
@@ -112,8 +112,8 @@ def test_defaults_are_stable_in_contact_and_less_damping_is_not():
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_static_displacement_under_a_force(make_cell):
-    """Two springs in series: the virtual one, and the inner law's."""
+def test_static_displacement_under_force(make_cell):
+    """Two springs in series: the virtual one, and that of the inner controllet."""
     arm = PushedArm(make_cell, "admittance", force_deadband=0.0)
     force = np.array([6.0, -8.0, 5.0])
     arm.push(0.2)
@@ -126,7 +126,7 @@ def test_static_displacement_under_a_force(make_cell):
 
 
 @pytest.mark.sim
-def test_the_deadband_is_taken_off_the_force(make_cell):
+def test_deadband_is_subtracted_from_force(make_cell):
     arm = PushedArm(make_cell, "admittance")
     arm.push(0.2)
     arm.push(5.0, force=(0, 6.0, 0))
@@ -134,7 +134,7 @@ def test_the_deadband_is_taken_off_the_force(make_cell):
 
 
 @pytest.mark.sim
-def test_a_pure_torque_turns_about_the_tool_point(make_cell):
+def test_pure_torque_rotates_about_tool_point(make_cell):
     arm = PushedArm(make_cell, "admittance", torque_deadband=0.0)
     torque = np.array([0.0, 0.0, 1.5])
     arm.push(0.2)
@@ -142,8 +142,8 @@ def test_a_pure_torque_turns_about_the_tool_point(make_cell):
     for _ in range(40):
         arm.push(0.1, torque=torque)
         worst = max(worst, float(np.linalg.norm(arm.moved())))
-    turned = arm.cell.pose("arm").distance(arm.start)[1]
-    assert turned == pytest.approx(1.5 / 10.0 + 1.5 / 50.0, rel=0.02)
+    rotation = arm.cell.pose("arm").distance(arm.start)[1]
+    assert rotation == pytest.approx(1.5 / 10.0 + 1.5 / 50.0, rel=0.02)
     assert worst < 5e-4
 
 
@@ -156,15 +156,15 @@ def test_no_drift_without_contact(make_cell):
 
 
 @pytest.mark.sim
-def test_a_strong_push_stops_at_the_bounds_and_comes_back(make_cell):
+def test_strong_push_stops_at_bounds_and_returns(make_cell):
     arm = PushedArm(make_cell, "admittance", max_displacement=0.04, max_linear_speed=0.1)
     arm.push(0.2)
     arm.push(2.0, force=(0, 25.0, 0))
     assert arm.report()["displacement [m]"] == pytest.approx(0.04)
     assert arm.moved()[1] == pytest.approx(0.04 + 25.0 / 1000.0, rel=0.02)
-    held = arm.moved()[1]
+    pushed = arm.moved()[1]
     arm.push(0.15)
-    assert arm.moved()[1] < held - 5e-3
+    assert arm.moved()[1] < pushed - 5e-3
     arm.push(4.0)
     assert np.abs(arm.moved()).max() < 1e-3
     assert arm.cell.events() == []
@@ -175,7 +175,7 @@ def floor():
 
 
 def press(arm, depth):
-    """Draw the target below the floor; return vertical forces and speeds once settled."""
+    """Move the target below the floor; return vertical forces and speeds after settling."""
     for z in np.linspace(0.0, depth, 30):
         arm.cell.set_target("arm", Pose(arm.start.position - [0, 0, z], arm.start.rotation))
         arm.cell.step(30)
@@ -187,7 +187,7 @@ def press(arm, depth):
 
 
 @pytest.mark.sim
-def test_presses_on_a_hard_floor_without_bouncing(make_cell):
+def test_admittance_presses_on_hard_floor_without_bouncing(make_cell):
     arm = PushedArm(make_cell, "admittance", floor())
     arm.cell.step(200)
     force, speed = press(arm, 0.06)
@@ -198,7 +198,7 @@ def test_presses_on_a_hard_floor_without_bouncing(make_cell):
 
 
 @pytest.mark.sim
-def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_cell):
+def test_insufficient_virtual_damping_bounces_as_stability_region_predicts(make_cell):
     arm = PushedArm(make_cell, "admittance", floor(), damping=[10.0] * 3 + [1.0] * 3)
     arm.cell.step(200)
     force, speed = press(arm, 0.06)
@@ -209,8 +209,8 @@ def test_too_little_virtual_damping_bounces_as_the_stability_region_says(make_ce
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("tare_time", every_nth(2, [0.1, 0.0]))
-def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, tare_time):
-    """The push was taken for zero, so that its end counted as a push the other way: 45 mm."""
+def test_arm_activated_under_push_drifted_when_push_ended(make_cell, tare_time):
+    """The push was tared to zero, so its end counted as an opposite push: 45 mm."""
     arm = PushedArm(make_cell, "admittance", tare_time=tare_time)
     arm.cell.switch(deactivate=["arm/law"])
     arm.push(2.0, force=(0, 0, -10.0))
@@ -222,12 +222,12 @@ def test_activated_under_a_push_the_tool_drifted_when_the_push_ended(make_cell, 
     assert arm.report()["displacement [m]"] < 1e-3
     arm.push(3.0)
     assert arm.cell.pose("arm").distance(loaded)[0] < 2e-3
-    arm.push(4.0, force=(0, 0, -10.0))  # a new push is not withstood
+    arm.push(4.0, force=(0, 0, -10.0))  # the arm yields to a new push
     assert arm.report()["displacement [m]"] == pytest.approx(9.0 / 200.0, rel=0.01)
 
 
 @pytest.mark.sim
-def test_a_further_push_is_felt_beyond_the_one_that_is_withstood(make_cell):
+def test_further_push_adds_to_tared_push(make_cell):
     arm = PushedArm(make_cell, "admittance", force_deadband=0.0)
     arm.cell.switch(deactivate=["arm/law"])
     arm.push(2.0, force=(0, 0, -10.0))
@@ -240,7 +240,7 @@ def test_a_further_push_is_felt_beyond_the_one_that_is_withstood(make_cell):
 
 
 def driven(law, speed, **params):
-    """Return the forces on a wall of 1e4 N/m that a target goes 0.3 m into, and the fault."""
+    """Return forces on a wall of 1e4 N/m with a target 0.3 m inside it, and the fault."""
     bench = ContactRig(1e4, 0.1, params=params, law=law)
     bench.step(200)
     pose, forces = bench.cell.pose("arm"), []
@@ -256,9 +256,8 @@ def driven(law, speed, **params):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("speed", every_nth(2, [0.25, 0.5]))
-def test_driven_into_a_wall_it_pressed_with_all_that_its_inner_spring_has(speed):
-    """151 N and a velocity fault at 0.5 m/s: three times as hard as the impedance it gives way
-    more than."""
+def test_admittance_pressed_wall_with_full_inner_spring_force(speed):
+    """151 N and a velocity fault at 0.5 m/s: three times the force of the stiffer impedance."""
     forces, fault = driven("admittance", speed)
     plain, _ = driven("cartesian_impedance", speed)
     assert fault == ""
@@ -267,8 +266,8 @@ def test_driven_into_a_wall_it_pressed_with_all_that_its_inner_spring_has(speed)
 
 
 @pytest.mark.sim
-def test_more_force_is_there_for_who_asks_for_it(make_cell):
-    """Of two springs in series the inner one is clipped: 0.2 m inside, 20 N are all there is."""
+def test_max_force_parameter_raises_contact_force(make_cell):
+    """The inner of two springs in series is clipped: at 0.2 m depth, 20 N are the maximum."""
     gains = {"stiffness": [1000.0] * 3 + [10.0] * 3, "damping": [300.0] * 3 + [6.0] * 3}
     arm = PushedArm(make_cell, "admittance", floor(), max_force=20.0, **gains)
     arm.cell.step(200)
@@ -279,8 +278,8 @@ def test_more_force_is_there_for_who_asks_for_it(make_cell):
     assert arm.cell.state("arm").wrench_ext_in_base[2] == pytest.approx(30.0, rel=0.02)
 
 
-def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
-    """A constant wrench from the start, of 3 N and of 12 N: K x = F less what counts as zero."""
+def test_tare_removes_possible_bias_and_no_more():
+    """A constant wrench from the start, of 3 N and of 12 N: K x = F less the tared part."""
     for force, estimated in ((3.0, 0.0), (12.0, 7.0)):
         body = VirtualBody(PERIOD)
         body.set_gains(np.full(6, 4.0), np.full(6, 100.0), np.full(6, 200.0))
@@ -292,7 +291,7 @@ def test_the_tare_takes_off_what_may_be_a_bias_and_no_more():
         assert np.allclose(body.translation, [0.0, estimated / 200.0, 0.0], atol=1e-6)
 
 
-def test_inner_gains_change_live_and_only_when_asked():
+def test_inner_gains_change_live_without_torque_step():
     maker = StateMaker()
     law, target = Admittance(maker.context, AdmittanceParams()), CartesianTarget(1)
     states = maker.states_at([READY])
@@ -311,21 +310,21 @@ def test_inner_gains_change_live_and_only_when_asked():
     assert max(steps) < 0.03 * np.abs(before).max()
 
 
-def test_nobody_heard_that_joints_bear_less_than_the_force_that_draws_the_tool():
-    """The bounds of force and torque hold in any posture, the joints' own come before."""
+def test_joint_torque_limits_reduced_force_without_report():
+    """Bounds of force and torque hold in any configuration; joint torque limits take precedence."""
     maker, rng, observed = StateMaker(), np.random.default_rng(3), set()
     law = Admittance(maker.context, AdmittanceParams(max_force=120.0, tare_time=0.0))
-    target, kept = Admittance.Target(1), law.report_names.index(WRENCH_SCALE)
+    target, scale_index = Admittance.Target(1), law.report_names.index(WRENCH_SCALE)
     for _ in range(20):
         (state,) = maker.random(rng, margin=0.3)
         law.on_activate([state], target)
-        way = rng.normal(size=3)
-        target.position_ee_in_base[0][:] += way
+        offset = rng.normal(size=3)
+        target.position_ee_in_base[0][:] += offset
         law.update([state], target, PERIOD)
-        pull = law.inner.springs[0].stiffness[:, :3] @ np.clip(way, -0.12, 0.12)
+        pull = law.inner.springs[0].stiffness[:, :3] @ np.clip(offset, -0.12, 0.12)
         requested, allowed = state.jacobian.T @ pull, 0.9 * state.limits.torque
-        share = min(1.0, 1.0 / np.abs(requested / allowed).max())
-        assert law.tau[0] == pytest.approx(share * requested, abs=1e-6)
-        assert law.report[kept] == pytest.approx(share)
-        observed.add(share < 1.0)
+        scale = min(1.0, 1.0 / np.abs(requested / allowed).max())
+        assert law.tau[0] == pytest.approx(scale * requested, abs=1e-6)
+        assert law.report[scale_index] == pytest.approx(scale)
+        observed.add(scale < 1.0)
     assert len(observed) == 2

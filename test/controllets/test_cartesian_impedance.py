@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live gains, streamed stiffness, twists and clipping of the Cartesian impedance law."""
+"""Live gains, streamed stiffness, twists and clipping of Cartesian impedance."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def spd(rng, scale):
     return a @ a.T * scale
 
 
-def test_full_stiffness_matrix_with_damping_from_it():
+def test_full_stiffness_matrix_determines_damping():
     rng = np.random.default_rng(1)
     law, target, state = started()
     for _ in range(10):
@@ -58,7 +58,7 @@ def test_full_stiffness_matrix_with_damping_from_it():
         assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-9)
 
 
-def test_gains_change_without_a_torque_step_and_reach_their_goal():
+def test_gains_reach_their_goal_without_torque_step():
     law, target, state = started(gain_time=0.1)
     target.position_ee_in_base[0][0] += 0.015
     law.update([state], target, PERIOD)
@@ -78,7 +78,7 @@ def test_gains_change_without_a_torque_step_and_reach_their_goal():
     assert np.allclose(before, expected, rtol=1e-9)
 
 
-def test_stiffness_on_the_way_is_positive_semidefinite():
+def test_intermediate_stiffness_is_positive_semidefinite():
     rng = np.random.default_rng(2)
     law, target, state = started(gain_time=0.02)
     for _ in range(5):
@@ -89,7 +89,7 @@ def test_stiffness_on_the_way_is_positive_semidefinite():
             assert np.linalg.eigvalsh(law.springs[0].stiffness)[0] > -1e-9
 
 
-def test_error_is_clipped_per_axis_and_bounds_the_force():
+def test_error_is_clipped_per_axis_and_bounds_force():
     law, target, state = started(error_clip=np.array([0.01, 0.02, 0.03, 0.1, 0.1, 0.1]))
     state.dq[:] = 0.0
     state.twist_ee_in_base[:] = 0.0
@@ -99,7 +99,7 @@ def test_error_is_clipped_per_axis_and_bounds_the_force():
     assert np.allclose(force[:3], [4.0, -8.0, 8.0], atol=1e-6)
 
 
-def test_twist_feeds_the_damper_and_runs_out():
+def test_twist_feeds_damper_and_times_out():
     law, target, state = started(twist_timeout=0.05)
     target.twist_ee_in_base[0][:] = state.twist_ee_in_base
     law.on_target("twist", 0, target)
@@ -118,10 +118,10 @@ def test_twist_feeds_the_damper_and_runs_out():
 
 
 @pytest.mark.sim
-def test_velocity_target_removes_the_lag(make_cell):
+def test_twist_target_removes_lag(make_cell):
     def lag(with_twist):
         cell = make_cell(active=["left/cartesian_impedance_controller"])
-        # A governor feeds the velocity of its reference forward, whether a twist came or not.
+        # A governor feeds the velocity of its reference forward, with or without a twist.
         cell.set_parameters("left/cartesian_impedance_controller", {"governor.enabled": False})
         pose = cell.pose("left")
         velocity = np.array([0.0, 0.0, 0.1])
@@ -136,8 +136,8 @@ def test_velocity_target_removes_the_lag(make_cell):
 
 
 @pytest.mark.parametrize("ratio", [0.3, 0.7, 1.0])
-def test_every_mode_has_the_damping_ratio(ratio):
-    """The poles of (Lambda, D, K) are those of the ratio, whatever the stiffness."""
+def test_every_mode_has_requested_damping_ratio(ratio):
+    """The poles of (Lambda, D, K) have this ratio for any stiffness."""
     k = np.array([900.0, 400.0, 100.0, 40.0, 20.0, 5.0])
     law, target, state = started(stiffness=k, damping_ratio=np.full(6, ratio))
     law.update([state], target, PERIOD)
@@ -156,7 +156,7 @@ def test_every_mode_has_the_damping_ratio(ratio):
 @pytest.mark.parametrize(
     "stiffness", [(0, 600, 0, 20, 20, 20), (400, 400, 0, 0, 0, 0), (5000, 1, 1, 300, 0, 0)]
 )
-def test_damper_never_drives_even_with_zero_or_very_unequal_gains(stiffness):
+def test_damper_never_adds_energy_with_zero_or_unequal_gains(stiffness):
     rng = np.random.default_rng(4)
     maker = StateMaker()
     law = CartesianImpedance(
@@ -172,11 +172,11 @@ def test_damper_never_drives_even_with_zero_or_very_unequal_gains(stiffness):
 
 @pytest.mark.sim
 @pytest.mark.parametrize("ratio", [0.3, 0.7])
-def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
+def test_step_in_mujoco_matches_designed_linear_system(make_cell, ratio):
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     cell.set_parameters(
         "left/cartesian_impedance_controller",
-        # The law's own response to a step: no governor in front of it.
+        # The step response of the controllet alone, without a governor.
         {
             "damping_ratio": [ratio] * 6,
             "nullspace.stiffness": [0.0] * 7,
@@ -215,7 +215,7 @@ def test_step_in_mujoco_is_that_of_the_designed_linear_system(make_cell, ratio):
         ([np.nan] * 6, "finite"),
     ],
 )
-def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
+def test_invalid_stiffness_is_refused(make_cell, stiffness, reason):
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     with pytest.raises(TargetRejected, match=reason):
         cell.set_target("left", stiffness=stiffness)
@@ -223,10 +223,10 @@ def test_bad_stiffness_is_refused(make_cell, stiffness, reason):
 
 @pytest.mark.long
 @pytest.mark.sim
-def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_cell):
-    """CRISP's step test: clipped error, friction compensation, Coulomb friction as identified.
+def test_step_ends_within_0_8_mm_despite_joint_friction(make_cell):
+    """CRISP's step test: clipped error, friction compensation, identified Coulomb friction.
 
-    The friction is half the amplitude of the sigmoid model that is compensated (Gaz et al. 2019).
+    The friction is half the amplitude of the compensated sigmoid model (Gaz et al. 2019).
     """
     rng = np.random.default_rng(0)
     law = {
@@ -254,8 +254,8 @@ def test_step_to_a_random_target_ends_within_0_8_mm_despite_joint_friction(make_
         assert not [event for event in cell.events() if event.event.is_fault]
 
 
-def test_a_moving_reference_is_fed_forward_with_its_acceleration():
-    """tau = J' (s L a + K e + D (s v_d - v)) by arithmetic of its own, in random states."""
+def test_moving_reference_is_fed_forward_with_its_acceleration():
+    """tau = J' (s L a + K e + D (s v_d - v)), evaluated independently in random states."""
     maker, rng = StateMaker(), np.random.default_rng(5)
     law = CartesianImpedance(maker.context, CartesianImpedanceParams())
     target = CartesianImpedance.Target(1)
@@ -264,45 +264,45 @@ def test_a_moving_reference_is_fed_forward_with_its_acceleration():
         law.on_activate([s], target)
         inertia_inv = s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T
         if np.linalg.eigvalsh(inertia_inv)[0] < 0.03:
-            continue  # damped there
+            continue  # damped near singularities
         law.update([s], target, PERIOD)
-        still = law.tau[0].copy()
+        stationary = law.tau[0].copy()
         motion = target.motion[0]
         motion.twist[:], motion.acceleration[:] = rng.normal(size=(2, 6))
         motion.moving = True
         law.update([s], target, PERIOD)
         damping = law.springs[0].damping
         wrench = np.linalg.solve(inertia_inv, motion.acceleration) + damping @ motion.twist
-        share = np.clip((0.65 - np.abs(s.dq / s.limits.velocity).max()) / 0.3, 0, 1)
-        assert np.allclose(law.tau[0] - still, share * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9)
+        fraction = np.clip((0.65 - np.abs(s.dq / s.limits.velocity).max()) / 0.3, 0, 1)
+        assert np.allclose(law.tau[0] - stationary, fraction * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9)
         motion.moving = False
         law.update([s], target, PERIOD)
-        assert np.array_equal(law.tau[0], still)
+        assert np.array_equal(law.tau[0], stationary)
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_nothing_is_fed_forward_to_an_arm_that_does_not_follow(held):
-    """Held back by its clipped error, or with a joint near its speed limit."""
+@pytest.mark.parametrize("clipped", [False, True])
+def test_arm_that_does_not_follow_gets_no_feedforward(clipped):
+    """Limited by its clipped error, or with a joint near its speed limit."""
     maker = StateMaker()
     law = CartesianImpedance(maker.context, CartesianImpedanceParams())
     target, q = CartesianImpedance.Target(1), np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
-    (s,) = maker.states_at([q], None if held else [np.array([0, 0, 0, 1.72, 0, 0, 0])])
+    (s,) = maker.states_at([q], None if clipped else [np.array([0, 0, 0, 1.72, 0, 0, 0])])
     law.on_activate([s], target)
-    if held:
+    if clipped:
         target.position_ee_in_base[0][1] += 0.2
     law.update([s], target, PERIOD)
-    still = law.tau[0].copy()
+    stationary = law.tau[0].copy()
     target.motion[0].twist[:] = target.motion[0].acceleration[:] = 0.5
     target.motion[0].moving = True
     law.update([s], target, PERIOD)
-    assert np.allclose(law.tau[0], still, atol=1e-9)
+    assert np.allclose(law.tau[0], stationary, atol=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize(("forward", "maximum"), [(True, 0.055), (False, 0.35)])
-def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell, forward, maximum):
-    """20 cm/s along a line at 1 kHz: what is left is the governor's own lag."""
+def test_feedforward_removes_spring_lag_behind_moving_target(make_cell, forward, maximum):
+    """20 cm/s along a line at 1 kHz: the governor's lag remains."""
     cell = make_cell(active=["left/cartesian_impedance_controller"])
     cell.set_parameters("left/cartesian_impedance_controller", {"feedforward": forward})
     cell.step(20)
@@ -318,7 +318,7 @@ def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell,
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("q", "move", "turn"),
+    ("q", "move", "rotation"),
     [
         (
             [2.11, -0.81, -1.22, -1.4, -1.48, 4.13, -0.73],
@@ -332,21 +332,21 @@ def test_feed_forward_takes_the_lag_of_the_spring_off_a_moving_target(make_cell,
         ),
     ],
 )
-def test_an_arm_drawn_beyond_its_reach_swung_for_seconds(make_cell, q, move, turn):
+def test_arm_target_beyond_reach_oscillated_for_seconds(make_cell, q, move, rotation):
     """Steps inside the gate that end with a stretched elbow, 3 and 5 cm short."""
     laws = {"cart": {"type": "cartesian_impedance"}}
     cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
     cell.step(2500)
     _, rows = cell.records()
     assert cell.state("arm").fault == ""
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.08
 
 
-def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
-    """The tool weighs 240 kg there: 400 N/m and critical damping take it in at about 1.3 1/s."""
+def test_doubled_damping_made_nearly_singular_arm_creep(make_cell):
+    """The effective mass there is 240 kg: 400 N/m and critical damping converge at about 1.3 1/s."""
     q = [-0.868, -0.567, 0.567, -1.701, 0.398, 3.393, 2.169]
     laws = {"cart": {"type": "cartesian_impedance"}}
     cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
@@ -361,7 +361,7 @@ def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("ratio", "perturbation", "q", "move", "turn"),
+    ("ratio", "perturbation", "q", "move", "rotation"),
     [
         (0.3, {}, [-0.868, -0.717, -0.675, -0.715, 0.62, 0.986, 2.099],
          [-0.0345, 0.0428, -0.1394], [0.0, 0.0, 0.0]),
@@ -372,17 +372,17 @@ def test_braked_twice_a_nearly_singular_arm_crept_to_its_target(make_cell):
     ],
     ids=["underdamped", "critical and late", "behind the torque rate limit"],
 )  # fmt: skip
-def test_the_stiffest_spring_drew_joints_that_move_its_tool_little_into_velocity_limit(
-    make_cell, ratio, perturbation, q, move, turn
+def test_stiffest_spring_drove_joints_with_little_leverage_into_velocity_limit(
+    make_cell, ratio, perturbation, q, move, rotation
 ):
-    """Through nearly singular postures, without latency as with it: nothing bound their speed."""
+    """Near singular configurations, with or without latency: no bound applied to their speed."""
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
     laws = {"law": {"type": "cartesian_impedance", "params": params}}
     arms = {"arm": {"q_start": q, "perturbation": perturbation}}
     cell = make_cell(arms, laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()
@@ -391,8 +391,8 @@ def test_the_stiffest_spring_drew_joints_that_move_its_tool_little_into_velocity
 
 
 @pytest.mark.sim
-def test_a_small_step_into_a_wall_hit_it_three_times_as_fast_as_its_spring_would():
-    """177 N at 1e5 N/m, 5 mm away: a critically damped spring is at most d w / e fast."""
+def test_small_step_into_wall_hit_at_three_times_spring_speed():
+    """177 N at 1e5 N/m, 5 mm away: a critically damped spring reaches at most d w / e."""
     bench = ContactRig(1e5, 0.005, law="cartesian_impedance")
     try:
         step, (state,) = 0.025, bench.cell.loop.owners.active[0].states
@@ -410,8 +410,8 @@ def test_a_small_step_into_a_wall_hit_it_three_times_as_fast_as_its_spring_would
 
 
 @pytest.mark.sim
-def test_pressed_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
-    """140 N at 9 cm from the sixth axis ask 12.3 of 12 Nm: it gave way, others pressed on."""
+def test_pressing_beyond_wrist_torque_ended_in_velocity_limit():
+    """140 N at 9 cm from the sixth axis need 12.3 of 12 Nm: the wrist yielded under the others."""
     params = {"stiffness": [1000.0] * 3 + [50.0] * 3}
     bench = ContactRig(1e5, 0.005, law="cartesian_impedance", params=params)
     try:
@@ -428,8 +428,8 @@ def test_pressed_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
 
 @pytest.mark.sim
 @pytest.mark.parametrize("scale", [0.8, 1.2])
-def test_stiff_springs_on_a_hard_undamped_wall_stand_the_latency_that_the_guide_allows(scale):
-    """A motion at sqrt(k / m) that the damper would drive, with 2 ms more, into 100 N and more."""
+def test_stiff_spring_on_undamped_wall_tolerates_documented_latency(scale):
+    """With 2 ms more, the damper would excite a motion at sqrt(k / m) to 100 N and more."""
     late = {"perturbation": {"state_delay": 0.003, "torque_lag": 0.002, "inertia_scale": scale}}
     gains = {"stiffness": [4000.0] * 3 + [300.0] * 3}
     bench = ContactRig(1e5, 0.003, gains, late, "cartesian_impedance", damping_ratio=0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of arms that are commanded positions: kinematics, limits, and where there is no way."""
+"""Poses of arms that are commanded positions: kinematics, limits, unreachable goals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keeps_limits(found, limits):
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_rates_move_the_tool_as_asked_and_leave_it_alone_in_the_nullspace(model):
+def test_rates_follow_twist_and_nullspace_leaves_end_effector_at_rest(model):
     """Against differences of the pose that the dynamics model computes."""
     rng, maker = np.random.default_rng(4), StateMaker(1, model)
     ik = PositionIK(maker.context.arms[0])
@@ -49,27 +49,27 @@ def test_rates_move_the_tool_as_asked_and_leave_it_alone_in_the_nullspace(model)
         rotation, smallest = state.rotation_ee_in_base.copy(), np.linalg.svd(state.jacobian)[1][-1]
         if smallest < 0.11:
             continue
-        posture = q + rng.uniform(-0.5, 0.5, len(q))
+        configuration = q + rng.uniform(-0.5, 0.5, len(q))
         twist = rng.uniform(-0.2, 0.2, 6)
-        dq = ik.rate(q, here, rotation, twist, 20.0, posture, 1.0, free)
+        dq = ik.rate(q, here, rotation, twist, 20.0, configuration, 1.0, free)
         assert ik.smallest == pytest.approx(smallest, rel=1e-6)
         h = 1e-6
         (after,) = maker.states_at([q + h * dq])
         np.testing.assert_allclose((after.position_ee_in_base - here) / h, twist[:3], atol=1e-5)
-        turn = (after.rotation_ee_in_base @ rotation.T - np.eye(3)) / h
-        np.testing.assert_allclose([turn[2, 1], turn[0, 2], turn[1, 0]], twist[3:], atol=1e-5)
-        rest = ik.rate(q, here, rotation, zero, 20.0, posture, 1.0, free)
+        change = (after.rotation_ee_in_base @ rotation.T - np.eye(3)) / h
+        np.testing.assert_allclose([change[2, 1], change[0, 2], change[1, 0]], twist[3:], atol=1e-5)
+        rest = ik.rate(q, here, rotation, zero, 20.0, configuration, 1.0, free)
         (after,) = maker.states_at([q + h * rest])
         np.testing.assert_allclose(after.position_ee_in_base, here, atol=1e-5 * h * 10 + 1e-11)
         assert (np.linalg.norm(rest) > 1e-6) == (len(q) > 6)
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
-def test_a_pose_is_reached_and_every_command_kept_the_limits(model):
+def test_pose_is_reached_and_commands_keep_limits(model):
     with make(model) as cell:
         here = cell.pose("left")
-        turned = Pose.from_rpy([0, 0, 0], [0.2, -0.1, 0.3]).rotation @ here.rotation
-        goal = Pose(here.position + np.array([-0.05, 0.1, -0.08]), turned)
+        rotation = Pose.from_rpy([0, 0, 0], [0.2, -0.1, 0.3]).rotation @ here.rotation
+        goal = Pose(here.position + np.array([-0.05, 0.1, -0.08]), rotation)
         cell.set_target("left", goal)
         found = commands(cell, 1200)
         now = cell.pose("left")
@@ -80,7 +80,7 @@ def test_a_pose_is_reached_and_every_command_kept_the_limits(model):
 
 
 @pytest.mark.slow
-def test_a_pose_out_of_reach_is_approached_and_nothing_swings():
+def test_pose_out_of_reach_is_approached_without_oscillation():
     with make() as cell:
         here = cell.pose("left")
         cell.set_target("left", Pose(here.position + np.array([0.9, 0.3, 0.2]), here.rotation))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract, over every registered controllet."""
+"""The contract, for every registered controllet."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TORQUE_LAWS = [
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_contract_with_the_fewest_arms(name):
+def test_contract_with_minimum_number_of_arms(name):
     check_contract(name)
 
 
 @pytest.mark.parametrize("name", every_nth(3, BUILT_IN))
 def test_contract_with_two_and_three_arms(name, episodes):
-    """The short form checks latency with the fewest arms."""
+    """The short form checks latency with the minimum number of arms only."""
     law = registry.find("controllets", name)
     for n in (2, 3):
         if law.min_arms <= n <= (law.max_arms or n):
@@ -39,8 +39,8 @@ def test_contract_with_two_and_three_arms(name, episodes):
 
 
 @pytest.mark.parametrize(("name", "model"), every_nth(3, over_others(BUILT_IN)))
-def test_contract_with_other_arms_beside_an_fr3(name, model, episodes):
-    """A law of one arm has the other one."""
+def test_contract_with_other_arms_beside_fr3(name, model, episodes):
+    """A controllet of one arm gets the other model."""
     law = registry.find("controllets", name)
     n = min(2, law.max_arms or 2)
     check_contract(
@@ -48,7 +48,7 @@ def test_contract_with_other_arms_beside_an_fr3(name, model, episodes):
     )
 
 
-def test_the_contract_test_can_fail(monkeypatch):
+def test_contract_check_detects_violation(monkeypatch):
     law = registry.find("controllets", "joint_impedance")
     original = law.on_activate
 
@@ -63,22 +63,22 @@ def test_the_contract_test_can_fail(monkeypatch):
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", TORQUE_LAWS)
-def test_no_gains_within_bounds_brake_too_fast_in_any_posture(name, episodes):
+def test_no_gains_within_bounds_damp_too_fast_in_any_configuration(name, episodes):
     check_bandwidth(name, configurations=episodes(1, 100), seed=7)
 
 
-def test_a_law_that_brakes_too_fast_breaks_the_contract(monkeypatch):
+def test_controllet_that_damps_too_fast_breaks_contract(monkeypatch):
     monkeypatch.setattr(testing, "MAX_BANDWIDTH", 50.0)
     with pytest.raises(ContractViolation, match=r"\b\d+ 1/s .*\bq = "):
         check_bandwidth("joint_impedance")
 
 
-def check_beside_dampers(name, values, features, postures):
-    """Check bandwidth and latency of a law beside features where arms have come near things."""
+def check_beside_dampers(name, values, features, configurations):
+    """Check bandwidth and latency of a controllet with features, for arms close to obstacles."""
     law = registry.find("controllets", name)
     maker = StateMaker(min(2, law.max_arms or 2))
     probe = arrived(law, maker, values, features)
-    for q in near_configurations(len(maker.states), postures, 1):
+    for q in near_configurations(len(maker.states), configurations, 1):
         found = linearise(probe, q)
         assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):
@@ -103,8 +103,8 @@ AVOIDING = [
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", AVOIDING)
-def test_pushes_and_barriers_beside_a_stiff_law_braked_too_fast_for_a_late_arm(name, episodes):
-    """Together with the law's own 120 1/s they braked at up to 192 1/s."""
+def test_avoidance_and_barriers_beside_stiff_controllet_damped_too_fast(name, episodes):
+    """Together with the controllet's own 120 1/s they damped at up to 192 1/s."""
     law = registry.find("controllets", name)
     _, values = testing.corners(law)[-1]
     others = {own: {} for own in law.default_features} | DAMPERS
@@ -114,8 +114,8 @@ def test_pushes_and_barriers_beside_a_stiff_law_braked_too_fast_for_a_late_arm(n
 @pytest.mark.robustness
 @pytest.mark.parametrize("ratio", [0.3, 5.0])
 @pytest.mark.parametrize("name", ["gravity_compensation", "cartesian_impedance"])
-def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episodes):
-    """They braked at up to 2500 1/s; a push of 2000 N over 3 cm is 1.3e5 N/m on a light wrist."""
+def test_stiffest_avoidance_and_barriers_oscillated_on_late_arm(name, ratio, episodes):
+    """They damped at up to 2500 1/s; 2000 N over 3 cm are 1.3e5 N/m on a light wrist."""
     law = registry.find("controllets", name)
     stiffest = {own: {"damping_ratio": ratio} | values for own, values in STIFFEST.items()}
     others = {own: {} for own in law.default_features} | stiffest
@@ -127,8 +127,8 @@ def test_the_stiffest_pushes_and_barriers_swung_on_a_late_arm(name, ratio, episo
     ("name", "bound"),
     [("gravity_compensation", "max_joint_speed"), ("teleoperation", "leader_speed")],
 )
-def test_the_brake_of_fast_joints_is_within_what_latency_stands(name, bound, episodes):
-    """Of all joints at once, beside the highest gains, where arms have come near things."""
+def test_brake_of_fast_joints_tolerates_latency(name, bound, episodes):
+    """All joints at once, with the highest gains and arms close to obstacles."""
     law = registry.find("controllets", name)
     _, values = testing.corners(law)[-1]
     others = {own: {} for own in law.default_features} | DAMPERS

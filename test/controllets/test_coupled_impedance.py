@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coupled laws: formation, shared pushes, object stiffness, squeeze."""
+"""Coupled controllets: formation, shared loads, object stiffness, internal force."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def skew(v):
 
 
 @pytest.mark.parametrize("n", [2, 3])
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rotated", [False, True])
 @pytest.mark.parametrize(
     ("earlier", "other"), [(0, "fr3"), (5, "fr3"), *((5, other) for other in OTHERS)]
 )
-def test_equation(n, turned, earlier, other):
-    """At once after the activation; later, when every damper has had its turn."""
+def test_coupled_impedance_matches_equation(n, rotated, earlier, other):
+    """Directly after activation and later, when every damper has been updated."""
     rng = np.random.default_rng(n)
     models = ("fr3", other, "fr3")[:n]
     maker = StateMaker(n, models)
-    bases = [Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) if turned else [0, 0, 0])
+    bases = [Pose.from_rpy(rng.normal(size=3), rng.normal(size=3) if rotated else [0, 0, 0])
              for _ in range(n)]  # fmt: skip
     arms = [
         ArmDescription(f"arm{i}", model, np.array(b.position), np.array(b.rotation))
@@ -80,37 +80,37 @@ def test_equation(n, turned, earlier, other):
     for _ in range(2 * UPDATE_CYCLES if earlier else 1):
         law.update(states, target, PERIOD)
 
-    turns = [np.kron(np.eye(2), b.rotation) for b in bases]
-    hands = [bases[i] @ Pose(s.position_ee_in_base, s.rotation_ee_in_base)
+    rotations = [np.kron(np.eye(2), b.rotation) for b in bases]
+    grippers = [bases[i] @ Pose(s.position_ee_in_base, s.rotation_ee_in_base)
              for i, s in enumerate(states)]  # fmt: skip
-    first = hands[0].rotation @ grasps[0][1].T
+    first = grippers[0].rotation @ grasps[0][1].T
     mean = np.mean(
-        [pin.log3(first.T @ h.rotation @ g[1].T) for h, g in zip(hands, grasps)], axis=0
+        [pin.log3(first.T @ h.rotation @ g[1].T) for h, g in zip(grippers, grasps)], axis=0
     )
     r_o = first @ pin.exp3(mean)
-    p_o = np.mean([h.position - r_o @ g[0] for h, g in zip(hands, grasps)], axis=0)
+    p_o = np.mean([h.position - r_o @ g[0] for h, g in zip(grippers, grasps)], axis=0)
     levers = [r_o @ g[0] for g in grasps]
     a = np.vstack(
         [np.block([[np.eye(3), -skew(lever)], [np.zeros((3, 3)), np.eye(3)]]) for lever in levers]
     )
     inertias = [
-        turns[i]
+        rotations[i]
         @ np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T)
-        @ turns[i].T
+        @ rotations[i].T
         for i, s in enumerate(states)
     ]
     inertia = block(inertias)
     inward = [-lever / np.linalg.norm(lever) for lever in levers]
     press = np.concatenate([[*(i - np.mean(inward, axis=0)), 0, 0, 0] for i in inward])
     assert np.abs(a.T @ press).max() < 1e-12
-    # The weighted generalised inverse, and the same without what presses the object.
+    # The weighted generalised inverse, and the same without internal forces.
     b = inertia @ a @ np.linalg.inv(a.T @ inertia @ a)
     b_n = b - np.outer(press, press) @ b / (press @ press)
-    twist = np.concatenate([turns[i] @ s.jacobian @ s.dq for i, s in enumerate(states)])
-    apart = np.concatenate(
+    twist = np.concatenate([rotations[i] @ s.jacobian @ s.dq for i, s in enumerate(states)])
+    errorsive_pose = np.concatenate(
         [
             [*(p_o + lever - h.position), *pin.log3(r_o @ g[1] @ h.rotation.T)]
-            for lever, g, h in zip(levers, grasps, hands)
+            for lever, g, h in zip(levers, grasps, grippers)
         ]
     )
     z = 0.8 * np.eye(6)
@@ -123,21 +123,21 @@ def test_equation(n, turned, earlier, other):
     error = np.concatenate(
         [target.position_object_in_world - p_o, pin.log3(target.rotation_object_in_world @ r_o.T)]
     )
-    wrench = k @ (error + b_n.T @ apart) - damping @ b_n.T @ twist
-    still, slip = np.eye(6 * n) - a @ b_n.T, np.eye(6 * n) - a @ b.T
+    wrench = k @ (error + b_n.T @ errorsive_pose) - damping @ b_n.T @ twist
+    internal, slip = np.eye(6 * n) - a @ b_n.T, np.eye(6 * n) - a @ b.T
     expected = (
-        b_n @ wrench + still.T @ block(springs) @ still @ apart
+        b_n @ wrench + internal.T @ block(springs) @ internal @ errorsive_pose
         - slip.T @ block(dampers) @ slip @ twist + 12.0 * press
     )  # fmt: skip
     for i, state in enumerate(states):
-        on_hand = turns[i].T @ expected[6 * i : 6 * i + 6]
-        assert np.allclose(law.tau[i], state.jacobian.T @ on_hand, rtol=1e-8, atol=1e-8)
-    # All hands together do to the object what its impedance asks for, and press it as asked.
+        on_gripper = rotations[i].T @ expected[6 * i : 6 * i + 6]
+        assert np.allclose(law.tau[i], state.jacobian.T @ on_gripper, rtol=1e-8, atol=1e-8)
+    # All grippers together exert the object impedance, plus the requested internal force.
     assert np.allclose(a.T @ expected, wrench, atol=1e-9)
 
 
 @pytest.mark.parametrize("n", [2, 3, 7])
-def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
+def test_every_damper_is_updated_and_no_cycle_updates_two(n):
     maker = StateMaker(n)
     law = CoupledImpedance(maker.context, CoupledImpedanceParams())
     states, target, done = (
@@ -147,10 +147,10 @@ def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
     )
     law.on_activate(states, target)
     law.update(states, target, PERIOD)  # all at once
-    for place, damper in enumerate(law.dampers):
-        damper.design = partial(lambda place, inverse: done.append(place), place)
+    for index, damper in enumerate(law.dampers):
+        damper.design = partial(lambda index, inverse: done.append(index), index)
     refresh = law.held.sharing.refresh
-    law.held.sharing.refresh = lambda *given: (done.append("levers"), refresh(*given))
+    law.held.sharing.refresh = lambda *arguments: (done.append("levers"), refresh(*arguments))
     cycles = max(UPDATE_CYCLES, n + 2)
     for _ in range(cycles):
         before = len(done)
@@ -160,7 +160,7 @@ def test_every_damper_has_its_turn_and_no_cycle_has_two(n):
 
 
 def block(matrices):
-    """Block-diagonal matrix."""
+    """Return the block-diagonal matrix."""
     n = len(matrices)
     out = np.zeros((6 * n, 6 * n))
     for i, matrix in enumerate(matrices):
@@ -170,28 +170,28 @@ def block(matrices):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_the_pair_moves_30_cm_and_stays_together(make_cell):
+def test_pair_moves_30_cm_in_formation(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])
     cell.step(10)
     bases = {"left": np.array([0.0, 0.3, 0.0]), "right": np.array([0.0, -0.3, 0.0])}
 
-    def apart():
+    def errorsive_pose():
         left, right = (cell.pose(a).position + bases[a] for a in ("left", "right"))
-        turn = pin.log3(cell.pose("left").rotation.T @ cell.pose("right").rotation)
-        return float(np.linalg.norm(left - right)), turn
+        rotation = pin.log3(cell.pose("left").rotation.T @ cell.pose("right").rotation)
+        return float(np.linalg.norm(left - right)), rotation
 
     report = cell.report("pair")
     start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-    gap, turn = apart()
+    gap, rotation = errorsive_pose()
     worst = 0.0
     for k in range(400):
-        share = 0.5 - 0.5 * np.cos(np.pi * k / 400)
-        goal = start + share * np.array([0.1, 0.28, -0.05])
+        fraction = 0.5 - 0.5 * np.cos(np.pi * k / 400)
+        goal = start + fraction * np.array([0.1, 0.28, -0.05])
         cell.set_object_target("pair", Pose(goal, np.eye(3)))
         cell.step(10)
-        now, turned = apart()
+        now, rotation_now = errorsive_pose()
         worst = max(worst, abs(now - gap), cell.report("pair")["relative error [m]"])
-        assert np.linalg.norm(turned - turn) < 0.02
+        assert np.linalg.norm(rotation_now - rotation) < 0.02
     assert worst < 1e-3
     cell.step(1500)
     moved = np.mean([cell.pose(a).position + bases[a] for a in bases], axis=0) - start
@@ -199,7 +199,7 @@ def test_the_pair_moves_30_cm_and_stays_together(make_cell):
 
 
 @pytest.mark.sim
-def test_a_push_on_one_hand_is_shared_by_both(make_cell):
+def test_push_on_one_gripper_is_shared_by_both(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])
     cell.step(10)
     before = {arm: cell.pose(arm).position for arm in cell.arms}
@@ -208,15 +208,15 @@ def test_a_push_on_one_hand_is_shared_by_both(make_cell):
     sim.data.xfrc_applied[body][:3] = [0.0, 0.0, 20.0]
     cell.step(3000)
     moved = {arm: (cell.pose(arm).position - before[arm])[2] for arm in cell.arms}
-    # One rigid thing: it gives way to the force, and turns under its moment at 0.3 m.
-    given, turned = 20.0 / 600.0, 0.3 * np.sin(20.0 * 0.3 / 100.0)
-    assert moved["left"] == pytest.approx(given + turned, rel=0.03)
-    assert moved["right"] == pytest.approx(given - turned, rel=0.03)
+    # One rigid object: it yields to the force, and rotates under its moment at 0.3 m.
+    translation, rotation = 20.0 / 600.0, 0.3 * np.sin(20.0 * 0.3 / 100.0)
+    assert moved["left"] == pytest.approx(translation + rotation, rel=0.03)
+    assert moved["right"] == pytest.approx(translation - rotation, rel=0.03)
 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_object_turns_about_its_own_centre(make_cell):
+def test_object_rotates_about_its_own_centre(make_cell):
     cell = make_cell(controllets=PAIR, active=["pair"])
     cell.step(10)
     report = cell.report("pair")
@@ -232,7 +232,7 @@ def test_object_turns_about_its_own_centre(make_cell):
 
 
 @pytest.mark.sim
-def test_the_turns_of_dampers_went_on_over_activations(make_cell):
+def test_damper_update_order_persisted_over_activations(make_cell):
     found = []
     for earlier in (20, 21, 22):
         cell = make_cell(controllets=PAIR, active=["pair"])
@@ -249,13 +249,13 @@ def test_the_turns_of_dampers_went_on_over_activations(make_cell):
     assert np.array_equal(found[0], found[2])
 
 
-def test_one_arm_is_no_pair():
+def test_pair_refuses_single_arm():
     with pytest.raises(ConfigurationError, match=r"pair.arms:.*\b1\b.*\b2\b"):
         simple_cell(controllets={"pair": {"type": "coupled_impedance"}})
 
 
 @pytest.mark.sim
-def test_object_targets_are_checked(make_cell):
+def test_invalid_object_targets_are_refused(make_cell):
     cell = make_cell(
         controllets={**PAIR, "cart": {"type": "cartesian_impedance"}}, active=["pair"]
     )
@@ -273,8 +273,8 @@ def test_object_targets_are_checked(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
-def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, law):
-    """Hands 0.6 m apart along y: 100 N/m across hold 30 N, and not 31; along y does not count."""
+def test_internal_force_beyond_spring_capacity_was_accepted_without_notice(make_cell, law):
+    """At 0.6 m along y, 100 N/m across hold 30 N but not 31; the stiffness along y is irrelevant."""
     params = {"relative_stiffness": [100.0, 2000.0, 150.0, 60.0, 60.0, 60.0]}
     laws = {"law": {"type": law, "arms": ["left", "right"], "params": params}}
     cell = make_cell(controllets=laws, active=["law"])
@@ -290,7 +290,7 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
                   f"below {50.0 * width:.1f} N"):  # fmt: skip
         assert words in str(event)
     cell.step(50)
-    assert cell.events() == []  # said once
+    assert cell.events() == []  # reported once
     cell.set_parameters("law", {"relative_stiffness": [1500.0] * 3 + [60.0] * 3})
     cell.set_object_target("law", internal_force=20.0)
     cell.step(20)
@@ -299,7 +299,7 @@ def test_a_squeeze_that_the_springs_cannot_hold_was_taken_in_silence(make_cell, 
 
 @pytest.mark.sim
 @pytest.mark.parametrize(("tank", "n"), [({}, 0), ({"tank_max": 0.0, "tank_power": 0.0}, 1)])
-def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
+def test_internal_force_without_tank_energy_was_withheld_without_notice(make_cell, tank, n):
     law = {"type": "coupled_force_impedance", "arms": ["left", "right"], "params": tank}
     cell = make_cell(controllets={"law": law}, active=["law"])
     cell.set_object_target("law", internal_force=20.0)
@@ -309,8 +309,8 @@ def test_a_squeeze_without_energy_was_held_back_in_silence(make_cell, tank, n):
     assert all(re.search(r"left and right: .*\b0\.00 J", text) for text in reported)
 
 
-def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
-    """Beyond 0.9 of a joint's torque all hands press with less, along the same line."""
+def test_internal_force_beyond_joint_torque_pressed_sideways():
+    """Beyond 0.9 of a joint's torque all grippers press with less, along the same line."""
     rng, maker, bounded = np.random.default_rng(8), StateMaker(2), 0
     params = CoupledImpedanceParams(internal_force_time=0.0)
     law, target = CoupledImpedance(maker.context, params), ObjectTarget(2)
@@ -318,15 +318,15 @@ def test_joints_that_could_not_bear_a_squeeze_pressed_sideways():
         states = maker.random(rng, margin=0.3)
         law.on_activate(states, target)
         target.internal_force[0] = 100.0
-        for _ in range(5):  # one for every turn, and one more
+        for _ in range(5):  # one per update, and one more
             law.update(states, target, PERIOD)
-        hands = [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]
-        inward = (hands[1] - hands[0]) / np.linalg.norm(hands[1] - hands[0])
-        per_newton = [s.jacobian[:3].T @ way for s, way in zip(states, (inward, -inward))]
+        grippers = [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]
+        inward = (grippers[1] - grippers[0]) / np.linalg.norm(grippers[1] - grippers[0])
+        torque_per_newton = [s.jacobian[:3].T @ direction for s, direction in zip(states, (inward, -inward))]
         limit = 0.9 * states[0].limits.torque
-        hardest = max((np.abs(torque) / limit).max() for torque in per_newton)
+        hardest = max((np.abs(torque) / limit).max() for torque in torque_per_newton)
         maximum = min(100.0, 1.0 / hardest)
-        for tau, torque in zip(law.tau, per_newton):
+        for tau, torque in zip(law.tau, torque_per_newton):
             assert tau == pytest.approx(maximum * torque, abs=1e-6)
         received = [text for text in law.context.notices if "torque limits" in text]
         assert len(received) == (maximum < 100.0)

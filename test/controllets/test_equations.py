@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each law against a dense evaluation of its equation."""
+"""Each controllet against a dense evaluation of its equation."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from multipanda_py.testing import PERIOD, StateMaker
 pytestmark = pytest.mark.inline
 
 SOFT = CartesianImpedanceParams(np.full(6, 2.0), error_clip=np.full(6, 10.0))
-"""So soft that half a turn takes less than the wrist bears, 0.9 of 12 Nm."""
+"""So soft that a rotation by pi needs less than 0.9 of the wrist's 12 Nm."""
 CONTEXT = {n: StateMaker(n).context for n in (1, 2)}
 PAIRS = [("fr3", "fr3"), *pairs()]
 
 
 def rotation_vector(r):
-    """Angle times axis, from the eigenvector of eigenvalue one."""
+    """Return angle times axis, from the eigenvector of eigenvalue one."""
     angle = np.arccos(np.clip((np.trace(r) - 1) / 2, -1, 1))
     w, v = np.linalg.eig(r)
     axis = np.real(v[:, np.argmin(np.abs(w - 1))])
@@ -42,8 +42,8 @@ def random_rotation(rng):
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_joint_impedance(pair):
-    """Arms that differ have gains of their own."""
+def test_joint_impedance_matches_equation(pair):
+    """Different arms have different gains."""
     rng = np.random.default_rng(5)
     maker = StateMaker(2, pair)
     for _ in range(20):
@@ -69,7 +69,7 @@ def test_joint_impedance(pair):
 @pytest.mark.parametrize(
     ("frame", "pair"), [*(("base", pair) for pair in PAIRS), ("tool", PAIRS[0])]
 )
-def test_cartesian_impedance(frame, pair):
+def test_cartesian_impedance_matches_equation(frame, pair):
     rng = np.random.default_rng(6)
     maker = StateMaker(2, pair)
     checked = faded = grown = 0
@@ -96,15 +96,15 @@ def test_cartesian_impedance(frame, pair):
             checked += 1
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
             e = np.concatenate([e_p, rotation_vector(r_d @ r.T)])
-            turn = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
+            frame_rotation = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
             k, z = np.diag(params.stiffness), np.diag(params.damping_ratio)
-            k, d = impedance(turn.T @ np.linalg.inv(inverse) @ turn, k, z)
-            pull, damper = j.T @ turn @ k @ turn.T @ e, j.T @ turn @ d @ turn.T @ j @ s.dq
+            k, d = impedance(frame_rotation.T @ np.linalg.inv(inverse) @ frame_rotation, k, z)
+            pull, damper = j.T @ frame_rotation @ k @ frame_rotation.T @ e, j.T @ frame_rotation @ d @ frame_rotation.T @ j @ s.dq
             pull *= min(1.0, 0.9 / (np.abs(pull) / s.limits.torque).max())
             used = (np.abs(s.dq) / s.limits.velocity).max()
             faded += used > 0.72
             pull *= np.clip((1.0 - used) / 0.28, 0.0, 1.0)
-            w = np.linalg.eigvals(turn.T @ inverse @ turn @ np.diag(params.stiffness)).real.max()
+            w = np.linalg.eigvals(frame_rotation.T @ inverse @ frame_rotation @ np.diag(params.stiffness)).real.max()
             missing = (
                 max(1.0, min(1.0, 60.0 / np.sqrt(w)) / max(params.damping_ratio.max(), 0.3)) - 1.0
             )
@@ -116,15 +116,15 @@ def test_cartesian_impedance(frame, pair):
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-9, 1e-4, 3.0, np.pi - 1e-6, np.pi])
-def test_rotation_error_up_to_half_a_turn(angle):
+def test_rotation_error_up_to_pi(angle):
     (state,) = StateMaker().states_at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
     axis = np.array([1.0, 2.0, -0.5])
     axis /= np.linalg.norm(axis)
     skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    turn = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
+    rotation = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
     law, target = CartesianImpedance(CONTEXT[1], SOFT), CartesianImpedanceTarget(1)
     law.on_activate([state], target)
-    target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
+    target.rotation_ee_in_base[0][:] = rotation @ state.rotation_ee_in_base
     law.update([state], target, PERIOD)
     k = SOFT.stiffness
     torques = [state.jacobian.T @ (k * np.array([0, 0, 0, *(s * angle * axis)])) for s in (1, -1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that float do not run away from what nobody told them of."""
+"""Bounded speed of floating arms with unknown loads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.mark.sim
 @pytest.mark.parametrize("arm", [{"payload": 1.0}, {"payload": 1.0, "state_delay": 0.005}])
-def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm):
+def test_unknown_payload_accelerated_floating_arm_without_bound(make_cell, arm):
     laws = {"law": {"type": "gravity_compensation"}}
     cell = make_cell(arms={"arm": {"perturbation": arm}}, controllets=laws, active=["arm/law"])
     cell.step(1500)
@@ -29,7 +29,7 @@ def test_an_untold_load_let_a_floating_arm_fall_faster_and_faster(make_cell, arm
     ],
     ids=["load", "bias"],
 )
-def test_a_leader_that_nobody_held_ran_away_with_an_untold_load(make_cell, leader):
+def test_free_leader_with_unknown_load_accelerated_without_bound(make_cell, leader):
     laws = {"law": {"type": "teleoperation", "arms": ["left", "right"]}}
     arms = {
         "left": {"position": [0.0, 0.4, 0.0], **leader},

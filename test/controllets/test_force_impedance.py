@@ -23,8 +23,8 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.parametrize("frame", ["base", "tool"])
-def test_equation_in_contact(frame):
-    """Across the force the impedance, along it the controlled force and its damper alone."""
+def test_torque_in_contact_matches_equation(frame):
+    """Impedance across the force; only the controlled force and its damper along it."""
     maker = StateMaker()
     rng = np.random.default_rng(1)
     (state,) = maker.states_at([READY], [rng.normal(size=7) * 0.1])
@@ -41,8 +41,8 @@ def test_equation_in_contact(frame):
     for _ in range(1000):
         law.update([state], target, PERIOD)
     j, size = state.jacobian, np.linalg.norm(wrench)
-    turn = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
-    k = turn @ np.diag([400.0, 400, 400, 20, 20, 20]) @ turn.T
+    rotation = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
+    k = rotation @ np.diag([400.0, 400, 400, 20, 20, 20]) @ rotation.T
     w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass_matrix) @ j.T @ root(k))
     damping = 2.0 * root(k) @ v @ np.diag(w**-0.5) @ v.T @ root(k)
     twist, across = j @ state.dq, np.eye(6) - np.outer(u, u)
@@ -53,14 +53,14 @@ def test_equation_in_contact(frame):
     assert np.allclose(law.tau[0], expected, atol=1e-6)
 
 
-def test_a_target_has_no_twist():
-    """A damper with a moving reference is a motor that no tank pays for."""
+def test_force_target_has_no_twist():
+    """A damper with a moving reference adds energy that no tank accounts for."""
     assert "twist" not in ForceTarget.channels
 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
+def test_force_without_contact_is_bounded_by_loss_distance(make_cell):
     law = {"type": "force_impedance", "params": {"approach_speed": 0.03, "loss_distance": 0.02}}
     cell = make_cell(controllets={"force": law}, active=["left/force"])
     before = cell.pose("left").position
@@ -81,12 +81,12 @@ def test_force_in_the_air_is_bounded_by_the_loss_distance(make_cell):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("seed", every_nth(2, range(4)))
-def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
-    """What the torques put into arm and world never exceeds the tanks' grants.
+def test_work_stays_within_tank_grants_in_random_contacts(make_cell, seed):
+    """The work of the torques on arm and environment never exceeds the grants of the tanks.
 
-    The book is kept outside the law, from torques and velocities alone: with the nullspace
-    purely damping, the work of all commanded torques (Coriolis torques do none beyond the
-    inertia's change, so they are left out) is bounded by what both tanks were granted.
+    The account uses torques and velocities only, independent of the controllet. The nullspace
+    only damps, and Coriolis torques do no work beyond the change of inertia, so they are left
+    out. Both tanks together bound the work of all commanded torques.
     """
     rng = np.random.default_rng(seed)
     cell = make_cell(
@@ -129,7 +129,7 @@ def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
             pytest.fail(str(cell.events()))
         start, rows = cell.records(start)
         tau, dq = rows["arms"]["tau"][:, 0], rows["arms"]["dq"][:, 0]
-        # The torque of a cycle acts until the next: its work is with the mean velocity.
+        # The torque of a cycle acts until the next: its work uses the mean velocity.
         following = np.vstack([dq[1:], dq[-1:]])
         work += float(np.sum(tau * 0.5 * (dq + following)) * 1e-3)
         largest = max(largest, work)
@@ -137,7 +137,7 @@ def test_passive_over_random_contacts_targets_and_gains(make_cell, seed):
 
 
 @pytest.mark.sim
-def test_bad_wrench_is_refused(make_cell):
+def test_invalid_wrench_is_refused(make_cell):
     cell = make_cell(controllets={"force": {"type": "force_impedance"}}, active=["left/force"])
     for wrench, reason in (([1, 2, 3], "6 finite"), ([0, 0, 500, 0, 0, 0], "gate.force"),
                            ([0, 0, np.nan, 0, 0, 0], "finite")):  # fmt: skip
@@ -147,7 +147,7 @@ def test_bad_wrench_is_refused(make_cell):
 
 @pytest.fixture
 def rig():
-    """Make contact rigs that are closed at the end of the test."""
+    """Provide contact rigs that are closed at the end of the test."""
     rigs = []
 
     def make(*args, **settings):
@@ -160,7 +160,7 @@ def rig():
 
 
 @pytest.mark.sim
-def test_a_pose_target_moves_the_arm_before_any_force_was_asked_for(rig):
+def test_pose_target_moves_arm_before_any_force_request(rig):
     bench = rig(1e4, 0.3)
     pose = bench.cell.pose("arm")
     goal = pose.position + [0.0, 0.05, 0.03]
@@ -170,7 +170,7 @@ def test_a_pose_target_moves_the_arm_before_any_force_was_asked_for(rig):
 
 
 @pytest.mark.sim
-def test_a_push_is_resisted_by_the_stiffness_and_stored_not_paid(rig):
+def test_push_is_resisted_by_stiffness_without_tank_loss(rig):
     bench = rig(1e4, 0.3, params={"stiffness": [400.0, 400.0, 400.0, 20.0, 20.0, 20.0]})
     pose = bench.cell.pose("arm")
     bench.cell.set_target("arm", Pose(pose.position + [0.02, 0.0, 0.0], pose.rotation))
@@ -188,8 +188,8 @@ def test_a_push_is_resisted_by_the_stiffness_and_stored_not_paid(rig):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("height", [-0.1, 0.03])
-def test_the_spring_does_not_add_to_the_force(rig, height):
-    """With the target inside the table or above it, and nothing jumps when the force goes."""
+def test_spring_does_not_add_to_force(rig, height):
+    """With the target inside or above the table; releasing the force causes no torque step."""
     stiffness = [800.0, 800.0, 800.0, 20.0, 20.0, 20.0]
     bench = rig(1e4, 0.005, params={"stiffness": stiffness})
     pose = bench.cell.pose("arm")
@@ -212,8 +212,8 @@ def test_the_spring_does_not_add_to_the_force(rig, height):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_peak_and_rest_of_the_force_on_hard_and_soft_things(rig, episodes):
-    """At most twice the force on first contact, then no swinging, on an arm that is late."""
+def test_force_peak_and_settling_on_hard_and_soft_surfaces(rig, episodes):
+    """At most twice the force on first contact, then no oscillation, on a late arm."""
     rng = np.random.default_rng(0)
     n = episodes(3, 60)
     for stiffness in np.geomspace(1e5, 1e3, n):
@@ -222,17 +222,17 @@ def test_peak_and_rest_of_the_force_on_hard_and_soft_things(rig, episodes):
         late = {**REAL, "perturbation": {**LATE, "inertia_scale": scale}}
         bench = rig(float(stiffness), gap, arm=late, damping_ratio=rng.uniform(0.01, 0.1))
         bench.press(force)
-        forces, _ = bench.step(round(2500 + gap / 0.005 * 1000))  # 5 N look for it slowly
-        which = f"{stiffness:.0f} N/m, {force:.1f} N, {gap:.4f} m, inertia x {scale}"
-        assert 0.0 < forces.max() <= 2.0 * force, which
-        assert np.abs(forces[-300:] - force).max() < 0.1 * force + 0.5, which
+        forces, _ = bench.step(round(2500 + gap / 0.005 * 1000))  # 5 N approach slowly
+        label = f"{stiffness:.0f} N/m, {force:.1f} N, {gap:.4f} m, inertia x {scale}"
+        assert 0.0 < forces.max() <= 2.0 * force, label
+        assert np.abs(forces[-300:] - force).max() < 0.1 * force + 0.5, label
         assert bench.cell.events() == []
         bench.close()
 
 
 @pytest.mark.sim
-def test_fifty_newtons_on_a_hard_floor_chattered_at_258_as_the_floor_drove_the_arm(rig):
-    """The floor felt the depth a millisecond late: a motor of 100 Ns/m. It has no damping here."""
+def test_latency_of_floor_model_made_50_n_contact_chatter(rig):
+    """Depth was used a millisecond late, like a negative damping of 100 Ns/m; peaks were 258 N."""
     late = {"perturbation": {**LATE, "inertia_scale": 0.8}}
     bench = rig(1e5, 0.003, arm=late, damping_ratio=0.0)
     bench.press(50.0)
@@ -242,20 +242,20 @@ def test_fifty_newtons_on_a_hard_floor_chattered_at_258_as_the_floor_drove_the_a
 
 
 @pytest.mark.sim
-def test_the_undamped_floor_gives_back_what_it_took(rig):
-    """An arm without a law's forces bounces off as fast as it came, in the simulation's energy."""
+def test_undamped_floor_conserves_energy(rig):
+    """An arm without forces of a controllet rebounds with the same kinetic energy."""
     bench = rig(1e5, 0.002, law="gravity_compensation", damping_ratio=0.0)
     model, data = bench.cell.simulation.model, bench.cell.simulation.data
     jacobian = np.zeros((3, model.nv))
     mujoco.mj_jacSite(model, data, jacobian, None, model.site("arm_fr3_tool_tcp").id)
     data.qvel[:7] = np.linalg.pinv(jacobian) @ [0.0, 0.0, -0.1]
-    energies, touched, estimated = [], False, False
+    energies, was_in_contact, in_contact = [], False, False
     for _ in range(200):
         mujoco.mj_energyVel(model, data)
         energies.append(data.energy[1])
-        estimated = bench.step(1)[0][0] > 0.0
-        touched |= estimated
-        if touched and not estimated:
+        in_contact = bench.step(1)[0][0] > 0.0
+        was_in_contact |= in_contact
+        if was_in_contact and not in_contact:
             break
     mujoco.mj_energyVel(model, data)
     assert min(energies) < 0.5 * energies[0]
@@ -264,8 +264,8 @@ def test_the_undamped_floor_gives_back_what_it_took(rig):
 
 @pytest.mark.sim
 @pytest.mark.parametrize(("force", "scale"), [(5.0, 1.2), (12.0, 0.8), (30.0, 1.0)])
-def test_an_approach_at_the_fastest_allowed_hit_hard_things_and_chattered(rig, force, scale):
-    """At 0.1 m/s, which was allowed, 5 N began with 39 N and 12 N with 48 N."""
+def test_approach_at_maximum_speed_hit_hard_surfaces_and_chattered(rig, force, scale):
+    """At the previously allowed 0.1 m/s, 5 N began with 39 N and 12 N with 48 N."""
     late = {**REAL, "perturbation": {**LATE, "inertia_scale": scale}}
     fastest = {"approach_speed": 0.03}
     bench = rig(1e5, 0.003, params=fastest, arm=late, damping_ratio=0.02)
@@ -278,7 +278,7 @@ def test_an_approach_at_the_fastest_allowed_hit_hard_things_and_chattered(rig, f
 
 
 @pytest.mark.sim
-def test_an_empty_tank_is_reported_once(rig):
+def test_empty_tank_is_reported_once(rig):
     bench = rig(1e4, 0.3, params={"tank_start": 0.05, "tank_power": 0.0})
     pose = bench.cell.pose("arm")
     bench.cell.set_target("arm", Pose(pose.position + [0.0, 0.1, 0.0], pose.rotation))
@@ -290,10 +290,10 @@ def test_an_empty_tank_is_reported_once(rig):
 
 
 def book(seed, cycles=500):
-    """Return by how much the work of one random episode exceeds what the tanks were granted.
+    """Return the excess of work over the tanks' grants in one random episode.
 
-    Dynamics by pinocchio, a floor of our own, and a book of what the commanded torques did:
-    the change of kinetic energy is exactly the work at the mean velocity.
+    Pinocchio computes the dynamics; the floor is a spring. The account covers the commanded
+    torques: the work at the mean velocity is exactly the change of kinetic energy.
     """
     rng = np.random.default_rng(seed)
     maker = StateMaker()
@@ -318,8 +318,8 @@ def book(seed, cycles=500):
                 step = rng.normal(size=3) * 0.08
                 target.position_ee_in_base[0][:] = state.position_ee_in_base + step
             if rng.random() < 0.5:
-                turn = pin.exp3(rng.normal(size=3) * 0.3)
-                target.rotation_ee_in_base[0][:] = turn @ state.rotation_ee_in_base
+                rotation = pin.exp3(rng.normal(size=3) * 0.3)
+                target.rotation_ee_in_base[0][:] = rotation @ state.rotation_ee_in_base
             if rng.random() < 0.6:
                 force = rng.normal(size=3) * 15 * (rng.random() < 0.8)
                 torque = rng.normal(size=3) * 2 * (rng.random() < 0.3)
@@ -348,7 +348,7 @@ def book(seed, cycles=500):
 
 
 @pytest.mark.robustness
-def test_work_never_exceeds_what_the_tanks_were_granted(episodes):
-    """Also without any damping: random poses, wrenches, stiffnesses, pushes and contacts."""
+def test_work_never_exceeds_tank_grants(episodes):
+    """Random poses, wrenches, stiffnesses, pushes and contacts, also without damping."""
     for seed in range(episodes(6, 1000)):
         assert book(seed) <= 0.0, f"seed {seed}"

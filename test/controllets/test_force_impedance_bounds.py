@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What joints leave of the spring of unified force-impedance control."""
+"""Joint limits on the spring of unified force-impedance control."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ BLOCKED = (
     [0.1025, -0.0141, -0.1045],
     [-0.0783, -0.5464, 0.2027],
 )
-"""Posture, step [m] and turn [rad]: the tool is drawn against a joint's barrier."""
+"""Configuration, step [m] and rotation [rad] towards a joint's barrier."""
 
 
-def stepped(make_cell, q, move, turn, arm):
-    """Return a cell under the stiffest springs and the least damping, asked for one step."""
+def stepped(make_cell, q, move, rotation, arm):
+    """Return a cell with the stiffest springs and the least damping after one step."""
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [0.3] * 6}
     laws = {"law": {"type": "force_impedance", "params": params}}
     cell = make_cell({"arm": {"q_start": q, "perturbation": arm}}, laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
     return cell
 
 
 @pytest.mark.parametrize(
-    ("q", "move", "turn"),
+    ("q", "move", "rotation"),
     [
         ([0.3734, 0.7941, -0.3641, -1.4389, 1.8062, 1.762, -2.1703],
          [0.0835, -0.096, -0.0737], [0.2438, -0.2447, 0.4759]),
@@ -42,9 +42,9 @@ def stepped(make_cell, q, move, turn, arm):
         BLOCKED,
     ],
 )  # fmt: skip
-def test_the_stiffest_spring_drew_fast_joints_into_velocity_limit(make_cell, q, move, turn):
-    """On a late arm: nothing bound the speed of joints that move the tool little."""
-    cell = stepped(make_cell, q, move, turn, LATE)
+def test_stiffest_spring_drove_fast_joints_into_velocity_limit(make_cell, q, move, rotation):
+    """On a late arm: no bound applied to joints with little leverage on the end effector."""
+    cell = stepped(make_cell, q, move, rotation, LATE)
     cell.step(1200)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()
@@ -52,8 +52,8 @@ def test_the_stiffest_spring_drew_fast_joints_into_velocity_limit(make_cell, q, 
     assert 0.5 < used.max() < 0.95
 
 
-def test_an_arm_drawn_beyond_its_reach_still_swung_after_two_seconds(make_cell):
-    """At 0.9 rad/s, an ideal one too: no damper of the spring brakes along what is being lost."""
+def test_target_beyond_reach_oscillated_after_two_seconds(make_cell):
+    """At 0.9 rad/s even on an ideal arm: no damper acts along the direction that is being lost."""
     q = [1.1809, -1.4078, 0.5573, -1.724, 0.6379, 1.5036, 2.0084]
     cell = stepped(make_cell, q, [0.0084, -0.0125, 0.1462], [-0.1033, -0.4436, -0.3719], {})
     cell.step(2000)
@@ -61,8 +61,8 @@ def test_an_arm_drawn_beyond_its_reach_still_swung_after_two_seconds(make_cell):
     assert np.abs(rows["arms"]["dq"][-200:, 0]).max() < 0.05
 
 
-def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocity_limit():
-    """140 N at 9 cm from the sixth axis ask 12.3 of 12 Nm: it gave way, others pressed on."""
+def test_spring_force_beyond_wrist_torque_ended_in_velocity_limit():
+    """140 N at 9 cm from the sixth axis need 12.3 of 12 Nm: the wrist yielded under the others."""
     params = {"stiffness": [1000.0] * 3 + [50.0] * 3, "tank_start": 100.0}
     bench = ContactRig(1e5, 0.005, params=params)
     try:
@@ -83,12 +83,12 @@ def test_pressed_by_its_spring_harder_than_its_wrist_can_an_arm_ended_in_velocit
         ([0.3362, -1.0511, -0.4702, -1.9933, 0.4122, 1.2653, 0.3348], 0.0, 20.0, 0.2, ""),
         ([0.3362, -1.0511, -0.4702, -1.9933, 0.4122, 1.2653, 0.3348], 0.0, 20.0, 0.1, ""),
     ],
-    ids=["no contact", "the wrist is near, too", "only the tool is near"],
+    ids=["no contact", "wrist and tool near", "only tool near"],
 )
-def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
+def test_force_lost_to_wrist_avoidance_was_not_reported(
     make_cell, q, height, force, side, estimated
 ):
-    """A tilted tool presses on a block that reaches under the wrist with what is requested."""
+    """A tilted tool presses on a block below the wrist with the requested force."""
     arms = {"arm": {"q_start": q, "gripper": False, "tool": ROD}}
     law = {"type": "force_impedance", "params": {"stiffness": [800.0] * 3 + [200.0] * 3}}
     alone = make_cell(arms, {"law": law}, active=["arm/law"])
@@ -112,7 +112,7 @@ def test_nobody_heard_that_a_wrist_kept_from_a_block_takes_the_force(
 
 
 @pytest.mark.sim
-def test_a_stop_holds_an_arm_that_rises_as_it_is_lighter_than_its_model(make_cell):
+def test_stop_holds_arm_lighter_than_its_model(make_cell):
     """The worst of all robots: it searches at 0.22 m/s, as 20 % of its weight push it up."""
     lighter = {"perturbation": {"link_mass": [0.8] * 7}, "model": "kinova_gen3"}
     cell = make_cell({"arm": lighter}, {"law": {"type": "force_impedance"}})

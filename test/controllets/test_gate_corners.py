@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions, forces and objects at the corners of the gate: no fault, no swing, at rest in the end.
+"""Motions, forces and objects at the corners of the gate: no fault, final rest.
 
-Laws that a governor stands in front of are in test/controllets/features/test_governor_corners.py.
+test/controllets/features/test_governor_corners.py has the controllets behind a governor.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from multipanda_py.robots.franka import FR3_LIMITS
 GATE = GateConfig()
 LATE = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
 SLOWEST = 0.05
-"""What counts as rest [rad/s]."""
+"""Maximum joint speed at rest [rad/s]."""
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
 
 def rest(cell, seconds=4.0, names=("arm",)):
-    """Step until all arms are at rest, or for too long."""
+    """Step until all arms are at rest; fail after too long."""
     for _ in range(round(seconds / 0.25)):
         cell.step(250)
         assert all(cell.state(n).fault == "" for n in names), [e.text for e in cell.events()]
@@ -41,16 +41,16 @@ def rest(cell, seconds=4.0, names=("arm",)):
 
 
 def corners(rng, size=3):
-    """Directions of the full size: along an axis, then any."""
+    """Yield unit directions: along an axis, then random."""
     while True:
         yield rng.choice([-1.0, 1.0]) * np.eye(size)[rng.integers(size)]
-        way = rng.normal(size=size)
-        yield way / np.linalg.norm(way)
+        direction = rng.normal(size=size)
+        yield direction / np.linalg.norm(direction)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopped):
-    """The gate's steps and long ways on a late, heavy arm; a stop comes at the largest speed."""
+def test_joint_trajectory_at_full_speed_comes_to_rest_or_stops(make_cell, episodes, stopped):
+    """Gate steps and long paths on a late, heavy arm; stops start at the maximum speed."""
     rng = np.random.default_rng(5 + stopped)
     law = {"law": {"type": "joint_trajectory", "params": {"velocity_scaling": 1.0}}}
     for episode in range(episodes(1, 40)):
@@ -78,20 +78,20 @@ def test_joint_trajectory_at_full_speed_comes_to_rest(make_cell, episodes, stopp
 
 
 def exertable(rig, wrench):
-    """As much of a wrench as joints have torque for where the arm is, by MuJoCo's Jacobian."""
-    share = np.abs(rig.jacobian().T @ wrench / FR3_LIMITS.torque).max()
-    if share > 0.9:
+    """Return the part of a wrench that the joints can exert here, by MuJoCo's Jacobian."""
+    fraction = np.abs(rig.jacobian().T @ wrench / FR3_LIMITS.torque).max()
+    if fraction > 0.9:
         with pytest.raises(TargetRejected, match=r"joint \d .*\barm: wrench\b"):
             rig.cell.set_target("arm", wrench=wrench)
-    return wrench * min(1.0, 0.89 / share)
+    return wrench * min(1.0, 0.89 / fraction)
 
 
 @pytest.mark.parametrize("part", every_nth(2, ["force", "torque"]))
 @pytest.mark.parametrize("stiffness", [0.0, 1e4])
-def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, part):
-    """Asked for at once, in the air turned round, and withdrawn."""
+def test_gate_wrench_in_free_space_and_in_contact(episodes, stiffness, part):
+    """Requested as a step, reversed in free space, and withdrawn."""
     rng = np.random.default_rng(7)
-    ways, where = corners(rng), slice(0, 3) if part == "force" else slice(3, 6)
+    directions, where = corners(rng), slice(0, 3) if part == "force" else slice(3, 6)
     for episode in range(episodes(1, 20)):
         arm = {"perturbation": {} if episode % 2 else LATE}
         if not stiffness:
@@ -99,7 +99,7 @@ def test_a_wrench_of_the_gate_in_the_air_and_in_contact(episodes, stiffness, par
         rig = ContactRig(stiffness, 0.002 if stiffness else 1.0, arm=arm)
         presses = stiffness > 0.0 and part == "force"
         wrench = np.zeros(6)
-        wrench[where] = [0.0, 0.0, -0.999] if presses else 0.999 * next(ways)
+        wrench[where] = [0.0, 0.0, -0.999] if presses else 0.999 * next(directions)
         wrench *= GATE.force if part == "force" else GATE.torque
         maximum = 0.0
         for sign in (1.0,) if presses else (1.0, -1.0):
@@ -132,41 +132,41 @@ def pair(make_cell, law, perturbation, rng):
 
 
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
-def test_a_squeeze_of_the_gate_on_nothing(make_cell, episodes, law):
+def test_internal_force_of_gate_without_object(make_cell, episodes, law):
     rng = np.random.default_rng(9)
     for episode in range(episodes(1, 20)):
         cell = pair(make_cell, law, {} if episode % 2 else LATE, rng)
-        for squeeze in (0.999 * GATE.force, 0.0):
-            cell.set_object_target("law", internal_force=squeeze)
+        for internal_force in (0.999 * GATE.force, 0.0):
+            cell.set_object_target("law", internal_force=internal_force)
             rest(cell, names=PAIR)
         cell.close()
 
 
-def test_object_steps_of_the_gate(make_cell, episodes):
+def test_object_steps_of_gate(make_cell, episodes):
     rng = np.random.default_rng(10)
-    ways, turns = corners(rng), corners(rng)
+    directions, axes = corners(rng), corners(rng)
     for episode in range(episodes(1, 30)):
         cell = pair(make_cell, "coupled_impedance", {} if episode % 2 else LATE, rng)
         report = cell.report("law")
         middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-        rotation = pin.exp3(0.999 * GATE.rotation * next(turns))
-        cell.set_object_target("law", Pose(middle + 0.999 * GATE.position * next(ways), rotation))
+        rotation = pin.exp3(0.999 * GATE.rotation * next(axes))
+        cell.set_object_target("law", Pose(middle + 0.999 * GATE.position * next(directions), rotation))
         rest(cell, names=PAIR)
         cell.close()
 
 
 def declared(law, name):
-    """A vector parameter of a law, by default."""
+    """Return the default of a vector parameter of a controllet."""
     return getattr(registry.find("controllets", law).Params(), name)
 
 
 @pytest.mark.parametrize("law", ["cartesian_impedance", "operational_space", "force_impedance"])
-def test_the_spring_of_a_law_takes_the_step_that_the_gate_lets_through(law):
+def test_error_clip_covers_step_allowed_by_gate(law):
     clip = declared(law, "error_clip")
     assert (clip[:3] >= GATE.position).all()
     assert (clip[3:] >= GATE.rotation).all()
 
 
-def test_the_gate_lets_through_no_speed_that_a_governor_would_not_follow():
+def test_governor_speed_covers_speed_allowed_by_gate():
     assert GovernorParams().linear_speed >= GATE.linear_speed
     assert GovernorParams().angular_speed >= GATE.angular_speed

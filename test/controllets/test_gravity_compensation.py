@@ -31,7 +31,7 @@ def started(speed=0.0, **params):
 
 
 def dense(state, stiffness, ratio, e):
-    """Spring and modal damper on the held coordinates alone, by congruence of the inertia."""
+    """Return spring and modal damper on the held coordinates, by congruence of the inertia."""
     w, s = np.linalg.eigh(stiffness)
     s, k = s[:, w > 1e-9], np.diag(w[w > 1e-9])
     inertia = np.linalg.inv(
@@ -45,7 +45,7 @@ def dense(state, stiffness, ratio, e):
 
 @pytest.mark.parametrize("hold", HOLDS)
 @pytest.mark.parametrize("keep", [False, True])
-def test_the_equation(hold, keep):
+def test_torque_matches_equation(hold, keep):
     rng = np.random.default_rng(3)
     normal = np.array([0.3, -0.5, 0.8])
     for _ in range(10):
@@ -54,16 +54,16 @@ def test_the_equation(hold, keep):
             rotational_stiffness=30.0, damping_ratio=0.8, joint_damping=1.5,
         )  # fmt: skip
         here = states[0].position_ee_in_base.copy()
-        turn = states[0].rotation_ee_in_base.copy()
+        start_rotation = states[0].rotation_ee_in_base.copy()
         speeds = rng.uniform(-0.5, 0.5, 7)
         (state,) = maker.states_at([READY + rng.uniform(-0.05, 0.05, 7)], [speeds])
         law.update([state], target, PERIOD)
         n = normal / np.linalg.norm(normal)
         p = {"position": np.eye(3), "plane": np.outer(n, n)}.get(hold, np.zeros((3, 3)))
-        held = hold == "orientation" or (keep and hold in ("position", "plane"))
+        holds_orientation = hold == "orientation" or (keep and hold in ("position", "plane"))
         stiffness = np.zeros((6, 6))
-        stiffness[:3, :3], stiffness[3:, 3:] = 700.0 * p, 30.0 * np.eye(3) * held
-        r = turn @ state.rotation_ee_in_base.T
+        stiffness[:3, :3], stiffness[3:, 3:] = 700.0 * p, 30.0 * np.eye(3) * holds_orientation
+        r = start_rotation @ state.rotation_ee_in_base.T
         skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
         size = np.linalg.norm(skew)
         e = np.concatenate([here - state.position_ee_in_base, skew / size * np.arcsin(size)])
@@ -74,7 +74,7 @@ def test_the_equation(hold, keep):
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-def test_activation_at_rest_moves_nothing_whatever_is_held(hold):
+def test_activation_at_rest_adds_no_torque(hold):
     rng = np.random.default_rng(5)
     maker, law, target, _ = started(hold=hold, keep_orientation=True)
     for _ in range(20):
@@ -84,7 +84,7 @@ def test_activation_at_rest_moves_nothing_whatever_is_held(hold):
         assert np.abs(law.tau[0]).max() < 1e-9
 
 
-def test_nobody_can_write_the_reference():
+def test_reference_has_no_channel():
     assert HeldPose.channels == ()
     assert hasattr(HeldPose(1), "nullspace_configuration")
 
@@ -94,12 +94,12 @@ def change(law, **params):
     law.on_parameters()
 
 
-def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
+def test_hold_enabled_later_keeps_configuration_measured_then():
     maker, law, target, states = started(hold="none")
     law.update(states, target, PERIOD)
-    other_machine = READY + 0.3
+    elsewhere = READY + 0.3
     for _ in range(3):
-        law.update(maker.states_at([other_machine]), target, PERIOD)
+        law.update(maker.states_at([elsewhere]), target, PERIOD)
     change(law, hold="position", keep_orientation=True)
     for _ in range(300):
         law.update(states, target, PERIOD)
@@ -108,7 +108,7 @@ def test_a_hold_that_is_asked_for_later_holds_what_is_measured_then():
 
 @pytest.mark.parametrize("before", HOLDS)
 @pytest.mark.parametrize("after", HOLDS)
-def test_holds_change_without_a_torque_step(before, after):
+def test_holds_change_without_torque_step(before, after):
     maker, law, target, _ = started(hold=before, gain_time=0.1)
     moved = maker.states_at([READY + 0.02], [np.full(7, 0.05)])
     torques = []
@@ -123,7 +123,7 @@ def test_holds_change_without_a_torque_step(before, after):
     assert np.isfinite(torques).all()
 
 
-def test_a_plane_without_a_normal_holds_nothing():
+def test_plane_without_normal_exerts_no_torque():
     maker, law, target, _ = started(hold="plane", normal=np.zeros(3))
     law.update(maker.states_at([READY + 0.02], [np.full(7, 0.1)]), target, PERIOD)
     assert np.abs(law.tau[0]).max() == 0.0
@@ -134,7 +134,7 @@ def pushed(make_cell, **params):
 
 
 @pytest.mark.sim
-def test_floats_and_stays_where_it_is_left(make_cell):
+def test_arm_floats_and_stays_after_push(make_cell):
     arm = pushed(make_cell, joint_damping=3.0)
     arm.cell.step(2000)
     assert np.abs(arm.moved()).max() < 1e-6
@@ -149,7 +149,7 @@ def test_floats_and_stays_where_it_is_left(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
+def test_held_position_is_spring_with_free_rotation(make_cell):
     arm = pushed(make_cell, hold="position", joint_damping=0.5)
     force = np.array([8.0, -6.0, 10.0])
     arm.push(5.0, force=force)
@@ -162,7 +162,7 @@ def test_a_held_point_is_a_spring_and_turns_freely(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_held_orientation_moves_freely(make_cell):
+def test_held_orientation_allows_free_translation(make_cell):
     arm = pushed(make_cell, hold="orientation", joint_damping=0.5)
     torque = np.array([0.4, -0.3, 0.2])
     arm.push(0.5, force=(0, 6.0, 0))
@@ -171,9 +171,9 @@ def test_a_held_orientation_moves_freely(make_cell):
     arm.push(4.0)
     assert arm.turned() < 1e-3
     arm.push(4.0, torque=torque)
-    turn = arm.cell.pose("arm").rotation @ arm.start.rotation.T
+    rotation = arm.cell.pose("arm").rotation @ arm.start.rotation.T
     skew = (
-        np.array([turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]) / 2
+        np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]]) / 2
     )
     assert np.allclose(skew, torque / 40.0, rtol=0.02, atol=2e-4)
 
@@ -181,7 +181,7 @@ def test_a_held_orientation_moves_freely(make_cell):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_plane_holds_along_its_normal_alone(make_cell, keep):
+def test_plane_holds_only_along_its_normal(make_cell, keep):
     normal = np.array([1.0, 0.0, 1.0]) / np.sqrt(2)
     arm = pushed(
         make_cell, hold="plane", normal=[1.0, 0.0, 1.0], keep_orientation=keep, joint_damping=0.5
@@ -199,7 +199,7 @@ def test_a_plane_holds_along_its_normal_alone(make_cell, keep):
 
 
 @pytest.mark.sim
-def test_damping_slows_and_a_hold_set_under_way_stops(make_cell):
+def test_hold_enabled_in_motion_stops_arm(make_cell):
     arm = pushed(make_cell, hold="none")
     arm.push(0.4, force=(0, 6.0, 0))
     fast = np.abs(arm.cell.state("arm").dq).max()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running node in a process of its own, and a client that talks to it over loopback."""
+"""A running node in a separate process and a client on loopback."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _numbers = itertools.count()
 
 
 class NodeProcess:
-    """``multimode_controller`` as users run it; its output goes to a file."""
+    """``multimode_controller`` as users start it, with its output in a log file."""
 
     def __init__(self, folder, *overrides, file=DUAL_SIM, name=None, remap=(), domain=None,
                  environment=None, program=("-m", "multipanda_py.ros.node.node")):  # fmt: skip
@@ -79,7 +79,7 @@ class NodeProcess:
         return next(pid for pid in found if runs_module(pid, "multipanda_py.realtime.process"))
 
     def end(self, number=signal.SIGINT, timeout=15.0):
-        """Send a signal if it runs still, and return the exit code."""
+        """Send a signal to a live process and return the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
@@ -91,10 +91,10 @@ class NodeProcess:
 
 
 class Client:
-    """Another node on the network. Everything waits for a condition, nothing for a time.
+    """Another node on the network; every wait is for a condition, not for a duration.
 
-    Fast DDS now and then never tells one process of some endpoints, of which it tells others: one
-    that does not find a service or a listener begins anew, once, as somebody at a terminal does.
+    Fast DDS occasionally withholds some endpoints from a process. A client that does not discover
+    a service or a subscriber restarts once with a new participant.
     """
 
     def __init__(self, name="test_client"):
@@ -122,7 +122,7 @@ class Client:
         self.node.create_subscription(kind, topic, keep, qos)
 
     def _find(self, make, is_found, what):
-        """Return what is made once it is found, and make it in a new process's stead if not."""
+        """Create an endpoint and wait for its discovery; retry once with a new participant."""
         one = make()
         try:
             self.until(lambda: is_found(one), 4.0, what)
@@ -130,7 +130,7 @@ class Client:
             self.close()
             self._begin()
             one = make()
-            self.until(lambda: is_found(one), 10.0, f"{what}, also by a new participant")
+            self.until(lambda: is_found(one), 10.0, f"{what}, also with a new participant")
         return one
 
     def until(self, condition, timeout=10.0, what="condition"):
@@ -140,9 +140,9 @@ class Client:
         )
 
     def call(self, kind, name, /, **fields):
-        """Call a service; the first time once more, as a server may drop its first answer.
+        """Call a service; repeat the first request, as a server may drop the first response.
 
-        It does when it has not yet discovered the client's end, which happens on a busy machine.
+        A server drops it before it has discovered the client, as on a busy machine.
         """
         client, is_new = self._clients.get(name), name not in self._clients
         if is_new:
@@ -157,11 +157,11 @@ class Client:
             self.until(lambda: future.done() or time.monotonic() > deadline)
             if not future.done():
                 future = client.call_async(kind.Request(**fields))
-        self.until(future.done, 10.0, f"answer of {name}")
+        self.until(future.done, 10.0, f"response of {name}")
         return future.result()
 
     def publish(self, topic, message, listeners=1):
-        """Publish; the first time, wait until so many listeners are found."""
+        """Publish; before the first message, wait for ``listeners`` subscribers."""
         if topic not in self._publishers:
             self._publishers[topic] = self._find(
                 lambda: self.node.create_publisher(type(message), topic, 1),
@@ -171,7 +171,7 @@ class Client:
         self._publishers[topic].publish(message)
 
     def stream(self, topic, message, condition, what, timeout=15.0):
-        """Publish at 20 Hz until ``condition()`` holds: single targets may get lost."""
+        """Publish at 20 Hz until ``condition()`` holds, as single targets may be lost."""
         due = 0.0
 
         def publish_when_due():
@@ -184,7 +184,7 @@ class Client:
         self.until(publish_when_due, timeout, what)
 
     def listen(self, kind, topic, qos=None):
-        """Subscribe, and return a function that gives the newest message, or None."""
+        """Subscribe and return a getter of the newest message, or of None before the first."""
         if topic not in self._latest:
             box = self._latest[topic] = []
 
@@ -215,7 +215,7 @@ class Client:
         return status, {item.key: item.value for item in status.values}
 
     def forget_statuses(self):
-        """Have the next diagnosis wait for diagnostics that are published from now on."""
+        """Drop stored statuses, so that the next diagnosis waits for a new message."""
         if self._statuses:
             self._statuses.clear()
 
@@ -238,10 +238,9 @@ def ros():
 
 @pytest.fixture(scope="module")
 def client(ros):
-    """A client of the module's own: it hears all that its tests ever asked for, until it closes.
+    """A client per module, whose subscriptions end with the module.
 
-    One for all modules handled a callback in each turn and got more than that from hundreds of
-    topics, until answers of services waited for minutes behind states that nobody read.
+    With one client for all modules, hundreds of topics delayed service responses by minutes.
     """
     client = Client()
     yield client
@@ -249,7 +248,7 @@ def client(ros):
 
 
 _SHARED = []
-"""The node that tests of this folder share, once one has asked for it."""
+"""Node shared by the tests of this folder, started on first use."""
 
 
 @pytest.fixture(scope="module")
@@ -262,7 +261,7 @@ def shared_node(tmp_path_factory):
 
 @pytest.fixture
 def fresh_node(shared_node, tmp_path_factory):
-    """The shared node started anew: its arms are where its cell file says."""
+    """The shared node after a restart, with the arms at the configuration of the cell file."""
     _end_shared_node()
     _SHARED.append(NodeProcess(tmp_path_factory.mktemp("node")))
     return _SHARED[0].wait_for("is active")
@@ -270,7 +269,7 @@ def fresh_node(shared_node, tmp_path_factory):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
-    """End it with the last test of this folder: idle, it takes more than a third of a core."""
+    """End the shared node with the last test of this folder; idle, it uses over 0.3 cores."""
     try:
         return (yield)
     finally:
@@ -296,9 +295,9 @@ def cell(shared_node, client):
 
 @pytest.fixture
 def start(tmp_path):
-    """A function that starts nodes of the test's own, and ends them after it.
+    """A function that starts nodes for one test and ends them afterwards.
 
-    In a namespace of their own if nobody says which: the shared node has the names without one.
+    The default is a separate namespace, as the shared node uses the root namespace.
     """
     started = []
 
@@ -308,7 +307,7 @@ def start(tmp_path):
         started.append(NodeProcess(tmp_path, *overrides, remap=remap, **options))
         return started[-1]
 
-    with contextlib.ExitStack() as ends:  # all of them, also if one has to be killed
+    with contextlib.ExitStack() as ends:  # ends all nodes even if one has to be killed
         yield start_one
         for node in started:
             ends.callback(node.end)
@@ -316,7 +315,7 @@ def start(tmp_path):
 
 @pytest.fixture(scope="session")
 def node_process():
-    """The class, for nodes that a module shares."""
+    """``NodeProcess``, for nodes shared by a module."""
     return NodeProcess
 
 

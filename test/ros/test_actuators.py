@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm on springs, as a client of the ROS-Gazebo toolbox sees it: joints and arrays."""
+"""Topics of a compliant arm under the names of the ROS-Gazebo toolbox: joints and arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPACE, LAW = "/springs", "arm/actuator_commands_controller"
 ARM = f"{SPACE}/arm"
 JOINTS = ["joint_1", "joint_2"]
 A, K = 8.9992, 0.0019
-"""Of the qbMoves in its URDF, whose motors are alike."""
+"""Elastic constants of the qbMoves in the URDF, equal for both motors."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def node(tmp_path_factory, node_process):
 
 @pytest.fixture
 def arm(node, client):
-    """The arm with its law of springs begun anew."""
+    """The arm with a newly activated actuator controllet."""
     arm = Arm(client)
     client.call(Trigger, f"{ARM}/error_recovery")
     client.switch(deactivate=[LAW], strictness=1, namespace=SPACE)
@@ -68,13 +68,13 @@ class Arm:
 
 
 @pytest.mark.slow
-def test_single_joints_are_commanded_and_told(arm):
-    """Mode 6, as the URDF says: equilibrium and preset, to which controllers bring motors."""
+def test_single_joint_commands_and_states(arm):
+    """Mode 6 of the URDF: the motors track an equilibrium and a stiffness preset."""
     arm.send("joint_1/stiffness_preset", 0.5, lambda: arm.values("joint_1")[2] > 0.4, "a preset")
     arm.send("joint_1/equilibrium_position", 0.3, lambda: arm.values("joint_1")[2] > 0.75, "both")
     _, _, ref_1, ref_2, *_ = arm.values("joint_1")
     assert (ref_1, ref_2) == (pytest.approx(0.8, abs=1e-9), pytest.approx(-0.2, abs=1e-9))
-    assert abs(arm.values("joint_2")[2]) < 0.3  # nobody has commanded it
+    assert abs(arm.values("joint_2")[2]) < 0.3  # without a command
     arm.client.until(
         lambda: (
             abs(arm.newest(JointState, "joint_1/motor_1_state").velocity[0]) < 1e-3
@@ -97,7 +97,7 @@ def test_single_joints_are_commanded_and_told(arm):
 
 
 @pytest.mark.clock
-def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
+def test_array_commands_and_states_of_all_joints_at_cell_rate(arm):
     assert arm.set_mode("motor_pid").successful
     for number, values in ((1, [0.5, 0.35]), (2, [-0.1, 0.05])):
         arm.send(
@@ -121,7 +121,7 @@ def test_arrays_for_all_joints_come_and_go_at_the_rate_of_the_cell(arm):
 
 
 @pytest.mark.long
-def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
+def test_motor_and_external_torques_under_names_of_toolbox(arm):
     assert arm.set_mode("motor_torque").successful
     arm.send(
         "joint_2/torque_m1_command", 0.03,
@@ -132,7 +132,7 @@ def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
     here = arm.values("joint_1")[0]
     arm.send(
         "joint_1/external_torque", 0.06,
-        lambda: abs(arm.values("joint_1")[0] - here) > 0.02, "a push",
+        lambda: abs(arm.values("joint_1")[0] - here) > 0.02, "a deflection",
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_torques_of_motors_and_pushes_have_the_names_of_the_toolbox(arm):
         ("equilibrium_position", [0.1] * 3, "got 3 numbers"),
     ],
 )
-def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
+def test_rejected_command_is_counted_and_reported(arm, node, topic, data, reason):
     def status():
         return arm.client.diagnosis(f"{node.name}/arm")[1]
 
@@ -157,11 +157,11 @@ def test_what_is_refused_is_counted_and_said(arm, node, topic, data, reason):
         ),
         reason,
     )  # fmt: skip
-    # The motors may still come to rest; what was refused asks for a tenth of a radian and more.
+    # The tolerance covers motors that still settle; rejected commands are 0.1 rad or more.
     assert arm.values("joint_1")[2:4] == pytest.approx(references, abs=5e-3)
 
 
-def test_the_page_lists_these_topics(node, client):
+def test_interface_page_lists_actuator_topics(node, client):
     text = (ROOT / "doc" / "ros_interface.md").read_text(encoding="utf-8")
     section = text.split("## Arms on springs")[1].split("\n## ")[0]
     rows = re.findall(

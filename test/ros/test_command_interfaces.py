@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms that are commanded torques or positions, as a ROS client sees them."""
+"""Torque, velocity and position command interfaces over ROS services and topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STEP = np.array([0.1, -0.08, 0.1, 0.08, -0.1, 0.1, 0.1])
 def node(tmp_path_factory, node_process):
     process = node_process(
         tmp_path_factory.mktemp("interfaces"),
-        "controllets.joint_rate_controller.params.timeout:=10.0",  # nobody has to be in time
+        "controllets.joint_rate_controller.params.timeout:=10.0",  # a slow machine may stream late
         file=CELL,
         remap=[f"__ns:={SPACE}"],
     )
@@ -47,7 +47,7 @@ def node(tmp_path_factory, node_process):
 
 @pytest.fixture
 def manager(node, client):
-    """The cell's switches and lists, with the left arm at rest under torques."""
+    """A controller-manager client, with the left arm at rest under torque control."""
     manager = Manager(client)
     manager.rest()
     answer = manager.switch(TORQUES)
@@ -82,7 +82,7 @@ class Manager:
         self.wait_for_rest(0.001, 10.0)
 
     def wait_for_rest(self, limit, timeout):
-        """Wait until all states of 0.2 s are slower: a braked joint swings back through zero."""
+        """Wait for 0.2 s below the speed limit, as a braked joint swings back through zero."""
         slow_since = None
 
         def is_at_rest():
@@ -102,7 +102,7 @@ def named(joints, interface):
     return [f"{joint}/{interface}" for joint in joints]
 
 
-def test_a_list_says_what_each_law_commands(manager):
+def test_list_reports_command_interfaces_of_each_controllet(manager):
     found = manager.listed()
     for name, joints, interface in (
         (TORQUES, LEFT_JOINTS, "effort"),
@@ -117,7 +117,7 @@ def test_a_list_says_what_each_law_commands(manager):
         assert list(found[name].claimed_interfaces) == named(joints, interface) * active
 
 
-def test_from_torques_to_positions_and_back_by_service(manager):
+def test_switches_between_torque_velocity_and_position_by_service(manager):
     before = manager.joints()
     for name, interface in ((POSITIONS, "position"), (RATE, "velocity"), (TORQUES, "effort")) * 2:
         answer = manager.switch(name)
@@ -127,16 +127,16 @@ def test_from_torques_to_positions_and_back_by_service(manager):
     assert np.abs(manager.joints() - before).max() < 1e-3
 
 
-def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
+def test_trajectory_under_position_commands(node, manager, client):
     action = f"{SPACE}/{POSITIONS}/follow_joint_trajectory"
     goals = Goals(client, FollowJointTrajectory, action)
     assert manager.switch(POSITIONS).ok
     start = manager.joints()
     points = [
         JointTrajectoryPoint(
-            positions=(start + share * STEP).tolist(), time_from_start=Duration(sec=second)
+            positions=(start + fraction * STEP).tolist(), time_from_start=Duration(sec=second)
         )
-        for second, share in ((1, 0.6), (2, 1.0))
+        for second, fraction in ((1, 0.6), (2, 1.0))
     ]
     goal = FollowJointTrajectory.Goal(
         trajectory=JointTrajectory(joint_names=LEFT_JOINTS, points=points)
@@ -150,7 +150,7 @@ def test_a_trajectory_is_followed_by_commanded_positions(node, manager, client):
     assert result.error_string == reported
 
 
-def test_a_pose_is_reached_by_commanded_positions(manager, client):
+def test_pose_target_under_position_commands(manager, client):
     assert manager.switch(POSE).ok
     get = client.listen(PoseStamped, f"{SPACE}/left/current_pose")
     target = copy.deepcopy(client.newest(PoseStamped, f"{SPACE}/left/current_pose"))
@@ -164,7 +164,7 @@ def test_a_pose_is_reached_by_commanded_positions(manager, client):
     client.stream(f"{SPACE}/left/target_pose", target, is_there, "the pose")
 
 
-def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, client):
+def test_position_target_for_velocity_controllet_is_rejected_with_reason(node, manager, client):
     assert manager.switch(RATE).ok
     before, reported = manager.joints(), "target rejected: left: joint: got positions"
     there = JointState(name=LEFT_JOINTS, position=(before + 0.1).tolist())
@@ -172,10 +172,10 @@ def test_positions_for_a_law_of_velocities_are_refused_in_words(node, manager, c
     assert np.abs(manager.joints() - before).max() < 1e-3
 
 
-def test_in_motion_a_change_waits_for_rest_if_it_may(manager, client):
+def test_force_auto_switch_in_motion_waits_for_rest(manager, client):
     assert manager.switch(RATE).ok
-    turn = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
-    client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
+    rotation = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
+    client.stream(f"{SPACE}/left/target_joint", rotation, lambda: manager.speed() > 0.25, "motion")
     answer = manager.switch(TORQUES, strictness=FORCE_AUTO)
     assert answer.ok, answer.message
     assert f"deactivated: {RATE}" in answer.message
@@ -183,10 +183,10 @@ def test_in_motion_a_change_waits_for_rest_if_it_may(manager, client):
     assert manager.claims(TORQUES) == named(LEFT_JOINTS, "effort")
 
 
-def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager, client):
+def test_strict_interface_change_in_motion_is_rejected_until_hold(manager, client):
     assert manager.switch(RATE).ok
-    turn = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
-    client.stream(f"{SPACE}/left/target_joint", turn, lambda: manager.speed() > 0.25, "motion")
+    rotation = JointState(name=LEFT_JOINTS, velocity=[0.0] * 6 + [-0.3])
+    client.stream(f"{SPACE}/left/target_joint", rotation, lambda: manager.speed() > 0.25, "motion")
     answer = manager.switch(TORQUES, strictness=STRICT, deactivate=[RATE])
     assert not answer.ok
     assert re.search(r"rad/s\b.*\bvelocity\b.*\beffort\b", answer.message)
@@ -197,7 +197,7 @@ def test_in_motion_a_change_is_refused_in_words_and_holding_first_helps(manager,
     assert answer.ok, answer.message
 
 
-def test_a_law_for_torques_is_not_there_for_an_arm_without(manager):
+def test_torque_controllet_is_absent_for_arm_without_torque_interface(manager):
     answer = manager.switch("right/joint_impedance_controller")
     assert not answer.ok
     assert "right/joint_impedance_controller: " in answer.message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who comes when others have been killed while they looked around."""
+"""Discovery by new clients after others were killed during discovery."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(topics, flush=True)
 
 @pytest.fixture
 def usual(tmp_path):
-    """A profile of others, who announce types and ask for them."""
+    """A Fast DDS profile that announces and requests types, as by default."""
     text = LOOPBACK.read_text()
     begin, end = text.index("<propertiesPolicy>"), text.index("<userTransports>")
     file = tmp_path / "usual.xml"
@@ -41,22 +41,22 @@ def usual(tmp_path):
 
 
 @pytest.mark.long
-def test_clients_that_were_killed_cost_all_later_ones_most_of_the_topics(start, usual):
-    """With Fast DDS itself: each later one was told of 2 topics of 41, for good."""
+def test_killed_clients_hid_most_topics_from_later_clients(start, usual):
+    """With the default profile, each later client discovered only 2 topics of 41."""
     start().wait_for("is active")
 
-    def come(*arguments):
+    def start_client(*arguments):
         return subprocess.Popen(
             [sys.executable, "-c", NEWCOMER, *map(str, arguments)],
             env={**os.environ, PROFILE_VARIABLE: str(usual)}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     for wait in (0.2, 0.3, 0.4, 0.5):
-        killed = [come(10.0, 10**6) for _ in range(4)]
+        killed = [start_client(10.0, 10**6) for _ in range(4)]
         assert {one.stdout.readline() for one in killed} == {"begins\n"}
-        let_pass(wait)  # for them to ask
+        let_pass(wait)  # for their type requests
         for one in killed:
             one.kill()
             one.communicate()
-    out, _ = come(10.0 * TIMEOUT_SCALE, 40).communicate(timeout=40.0 * TIMEOUT_SCALE)
+    out, _ = start_client(10.0 * TIMEOUT_SCALE, 40).communicate(timeout=40.0 * TIMEOUT_SCALE)
     assert int(out.split()[-1]) >= 40

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples that are nodes play a user's policy on a running cell; the arms do what they say."""
+"""Example nodes on a running cell, judged by the motion of the arms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.clock, pytest.mark.node]
 
 
 class Watch:
-    """Poses and twists of both arms while something runs."""
+    """Recorded poses and twists of both arms."""
 
     def __init__(self, client):
         self._client = client
@@ -33,27 +33,27 @@ class Watch:
                 client.node.create_subscription(kind, f"/{arm}/{topic}", rows.append, 10)
 
     def times(self, arm):
-        """Return when its poses were measured, (m,) [s]."""
+        """Return the stamps of the poses, (m,) [s]."""
         stamps = [message.header.stamp for message in self.poses[arm]]
         return np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps])
 
     def positions(self, arm):
-        """Return positions in the arm's base, (m, 3) [m]."""
+        """Return positions in the base frame of the arm, (m, 3) [m]."""
         points = [message.pose.position for message in self.poses[arm]]
         return np.array([(p.x, p.y, p.z) for p in points])
 
-    def rotation(self, arm, place):
-        """Return the orientation of one of the poses."""
-        q = self.poses[arm][place].pose.orientation
+    def rotation(self, arm, index):
+        """Return the orientation of a recorded pose."""
+        q = self.poses[arm][index].pose.orientation
         return Rotation.from_quat([q.x, q.y, q.z, q.w])
 
     def speeds(self, arm):
-        """Return speeds of the tool, (m,) [m/s]."""
+        """Return end-effector speeds, (m,) [m/s]."""
         parts = [message.twist.linear for message in self.twists[arm]]
         return np.linalg.norm([(v.x, v.y, v.z) for v in parts], axis=1)
 
     def until_at_rest(self):
-        """Go on until both arms rest."""
+        """Wait until both arms are at rest."""
 
         def rests():
             rows = [self.twists[arm][-10:] for arm in ARMS]
@@ -65,7 +65,7 @@ class Watch:
         self._client.until(rests, 15.0, "rest")
 
     def begin(self):
-        """Forget what came before both arms rested: the first pose is that of rest."""
+        """Clear the records once both arms are at rest, so that the first pose is at rest."""
         self.until_at_rest()
         for rows in (*self.poses.values(), *self.twists.values()):
             rows.clear()
@@ -79,7 +79,7 @@ def watch(client):
 
 @pytest.fixture(scope="module")
 def contact(tmp_path_factory, node_process):
-    """A cell over a table, beside the one that tests share."""
+    """A cell with a table, in addition to the shared one."""
     made = node_process(
         tmp_path_factory.mktemp("contact"), file=ROOT / "config" / "contact_sim.yaml",
         remap=["__ns:=/contact"],
@@ -92,7 +92,7 @@ def contact(tmp_path_factory, node_process):
 
 @pytest.fixture
 def run(client, watch):
-    """A function that runs an example to its end, while the arms are watched."""
+    """A function that runs an example to its end while the arms are recorded."""
 
     def run_it(name, *words, rests=True):
         if rests:
@@ -114,7 +114,7 @@ def run(client, watch):
 
 
 @pytest.mark.slow
-def test_hello_lifts_both_hands(cell, run, watch):
+def test_hello_lifts_both_end_effectors(cell, run, watch):
     run("06")
     watch.until_at_rest()
     for arm in ARMS:
@@ -128,8 +128,8 @@ def speeds(client):
 
 
 @pytest.mark.long
-def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
-    """It left the arms too slow for what came after it."""
+def test_action_chunks_become_one_smooth_motion(cell, run, watch, client):
+    """The example restores the speed limits, which it once left reduced."""
     before = speeds(client)
     reported = run("07", "--steps", "50")
     assert speeds(client) == before
@@ -140,20 +140,20 @@ def test_chunks_of_actions_become_one_smooth_motion(cell, run, watch, client):
         radius = np.linalg.norm(at[:, 1:] - at[0, 1:] - [0.0, 0.05], axis=1)
         assert np.abs(radius - 0.05).max() < 0.004
         speed = watch.speeds(arm)
-        moving = speed[(speed > 0.02).argmax() :][50:300]  # at 0.079 m/s, and without stops
+        moving = speed[(speed > 0.02).argmax() :][50:300]  # at 0.079 m/s without stops
         assert np.percentile(moving, 10) > 0.03
         assert moving.max() < 0.12
 
 
 @pytest.mark.long
-def test_a_clutch_adds_up_what_the_hand_did_while_it_was_closed(cell, run, watch):
+def test_clutch_accumulates_operator_motion_while_closed(cell, run, watch):
     run("08", "--scripted", "--seconds", "8.2")
     watch.until_at_rest()
     at = watch.positions("left")
     np.testing.assert_allclose(at[-1] - at[0], [0.0, 0.0, 0.1], atol=0.004)
-    assert np.diff(at[:, 2]).min() > -1e-3  # the hand came back, the tool did not
-    turned = watch.rotation("left", -1) * watch.rotation("left", 0).inv()
-    np.testing.assert_allclose(turned.as_rotvec(), [0.0, 0.0, 0.4], atol=0.02)
+    assert np.diff(at[:, 2]).min() > -1e-3  # the operator returns, the end effector does not
+    relative_rotation = watch.rotation("left", -1) * watch.rotation("left", 0).inv()
+    np.testing.assert_allclose(relative_rotation.as_rotvec(), [0.0, 0.0, 0.4], atol=0.02)
 
 
 @pytest.mark.long
@@ -162,19 +162,19 @@ def test_circles_at_1_khz_are_round(cell, run, watch):
     assert "targets/s for each arm" in reported
     for arm in ARMS:
         time, at = watch.times(arm), watch.positions(arm)[:, 1:] - watch.positions(arm)[0, 1:]
-        full = at[time > time[-1] - 3.0]  # the circles have their size by then, also after the end
+        full = at[time > time[-1] - 3.0]  # the circles have full size
         radius = np.linalg.norm(full, axis=1)
         angle = np.unwrap(np.arctan2(full[:, 1], full[:, 0]))
         speed = abs(np.polyfit(time[time > time[-1] - 3.0], angle, 1)[0])
-        # Half a turn a second, and a faster one where simulated time falls behind the machine's:
-        # the arm is behind its target by a fifth of a second, which makes the circle smaller.
+        # Half a revolution per second, and more where simulated time lags the wall clock.
+        # A tracking lag of 0.2 s reduces the radius.
         assert speed > 0.9 * np.pi
         assert 0.06 / np.hypot(1.0, 0.21 * speed) < radius.min() < radius.max() < 0.066
-        assert np.ptp(full, axis=0).min() > 0.1, "all around"
+        assert np.ptp(full, axis=0).min() > 0.1, "full circle"
 
 
 @pytest.mark.long
-def test_a_task_goes_through_four_phases_and_as_many_laws(contact, run):
+def test_task_example_passes_four_phases_with_their_controllets(contact, run):
     reported = run("10", "--ros-args", "-r", "__ns:=/contact", rests=False)
     number = r"(-?\d+\.\d+)"
     line = rf"(\w+): (left|right) at x {number} z {number} m with {number} N"

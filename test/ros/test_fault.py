@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fault of one arm: seen, confined to it, and cleared on request."""
+"""Fault of one arm: reported, confined to that arm and cleared on request."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def owners(client, arm):
     }
 
 
-def life(client):
+def component_states(client):
     service = "/fault/controller_manager/list_hardware_components"
     answer = client.call(ListHardwareComponents, service)
     return {component.name: component.state.label for component in answer.component}
 
 
 def swing(client, until):
-    """Let the last joint of the left arm spring to its target faster than it may move."""
+    """Drive the last joint of the left arm beyond its velocity limit."""
     parameters = [Parameter(name, value=x).to_parameter_msg() for name, x in UNDAMPED.items()]
     service = f"/fault/left/{JOINT}/set_parameters_atomically"
     assert client.call(SetParametersAtomically, service, parameters=parameters).result.successful
@@ -80,8 +80,8 @@ def test_fault_is_confined_reported_and_cleared(start, client):
     for note in notes_of(CellConfig.from_yaml(DUAL_SIM)):
         assert note in node.log
 
-    swing(client, lambda: life(client)["left"] == "inactive")
-    assert life(client)["right"] == "active"
+    swing(client, lambda: component_states(client)["left"] == "inactive")
+    assert component_states(client)["right"] == "active"
     still = client.listen(JointState, "/fault/left/joint_states")
     client.until(lambda: max(map(abs, still().velocity)) < 0.1, 10.0, "rest")
     service = "/fault/controller_manager/set_hardware_component_state"
@@ -89,5 +89,5 @@ def test_fault_is_confined_reported_and_cleared(start, client):
         SetHardwareComponentState, service, name="left", target_state=State(label="active")
     )
     assert answer.ok, node.log
-    assert life(client)["left"] == "active"
-    assert owners(client, "left") == {"hold"}, "nothing resumes by itself"
+    assert component_states(client)["left"] == "active"
+    assert owners(client, "left") == {"hold"}, "no controllet resumes automatically"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrenches, twists, stiffness and held objects as topics."""
+"""Target topics for wrench, twist, stiffness and grasped object."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def height(message):
     return message.pose.position.z
 
 
-def test_wrench_pushes_and_is_taken_back(node, client):
+def test_wrench_target_moves_arm_and_zero_returns_it(node, client):
     switch(client, "left/cartesian")
     get = client.listen(PoseStamped, "/force/left/current_pose")
     client.until(lambda: get() is not None)
@@ -55,7 +55,7 @@ def test_wrench_pushes_and_is_taken_back(node, client):
     )
 
 
-def test_stiffness_changes_how_far_it_gives_way(node, client):
+def test_stiffness_target_changes_deflection(node, client):
     switch(client, "left/cartesian")
     get = client.listen(PoseStamped, "/force/left/current_pose")
     client.until(lambda: get() is not None)
@@ -79,7 +79,7 @@ def refused(client, node, who, topic, message, reason):
     client.stream(topic, message, observed, reason)
 
 
-def test_bad_ones_are_refused_with_the_reason(node, client):
+def test_invalid_targets_are_rejected_with_reason(node, client):
     switch(client, "left/cartesian")
     twist = TwistStamped()
     twist.twist.linear.x = float("nan")
@@ -91,7 +91,7 @@ def test_bad_ones_are_refused_with_the_reason(node, client):
     refused(client, node, "left", "/force/left/target_wrench", wrench, "gate.force")
 
 
-def test_object_of_a_coupled_law_moves_and_is_squeezed(node, client):
+def test_coupled_object_tracks_pose_and_rejects_invalid_targets(node, client):
     switch(client, "pair")
     poses = {
         arm: client.listen(PoseStamped, f"/force/{arm}/current_pose") for arm in ("left", "right")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""doc/ros_interface.md lists what a node offers, with its types, and nothing else."""
+"""doc/ros_interface.md lists exactly the topics, services and actions of a node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_OURS = re.compile(r"/_action/|parameter|/rosout|type_description|logger_leve
 
 
 def listed(kind):
-    """Return name and type of every row of one kind, for the arms and things of the cell."""
+    """Return name and type of every row of one kind, for the arms and objects of the cell."""
     others = r"## (?:Cameras|Arms on springs|Tasks).*?(?=\n## )"
     text = re.sub(others, "", PAGE.read_text(), flags=re.S)
     rows = re.findall(rf"^\| `([\w/<>]+)` \| `(\w+/{kind}/\w+)`", text, re.M)
@@ -40,27 +40,27 @@ def listed(kind):
     return found
 
 
-def offered(client, *asks):
-    """Return what all nodes but the test's own offer: that one asks other cells, too."""
+def offered(client, *queries):
+    """Return the endpoints of all nodes except the test's own, which also uses other cells."""
     node, found = client.node, {}
     for name, namespace in node.get_node_names_and_namespaces():
         if name == node.get_name():
             continue
         with suppress(NodeNameNonExistentError):
-            for ask in asks:
-                found.update({one: types[0] for one, types in ask(name, namespace)})
+            for query in queries:
+                found.update({one: types[0] for one, types in query(name, namespace)})
     return {name: of for name, of in found.items() if not NOT_OURS.search(name)}
 
 
-def compare(client, kind, *asks):
+def compare(client, kind, *queries):
     page, observed = listed(kind), {}
 
     def complete():
         observed.clear()
-        observed.update(offered(client, *asks))
+        observed.update(offered(client, *queries))
         return page.items() <= observed.items()
 
-    client.until(complete, 10.0, f"what the page lists: {sorted(page.items() - observed.items())}")
+    client.until(complete, 10.0, f"entries of the page: {sorted(page.items() - observed.items())}")
     assert sorted(observed.keys() - page.keys()) == []
 
 

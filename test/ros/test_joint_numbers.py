@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seven joints for an arm of six: refused with both numbers at every door of the node."""
+"""Seven joints for an arm with six: rejected with both numbers at every interface."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def node(tmp_path_factory, node_process):
         (NAMES[:5], 5, "name: got 5 names, allowed 6: left_ur5e_wrist_3_joint missing"),
     ],
 )
-def test_a_target_on_its_topic(node, client, names, numbers, reason):
+def test_target_with_wrong_joint_count(node, client, names, numbers, reason):
     message = JointState(name=names, position=[0.0] * numbers)
     client.stream(
         "/six/left/target_joint",
@@ -59,7 +59,7 @@ def test_a_target_on_its_topic(node, client, names, numbers, reason):
         (NAMES, 7, "positions: point 0 has 7 numbers, allowed 6"),
     ],
 )
-def test_a_goal_of_the_trajectory_action(node, client, names, numbers, reason):
+def test_trajectory_goal_with_wrong_joint_count(node, client, names, numbers, reason):
     action = "/six/left/joint_trajectory_controller/follow_joint_trajectory"
     goals = Goals(client, FollowJointTrajectory, action)
     answer = client.switch(
@@ -75,7 +75,7 @@ def test_a_goal_of_the_trajectory_action(node, client, names, numbers, reason):
         assert reason in client.diagnosis(f"{node.name}/left")[1]["last rejection"]
 
 
-def test_a_parameter(node, client):
+def test_parameter_with_wrong_joint_count(node, client):
     requested = {"names": ["stiffness"]}
     found = client.call(DescribeParameters, f"{LAW}/describe_parameters", **requested).descriptors[
         0

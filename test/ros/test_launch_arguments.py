@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of the launch files: a misspelt one is refused before anything is started."""
+"""Arguments of the launch files; a misspelt one is rejected before any process starts."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ pytestmark = pytest.mark.inline
 KNOWN = ("config_file", "namespace", "cell_name", "use_rviz")
 
 
-def test_a_misspelt_argument_started_the_default_cell():
+def test_misspelt_argument_started_default_cell():
     with pytest.raises(ConfigurationError, match=r"conifg_file:=.*\bconfig_file\b"):
         refuse_strangers(["namespace:=lab", "conifg_file:=single_sim.yaml"], KNOWN)
     with pytest.raises(ConfigurationError, match=r"^speed:=2: .*\bconfig_file\b"):
         refuse_strangers(["speed:=2"], KNOWN)
 
 
-def test_words_that_are_no_arguments_and_those_of_launch_itself_pass():
+def test_options_and_arguments_of_launch_are_accepted():
     refuse_strangers(["--debug", "namespace:=a:=b", "launch-prefix:=gdb"], KNOWN)
 
 
-def test_an_including_file_hands_on_names_of_its_own_and_misspelt_ones():
+def test_misspelt_names_from_including_file_are_found():
     assert misspelt(["use_rviz", "rig", "confg_file", "cell_names"], KNOWN) == {
         "confg_file": "config_file",
         "cell_names": "cell_name",
     }
 
 
-def test_an_address_for_an_arm_that_is_not_there_added_one():
+def test_address_of_unknown_arm_added_arm():
     cell = CellConfig.from_yaml(CONFIG / "dual_real.yaml")
     assert addresses("", cell) == {}
     assert addresses("left:172.16.0.2, right:172.16.1.2", cell) == {
@@ -45,7 +45,7 @@ def test_an_address_for_an_arm_that_is_not_there_added_one():
             addresses(f"right:172.16.1.2,{pair}", cell)
 
 
-def test_a_cell_is_a_file_or_the_name_of_one_of_the_package(tmp_path, monkeypatch):
+def test_cell_argument_is_path_or_package_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cell_file("dual_sim.yaml").parts[-3:] == ("multipanda_py", "config", "dual_sim.yaml")
     own = tmp_path / "dual_sim.yaml"

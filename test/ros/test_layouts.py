@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layouts for RViz and Foxglove show topics that the node has."""
+"""Topics of the RViz and Foxglove layouts exist."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def topics_of_foxglove():
 
 
 @pytest.mark.parametrize("topics", [topics_of_rviz, topics_of_foxglove])
-def test_topics_of_a_layout_are_there(cell, client, topics):
+def test_layout_topics_exist(cell, client, topics):
     expected = set(topics())
     assert len(expected) > 2
     client.until(

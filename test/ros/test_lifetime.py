@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the node starts, refuses to start, ends, and is missed."""
+"""Start, rejected start, end and loss of the node."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def exit_code(node):
 @pytest.mark.parametrize(
     "number", long_form((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), keep=[signal.SIGINT])
 )
-def test_signal_ends_it_quietly(start, file, number):
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup would have it ignore
+def test_signal_ends_node_without_traceback(start, file, number):
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup makes the child ignore it
     node = start(file=file(SMALL))
     signal.signal(signal.SIGHUP, hangup)
     node.wait_for("is active")
@@ -70,19 +70,19 @@ def test_signal_ends_it_quietly(start, file, number):
 
 
 @pytest.mark.long
-def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, client, file):
-    """Python's last collection freed what the middleware's threads still called into."""
+def test_node_shutdown_ended_in_segmentation_fault(start, client, file):
+    """The final garbage collection freed objects that middleware threads still used."""
     lister = client.node.create_client(ListControllers, "controller_manager/list_controllers")
     requested, targets = ListControllers.Request(), JointState()
     publisher = client.node.create_publisher(JointState, "only/target_joint", 1)
 
     def traffic_until(condition):
-        def throw():
+        def send():
             publisher.publish(targets)
             lister.call_async(requested)
             return condition()
 
-        client.until(throw, 40.0)
+        client.until(send, 40.0)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
         node = start(file=file(SMALL))
@@ -94,7 +94,7 @@ def test_a_node_that_had_done_its_work_ended_by_a_segmentation_fault(start, clie
         assert "Fatal Python error" not in node.log
 
 
-def test_every_fault_of_a_cell_is_named(start, file):
+def test_every_configuration_fault_is_named(start, file):
     node = start(file=file(FAULTY))
     assert exit_code(node) == 1
     for where in ("cell.rate", "arms.left.model", "arms.right.colour"):
@@ -114,7 +114,7 @@ OVERRIDES = [
 
 @pytest.mark.long
 @pytest.mark.parametrize(("override", "reason"), long_form(OVERRIDES, keep=OVERRIDES[1:2]))
-def test_bad_override_is_named(start, file, override, reason):
+def test_invalid_override_is_named(start, file, override, reason):
     node = start(override, file=file(SMALL))
     assert exit_code(node) == 1
     assert reason in node.log
@@ -123,7 +123,7 @@ def test_bad_override_is_named(start, file, override, reason):
 
 
 @pytest.mark.long
-def test_file_that_rcl_cannot_read(start, tmp_path):
+def test_missing_parameter_file_is_reported(start, tmp_path):
     node = start(file=tmp_path / "missing.yaml")
     assert exit_code(node) == 1
     assert "missing.yaml" in node.log
@@ -132,8 +132,8 @@ def test_file_that_rcl_cannot_read(start, tmp_path):
 
 
 @pytest.mark.long
-def test_a_key_that_stands_there_twice_is_refused_by_the_node_too(start, file):
-    """ROS 2 takes the last value in silence, and keeps parts of the first."""
+def test_duplicate_key_is_rejected_by_node(start, file):
+    """ROS 2 silently merges the last value with parts of the first."""
     twice = SMALL.replace(
         "    arms:\n", "    cell: {rate: 500.0}\n    cell: {rate: 400.0}\n    arms:\n"
     )
@@ -145,7 +145,7 @@ def test_a_key_that_stands_there_twice_is_refused_by_the_node_too(start, file):
 
 
 @pytest.mark.long
-def test_a_name_that_no_file_can_have_is_refused_in_words(start, file):
+def test_overlong_cell_name_is_rejected_with_reason(start, file):
     node = start(file=file(SMALL), name="a" * 240)
     assert exit_code(node) == 1
     assert "cell.name: got 'aaa" in node.log
@@ -154,9 +154,9 @@ def test_a_name_that_no_file_can_have_is_refused_in_words(start, file):
 
 
 @pytest.mark.parametrize("after", long_form((0.4, 0.8, 1.1), keep=[0.8]))
-def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start, file, after):
+def test_kill_during_start_leaves_no_processes(start, file, after):
     node = start(file=file(SMALL))
-    let_pass(after)  # of a start that takes about a second: at any point of it
+    let_pass(after)  # at different points of a start of about one second
     left = descendants(node.process.pid)
     node.end(signal.SIGKILL)
     for pid in left:
@@ -165,14 +165,14 @@ def test_a_node_that_is_killed_while_it_starts_leaves_no_loop_and_no_trace(start
 
 
 @pytest.mark.long
-def test_typing_error_in_a_group_is_warned_about(start, file):
+def test_misspelt_group_causes_warning(start, file):
     text = SMALL.replace("    active:", "    contrllets: {x: 1}\n    active:")
     node = start(file=file(text)).wait_for("is active")
     assert "contrllets.x " in node.log
 
 
 @pytest.mark.long
-def test_second_instance_of_a_cell_is_refused(start, file):
+def test_second_instance_of_cell_is_rejected(start, file):
     first = start(file=file(SMALL)).wait_for("is active")
     second = start(file=file(SMALL), name=first.name)
     assert exit_code(second) == 1
@@ -182,7 +182,7 @@ def test_second_instance_of_a_cell_is_refused(start, file):
 
 
 @pytest.mark.long
-def test_loop_ends_by_itself_when_its_owner_is_killed(start):
+def test_loop_ends_after_owner_is_killed(start):
     node = start().wait_for("is active")
     loop = node.loop_pid()
     assert node.end(signal.SIGKILL) == -signal.SIGKILL
@@ -191,7 +191,7 @@ def test_loop_ends_by_itself_when_its_owner_is_killed(start):
     start(name=node.name).wait_for("is active")
 
 
-def test_node_ends_when_its_loop_is_killed(start, file):
+def test_node_ends_after_loop_is_killed(start, file):
     node = start(file=file(SMALL)).wait_for("is active")
     os.kill(node.loop_pid(), signal.SIGKILL)
     assert exit_code(node) == 1
@@ -202,7 +202,7 @@ def test_node_ends_when_its_loop_is_killed(start, file):
 
 @pytest.mark.long
 @needs_two_cores
-def test_no_thread_of_the_node_is_on_the_loop_s_core(start, file):
+def test_node_threads_avoid_core_of_loop(start, file):
     node = start(file=file(SMALL)).wait_for("is active")
     core = os.sched_getaffinity(node.loop_pid())
     assert len(core) == 1
@@ -221,7 +221,7 @@ def test_namespace_name_and_overrides(start, client):
     assert "cartesian_impedance_controller" in {item.name for item in answer.controller}
     node = "/lab/left/cartesian_impedance_controller"
     values = client.call(GetParameters, f"{node}/get_parameters", names=["stiffness"]).values
-    assert values[0].double_array_value[0] == 350.0, "-p NODE:NAME:=VALUE was ignored in silence"
+    assert values[0].double_array_value[0] == 350.0, "-p NODE:NAME:=VALUE was silently ignored"
     assert "/**/nobody " in lab.log
     names = client.newest(JointState, "/lab/joint_states").name
     assert "left_fr3_finger_joint1" not in names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What publishing the states for a long time leaves behind."""
+"""Memory growth of state publishing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ kinds = {"joint_states": JointState, "arm/joint_states": JointState,
 with simple_cell(arms={"arm": {}}) as cell:
     publishers = StatePublishers(node, cell, NodeClock(node.get_clock()))
     for topic, kind in kinds.items():
-        listener.create_subscription(kind, topic, print, 1)  # never served: only wanted
+        listener.create_subscription(kind, topic, print, 1)  # never spun; only creates demand
     while any(node.count_subscribers(topic) < 1 for topic in kinds):
         pass
     [timer] = node.timers
@@ -52,7 +52,7 @@ with simple_cell(arms={"arm": {}}) as cell:
         return libc.mallinfo2().uordblks, sys.getallocatedblocks()
 
     marks = [in_use_after(1000) for _ in range(4)]
-    # What leaks does so in every part; what the middleware's threads take comes and goes.
+    # A leak grows in every part; memory of the middleware's threads fluctuates.
     for kind in range(2):
         values = [mark[kind] for mark in marks]
         print(min(after - before for before, after in zip(values, values[1:])) / 1000)
@@ -63,29 +63,29 @@ pytestmark = [
 ]
 
 
-def left_behind(leak="pass"):
-    """Return bytes and Python's blocks of memory that are in use for every call before."""
+def growth_per_call(leak="pass"):
+    """Return the growth per call of allocated bytes and of Python's memory blocks."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURE.replace("LEAK", leak)],
         capture_output=True, text=True, check=False, timeout=100,
-        env=os.environ | {"ROS_DOMAIN_ID": str(claim_domain())},  # where no other nodes are
+        env=os.environ | {"ROS_DOMAIN_ID": str(claim_domain())},  # without other nodes
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return map(float, done.stdout.split())
 
 
-def test_publishing_every_state_leaves_no_memory_behind():
-    """80 bytes for every pose were more than a gigabyte a day.
+def test_publishing_states_does_not_leak_memory():
+    """A leak of 80 bytes per pose exceeded a gigabyte per day.
 
-    What the allocator has handed out is counted, not pages of the process: those come and go.
+    The measure is allocated bytes, as resident pages fluctuate.
     """
-    size, blocks = left_behind()
+    size, blocks = growth_per_call()
     assert size < 8.0
     assert blocks < 0.05
 
 
 @pytest.mark.slow
-def test_eighty_bytes_at_every_call_are_seen():
-    size, blocks = left_behind("pin.Quaternion(np.eye(3)); kept.append(object())")
+def test_leak_of_eighty_bytes_per_call_is_detected():
+    size, blocks = growth_per_call("pin.Quaternion(np.eye(3)); kept.append(object())")
     assert 70.0 < size < 200.0
     assert blocks > 0.9

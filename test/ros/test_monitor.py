@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A twin beside a cell that runs: its loop does not notice, and ``/diagnostics`` says it."""
+"""Digital-twin monitor of a running cell: no effect on the loop, warnings in ``/diagnostics``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cell():
 
 
 def band_of_rest(cell, path, quantity_low=None):
-    """A band so wide that an arm at rest is within it, but for what a test makes narrow."""
+    """Write a band that contains an arm at rest, except for ``quantity_low`` of the left arm."""
     lines = ["arms:"]
     for name, arm in cell.config.arms.items():
         joints = [joint.name for joint in arm.robot.joints]
@@ -45,8 +45,8 @@ def band_of_rest(cell, path, quantity_low=None):
 
 
 @pytest.mark.long
-def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_path):
-    band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left is outside of it
+def test_monitor_reports_running_cell_in_diagnostics(cell, client, tmp_path):
+    band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left violates it
     name = cell.config.cell.name
     line = ["shadow", "--node", name, "--band", str(band), "--ros", "--namespace", "twins"]
     line += ["-o", str(tmp_path / "a.png")]
@@ -67,12 +67,12 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
         assert (
             f"twin_monitor_{name}",
             "/twins",
-        ) in nodes  # two cells' would be one by the same name
+        ) in nodes  # unique per cell
         assert next(iter(state.name)) == "left_fr3_joint1"
         assert len(state.name) == len(state.position) == len(state.effort) == 14
         for arm, first in (("left", 0), ("right", 7)):
             assert state.position[first : first + 7] == pytest.approx(cell.state(arm).q, abs=0.02)
-        warned = cell.latest_record()["cycle"]  # its text has a line per second
+        warned = cell.latest_record()["cycle"]  # the text output has one line per second
         cell.wait(lambda: cell.latest_record()["cycle"] > warned + 2500, 60.0, "a line of text")
     finally:
         process.send_signal(signal.SIGINT)
@@ -86,8 +86,8 @@ def test_a_running_cell_is_followed_and_said_in_diagnostics(cell, client, tmp_pa
 
 
 @pytest.mark.long
-def test_a_follower_reads_what_the_cell_has(cell):
-    """In this process: positions of the twin are those of the arm at rest."""
+def test_monitor_tracks_states_of_cell(cell):
+    """In-process monitor: the positions of the twin equal those of the arm at rest."""
     rows = LiveRows(cell.config.cell.name)
     assert rows.config.arms.keys() == cell.config.arms.keys()
     shadow = CellMonitor(rows.config)
@@ -101,6 +101,6 @@ def test_a_follower_reads_what_the_cell_has(cell):
     assert [line.split()[0] for line in shadow.lines()] == list(cell.arms)
 
 
-def test_a_cell_that_is_not_there_is_said(capsys):
+def test_missing_cell_is_reported(capsys):
     with pytest.raises(MultipandaError, match=r"no cell|does not exist"):
         LiveRows(f"nowhere_{os.getpid()}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A twin that hears its cell over ROS, on this machine and on another one."""
+"""Digital-twin monitor over ROS topics, on one host and between two hosts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def listen():
 
 
 @pytest.mark.long
-def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
+def test_monitor_tracks_cell_over_topics(cell, client, listen):
     config = CellConfig.from_yaml(DUAL_SIM)
     received, shadow, wrenches = listen("", config, ("left", "right")), CellMonitor(config), []
 
@@ -52,7 +52,7 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
             wrenches.append(logs["left"].columns["wrench_ext_in_base"])
         return bool(shadow.last) and all(last.evaluated[-1] for last in shadow.last.values())
 
-    wait_until(follow, 20.0, lambda: "a twin that has settled")
+    wait_until(follow, 20.0, lambda: "a settled twin")
     for name, found in shadow.last.items():
         joints = client.newest(JointState, f"/{name}/joint_states")
         np.testing.assert_allclose(found.q[-1], joints.position, atol=5e-3)
@@ -61,17 +61,17 @@ def test_a_cell_is_followed_by_what_it_says(cell, client, listen):
     assert shadow.mismatches() == []
 
 
-def test_a_cell_that_is_not_heard_is_said_with_what_to_look_at(ros, listen, monkeypatch):
+def test_cell_without_messages_is_reported_with_hint(ros, listen, monkeypatch):
     monkeypatch.setattr(heard_over_ros, "FIRST_STATE_TIMEOUT", 0.2)
     received = listen("nowhere", CellConfig.from_yaml(DUAL_SIM), ("left",))
     with pytest.raises(MonitorRejected, match=r"/nowhere/left/joint_states .*ROS_DOMAIN_ID"):
-        wait_until(lambda: received.pop(), 20.0, lambda: "a refusal")
+        wait_until(lambda: received.pop(), 20.0, lambda: "a rejection")
 
 
 @pytest.mark.long
 @pytest.mark.skipif(bool(network.why_not()), reason="needs root and network namespaces")
-def test_a_twin_on_another_host_follows_and_warns(tmp_path):
-    """The band is learnt over there, too; then an arm is sent elsewhere than in good runs."""
+def test_monitor_on_second_host_tracks_and_warns(tmp_path):
+    """The second host also learns the band; then an arm leaves the learnt motion."""
     band, log = tmp_path / "band.yaml", tmp_path / "node.log"
     there = os.environ | {"ROS_DOMAIN_ID": "51", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
     line = [sys.executable, "-m", "multipanda_py.apps.cli", "shadow", "--topics"]
@@ -113,7 +113,7 @@ def test_a_twin_on_another_host_follows_and_warns(tmp_path):
                     )
                 echo = "import rclpy; from diagnostic_msgs.msg import DiagnosticArray as A"
                 subprocess.run(
-                    [*hosts.enter("first"), sys.executable, "-c", f"{echo}\n{HEAR}"],
+                    [*hosts.enter("first"), sys.executable, "-c", f"{echo}\n{AWAIT_WARNING}"],
                     env=there, check=True, timeout=60,
                 )  # fmt: skip
             finally:
@@ -126,7 +126,7 @@ def test_a_twin_on_another_host_follows_and_warns(tmp_path):
             node.wait(60)
 
 
-HEAR = """
+AWAIT_WARNING = """
 rclpy.init()
 node, found = rclpy.create_node("hear"), []
 node.create_subscription(
@@ -136,4 +136,4 @@ node.create_subscription(
 while not found:
     rclpy.spin_once(node)
 """
-"""Ends when the cell's host hears the warning of the twin."""
+"""Script that ends once the host of the cell receives the warning of the monitor."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MoveIt does with its files and a running cell: find controllers, switch, send plans."""
+"""MoveIt on a running cell: controller lookup, switches and execution of plans."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ CARTESIAN, SINGLE, DUAL = (
     "left/cartesian_impedance_controller", "left/joint_trajectory_controller",
     "dual_joint_trajectory_controller",
 )  # fmt: skip
-LOOKUP_NAMES = {  # of moveit_ros_control_interface's plug-ins, and the actions that they append
+LOOKUP_NAMES = {  # types and action names of moveit_ros_control_interface
     "joint_trajectory_controller/JointTrajectoryController": "follow_joint_trajectory",
     "position_controllers/GripperActionController": "gripper_cmd",
 }
 SCALING = 0.3
-PERIOD = 0.1  # of MoveIt's samples
+PERIOD = 0.1  # sampling period of MoveIt [s]
 
 
 @pytest.fixture(scope="module")
@@ -61,19 +61,19 @@ def without_kind(interfaces):
 
 
 def switch_as_moveit(client, name):
-    """Activate a controller as Ros2ControlManager does: strictly, ending who has its joints."""
+    """Activate a controller as Ros2ControlManager: strictly, deactivating conflicting ones."""
     now = listed(client)
     expected = without_kind(now[name].required_command_interfaces)
-    in_the_way = [
+    conflicting = [
         one.name
         for one in now.values()
         if one.state == "active" and expected & without_kind(one.claimed_interfaces)
     ]
-    return client.switch([name], in_the_way, STRICT, SPACE)
+    return client.switch([name], conflicting, STRICT, SPACE)
 
 
 class Planner:
-    """Plans straight ways in the joints of both arms, checks them and gives them times."""
+    """Planner of straight, collision-free and timed joint paths of both arms."""
 
     def __init__(self):
         urdf, srdf = str(FILES / "cell.urdf"), str(FILES / "cell.srdf")
@@ -87,15 +87,15 @@ class Planner:
         return [SCALING * self.limits[name][f"max_{kind}"] for name in names]
 
     def plan(self, names, begin, end):
-        """Return a trajectory of ruckig, whose way is free."""
-        way = ruckig.InputParameter(len(names))
-        way.current_position, way.target_position = list(begin), list(end)
-        way.max_velocity = self.limit(names, "velocity")
-        way.max_acceleration = self.limit(names, "acceleration")
-        way.max_jerk = self.limit(names, "jerk")
-        way.synchronization = ruckig.Synchronization.Phase
+        """Return a collision-free trajectory of ruckig."""
+        parameters = ruckig.InputParameter(len(names))
+        parameters.current_position, parameters.target_position = list(begin), list(end)
+        parameters.max_velocity = self.limit(names, "velocity")
+        parameters.max_acceleration = self.limit(names, "acceleration")
+        parameters.max_jerk = self.limit(names, "jerk")
+        parameters.synchronization = ruckig.Synchronization.Phase
         path = ruckig.Trajectory(len(names))
-        assert ruckig.Ruckig(len(names)).calculate(way, path) == ruckig.Result.Working
+        assert ruckig.Ruckig(len(names)).calculate(parameters, path) == ruckig.Result.Working
         for time in np.linspace(0.0, path.duration, 20):
             q = pin.neutral(self.model)
             for name, value in zip(names, path.at_time(time)[0]):
@@ -112,7 +112,7 @@ def planner():
 
 
 def goal_of(names, path):
-    """Return a goal as MoveIt sends it: samples with velocities and accelerations, stamp zero."""
+    """Return a goal as MoveIt sends it: samples with velocities and accelerations, zero stamp."""
     points = []
     for time in [*np.arange(0.0, path.duration, PERIOD), path.duration]:
         q, dq, ddq = path.at_time(time)[:3]
@@ -132,27 +132,27 @@ def joints(client, names):
     return np.array([message.position[list(message.name).index(name)] for name in names])
 
 
-def play(client, planner, followed, names, end, turn=()):
-    """Send a plan to ``end`` and judge it by what the simulated joints do; count the feedback."""
-    if len(turn):
-        names, end = [names[i] for i in turn], end[turn]
+def play(client, planner, goals, names, end, joint_order=()):
+    """Execute a plan to ``end`` and check the simulated joints; return the feedback count."""
+    if len(joint_order):
+        names, end = [names[i] for i in joint_order], end[joint_order]
     path = planner.plan(names, joints(client, names), end)
-    status, result = followed.run(goal_of(names, path))
+    status, result = goals.run(goal_of(names, path))
     assert (status, result.error_code) == (GoalStatus.STATUS_SUCCEEDED, 0), result.error_string
     assert np.abs(joints(client, names) - end).max() < 2e-3
-    for message in followed.feedback:
+    for message in goals.feedback:
         elapsed = message.desired.time_from_start
-        places = [list(message.joint_names).index(name) for name in names]
+        indices = [list(message.joint_names).index(name) for name in names]
         desired, actual = (
-            np.array(point.positions)[places] for point in (message.desired, message.actual)
+            np.array(point.positions)[indices] for point in (message.desired, message.actual)
         )
         planned = path.at_time(min(elapsed.sec + elapsed.nanosec * 1e-9, path.duration))[0]
-        assert np.abs(desired - planned).max() < 5e-3, "not the way that was planned"
+        assert np.abs(desired - planned).max() < 5e-3, "deviation from the planned path"
         assert np.abs(actual - planned).max() < 0.02
-    return len(followed.feedback)
+    return len(goals.feedback)
 
 
-def test_controllers_have_the_types_that_moveit_looks_up_and_their_actions(node, client, simple):
+def test_controllers_have_types_and_actions_that_moveit_looks_up(node, client, simple):
     names = simple["controller_names"]
     now = listed(client)
     assert set(names) == {one.name for one in now.values() if one.type in LOOKUP_NAMES}
@@ -168,7 +168,7 @@ def test_controllers_have_the_types_that_moveit_looks_up_and_their_actions(node,
     assert types["left/cartesian_impedance_controller"] == "cartesian_impedance"
 
 
-def test_moveit_switches_to_what_a_plan_needs_and_back(node, client):
+def test_moveit_switches_to_controller_of_plan_and_back(node, client):
     for name in (CARTESIAN, SINGLE, DUAL, CARTESIAN, DUAL):
         answer = switch_as_moveit(client, name)
         assert answer.ok, answer.message
@@ -178,7 +178,7 @@ def test_moveit_switches_to_what_a_plan_needs_and_back(node, client):
     assert "left/gripper: " in refused.message
 
 
-def test_a_plan_of_two_arms_is_played_on_one_clock(node, client, simple, planner):
+def test_dual_arm_plan_is_executed_on_one_clock(node, client, simple, planner):
     assert switch_as_moveit(client, DUAL).ok or listed(client)[DUAL].state == "active"
     entry = simple[DUAL]
     names = entry["joints"]
@@ -186,26 +186,26 @@ def test_a_plan_of_two_arms_is_played_on_one_clock(node, client, simple, planner
     end = begin + np.array(
         [0.4, -0.3, 0.2, 0.3, -0.4, 0.3, 0.5, -0.4, -0.3, -0.2, 0.3, 0.4, 0.3, -0.5]
     )
-    followed = Goals(client, FollowJointTrajectory, f"{SPACE}/{DUAL}/{entry['action_ns']}")
-    observed = play(client, planner, followed, names, end)
+    goals = Goals(client, FollowJointTrajectory, f"{SPACE}/{DUAL}/{entry['action_ns']}")
+    observed = play(client, planner, goals, names, end)
     order = np.random.default_rng(3).permutation(len(names))
-    observed += play(client, planner, followed, names, begin, order)
-    observed += play(client, planner, followed, names[7:], begin[7:] + 0.1)  # one arm of both
-    observed += play(client, planner, followed, names, begin)
+    observed += play(client, planner, goals, names, begin, order)
+    observed += play(client, planner, goals, names[7:], begin[7:] + 0.1)  # right arm only
+    observed += play(client, planner, goals, names, begin)
     assert observed > 20
 
 
-def test_plans_of_each_arm_are_played_and_the_hand_closes(node, client, simple, planner):
+def test_single_arm_plan_is_executed_and_gripper_closes(node, client, simple, planner):
     assert switch_as_moveit(client, SINGLE).ok
     names = simple[SINGLE]["joints"]
     begin = joints(client, names)
     action = f"{SPACE}/{SINGLE}/{simple[SINGLE]['action_ns']}"
-    followed = Goals(client, FollowJointTrajectory, action)
-    play(client, planner, followed, names, begin + 0.15)
-    play(client, planner, followed, names, begin)
-    hand = simple["left/gripper"]
-    closing = Goals(client, GripperCommand, f"{SPACE}/left/gripper/{hand['action_ns']}")
+    goals = Goals(client, FollowJointTrajectory, action)
+    play(client, planner, goals, names, begin + 0.15)
+    play(client, planner, goals, names, begin)
+    gripper_entry = simple["left/gripper"]
+    closing = Goals(client, GripperCommand, f"{SPACE}/left/gripper/{gripper_entry['action_ns']}")
     goal = GripperCommand.Goal()
-    goal.command.position = 0.01  # MoveIt takes it from the trajectory of the finger's joint
+    goal.command.position = 0.01  # MoveIt derives it from the trajectory of the finger joint
     assert closing.run(goal)[0] == GoalStatus.STATUS_SUCCEEDED
-    assert joints(client, hand["joints"])[0] == pytest.approx(0.01, abs=5e-4)
+    assert joints(client, gripper_entry["joints"])[0] == pytest.approx(0.01, abs=5e-4)

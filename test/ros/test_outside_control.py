@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.clock, pytest.mark.node]
 SPAWNER = "../lib/controller_manager/spawner"
 
 
-def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, outside):
+def test_conflicting_activation_was_reported_as_success(cell, client, outside):
     code, reported = outside.control("set_controller_state", f"left/{JOINT}", "active")
     assert "Successfully activated" not in reported
     assert "Error activating controller, check controller_manager logs" in reported
@@ -24,12 +24,12 @@ def test_activating_in_spite_of_a_conflict_was_called_a_success(cell, client, ou
     words = f"switch rejected: left/{JOINT}: conflicts with"
     cell.wait_for(words)
     assert "strictness 4 (FORCE_AUTO) would deactivate left/" in cell.log.partition(words)[2]
-    left_out = ("--activate", f"right/{JOINT}", "--best-effort")
-    gripper = ("--deactivate", "left/gripper")  # which is left out, and was so without a word
-    code, reported = outside.control("switch_controllers", *left_out, *gripper)
+    best_effort = ("--activate", f"right/{JOINT}", "--best-effort")
+    gripper = ("--deactivate", "left/gripper")  # skipped, once without a message
+    code, reported = outside.control("switch_controllers", *best_effort, *gripper)
     assert (code, f"right/{JOINT}: conflicts with" in reported) == (1, True), reported
     code, reported = outside.control(
-        "switch_controllers", *left_out, "--deactivate", f"right/{CARTESIAN}"
+        "switch_controllers", *best_effort, "--deactivate", f"right/{CARTESIAN}"
     )
     assert (code, f"active: right/{JOINT}" in reported) == (0, True), reported
 
@@ -65,7 +65,7 @@ def test_ros2_control_lists_sets_and_cleans_up(cell, client, outside):
     assert "1000" in reported[11]
 
 
-def test_the_spawner_spawns_a_law_and_the_joint_states(cell, client, outside):
+def test_spawner_spawns_controllet_and_joint_state_broadcaster(cell, client, outside):
     assert client.switch((), [CARTESIAN], 2, "/left").ok
     names = ("joint_state_broadcaster", JOINT)
     code, reported = outside.run(
@@ -86,7 +86,7 @@ FILE = """
 
 @pytest.fixture
 def without_joint(cell, client):
-    """The left arm without a law that is loaded; afterwards it is there as before."""
+    """The left arm with the joint controllet unloaded; teardown restores it."""
     node = f"/left/{JOINT}"
     [before] = parameters_of.get(client, "damping_ratio", node=node)
     manager = "/left/controller_manager"
@@ -100,10 +100,8 @@ def without_joint(cell, client):
     assert client.call(ConfigureController, f"{manager}/configure_controller", name=JOINT).ok
 
 
-def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
-    without_joint, client, outside, tmp_path
-):
-    """Also: arguments that it cannot have, and another type, were refused without a word."""
+def test_params_file_of_unloaded_controllet_was_ignored(without_joint, client, outside, tmp_path):
+    """Unsupported arguments and a different type were rejected without a reason."""
     file = tmp_path / "law.yaml"
     file.write_text(FILE)
     words = (JOINT, "-c", "/left/controller_manager", "--inactive")
@@ -128,7 +126,7 @@ def test_a_file_for_a_law_that_was_not_loaded_was_not_read(
     assert list(value.double_array_value) == [0.6] * 7
 
 
-def test_why_a_goal_came_to_nothing_was_not_told_to_who_sent_it(cell, outside):
+def test_goal_sender_received_no_abort_reason(cell, outside):
     action = "/left/joint_trajectory_controller/follow_joint_trajectory"
     kind = "control_msgs/action/FollowJointTrajectory"
     _, reported = outside.run("ros2", "action", "send_goal", action, kind, "{}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crisp_py, unmodified, moves, switches and sets an arm, and hears what is refused."""
+"""Unmodified crisp_py: motion, switches, parameters and reported rejections."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ print("found", json.dumps([turned, off]))
 
 @pytest.fixture
 def restored(cell, client):
-    """The law's parameters are as they were after the test."""
+    """Restore the parameters of the controllet after the test."""
     before = parameters_of.get(client, *OWN, node=LAW)
     yield
     values = {name: parameter_value_to_python(value) for name, value in zip(OWN, before)}
@@ -95,26 +95,24 @@ def restored(cell, client):
 
 
 @pytest.mark.slow
-def test_home_was_aborted_by_the_joints_that_crisp_py_streams_all_the_time(
-    cell, run_crisp, restored, tmp_path
-):
-    """Also: its parameters were unknown, and what it saved could not be loaded again."""
+def test_home_was_aborted_by_joint_stream_of_crisp_py(cell, run_crisp, restored, tmp_path):
+    """The parameters of crisp_py were also unknown, and a saved file could not be loaded."""
     (code, why, off_home), loaded, off = run_crisp(OURS, str(tmp_path / "law.yaml")).found()
     assert code == 0, why
     assert off_home < 0.01
-    stiffness, frame, clip, posture, damping = loaded
+    stiffness, frame, clip, nullspace, damping = loaded
     assert stiffness == [600.0, 400.0, 400.0, 20.0, 20.0, 30.0]
-    assert (frame, clip[3], posture, damping) == ("tool", 0.5, [5.0] * 7, 60.0)
+    assert (frame, clip[3], nullspace, damping) == ("tool", 0.5, [5.0] * 7, 60.0)
     assert off < 0.01
     assert "max_delta_tau " in cell.log
 
 
 @pytest.mark.long
-def test_its_stock_configuration_found_neither_frame_nor_joints(start, run_crisp):
+def test_stock_configuration_found_neither_frame_nor_joints(start, run_crisp):
     node = start("plain_joint_names:=true", remap=["__ns:=/again"]).wait_for("is active")
-    turned, off = run_crisp(STOCK).found()
-    assert abs(turned[0] - 0.2) < 0.02, node.log
-    assert max(map(abs, turned[1:])) < 0.02
+    joint_motion, off = run_crisp(STOCK).found()
+    assert abs(joint_motion[0] - 0.2) < 0.02, node.log
+    assert max(map(abs, joint_motion[1:])) < 0.02
     assert off < 0.015
 
 
@@ -142,8 +140,8 @@ stay(robot, 60.0)
 
 
 @pytest.mark.slow
-def test_what_crisp_py_cannot_have_is_refused_and_changes_nothing(cell, client, crisp):
-    """Values raise there; a target has no answer, but a topic says what became of it."""
+def test_unsupported_requests_are_rejected_without_effect(cell, client, crisp):
+    """Parameters raise in crisp_py; a topic reports the rejection of a target."""
     program = crisp(REFUSALS)
     client.until(
         lambda: program.has_come_to_its_end() or "waits" in program.reported, 30.0, "waits"
@@ -164,7 +162,7 @@ robot = make_robot("fr3", namespace="left")
 robot.controller_switcher_client.switch_controller("joint_impedance_controller")
 robot.controller_switcher_client.switch_controller("cartesian_impedance_controller")
 """
-IN_VAIN = """
+PREVENTED_SWITCH = """
 robot = make_robot("fr3", namespace="left")
 try:
     robot.controller_switcher_client.switch_controller("joint_impedance_controller")
@@ -175,12 +173,10 @@ except RuntimeError as error:
 
 
 @pytest.mark.slow
-def test_crisp_py_s_switcher_believed_in_a_switch_that_a_law_of_two_arms_prevented(
-    cell, client, run_crisp
-):
+def test_crisp_py_reported_success_of_prevented_switch(cell, client, run_crisp):
     run_crisp(SWITCH)
     assert client.switch(["dual_cartesian_impedance_controller"], strictness=4).ok
-    reason = run_crisp(IN_VAIN).found()
+    reason = run_crisp(PREVENTED_SWITCH).found()
     assert reason == "Failed to switch to controller joint_impedance_controller."
 
 
@@ -208,7 +204,7 @@ print("found", json.dumps(found))
 
 
 @pytest.mark.slow
-def test_one_program_homes_both_arms_at_once_and_moves_them(cell, run_crisp):
+def test_one_program_homes_and_moves_both_arms(cell, run_crisp):
     found = run_crisp(BOTH).found()
     for arm in ("left", "right"):
         off_home, off = found[arm]
@@ -229,6 +225,6 @@ print("found", json.dumps([[*p.position.tolist(), *p.orientation.as_matrix().rav
 
 
 @pytest.mark.slow
-def test_the_pose_from_transforms_is_that_of_the_topic(cell, run_crisp):
+def test_pose_from_transforms_equals_pose_of_topic(cell, run_crisp):
     of_topic, of_tf = np.array(run_crisp(FROM_TF).found())
     np.testing.assert_allclose(of_tf, of_topic, atol=2e-3)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""crisp_py, unmodified, with two arms at the same time, one process for each.
+"""Unmodified crisp_py with two arms at once, one process for each.
 
-What the arms do is told by MuJoCo, from the joints that were measured meanwhile.
+MuJoCo computes the end-effector positions from the measured joint positions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.clock, pytest.mark.node]
 
 
 class Arms:
-    """What was measured of both arms, and where MuJoCo has their tools then."""
+    """Measured joint positions of both arms, with forward kinematics by MuJoCo."""
 
     def __init__(self, client):
         self._client, self.rows = client, {arm: [] for arm in ARMS}
@@ -40,16 +40,16 @@ class Arms:
             )
 
     def joints(self, arm):
-        """Return what was measured, (m, 7) [rad]."""
+        """Return the measured joint positions, (m, 7) [rad]."""
         return np.array(self.rows[arm])
 
     def widths(self):
-        """Return how wide the hands were, left and right, (m,) each [m]."""
+        """Return the widths of the left and right gripper, (m,) each [m]."""
         rows = np.array([message.position for message in self.all])
         return rows[:, 7:9].sum(axis=1), rows[:, 16:18].sum(axis=1)
 
     def tool(self, arm, q):
-        """Return the position of a tool in its arm's base [m], both turned alike."""
+        """Return the tool position relative to the base, along world axes [m]."""
         for number in range(7):
             self._data.joint(f"{arm}_fr3_joint{number + 1}").qpos[0] = q[number]
         mujoco.mj_forward(self._model, self._data)
@@ -58,7 +58,7 @@ class Arms:
         )
 
     def rest(self, arm):
-        """Wait until an arm is at rest; return its joints, (7,)."""
+        """Wait until an arm is at rest; return its joint positions, (7,) [rad]."""
         get = self._client.listen(JointState, f"{SPACE}/{arm}/joint_states")
         self._client.until(lambda: get() and max(map(abs, get().velocity)) < 2e-3, 10.0, "rest")
         return np.array(get().position)
@@ -83,13 +83,13 @@ def arms(node, client):
 
 @pytest.fixture
 def run(crisp, client, node, arms):
-    """A function that runs a script for each arm, both at once, to their ends."""
+    """A function that runs a script for both arms at once and waits for both ends."""
 
     def run_all(script):
         for rows in (arms.all, *arms.rows.values()):
             rows.clear()
         programs = [crisp(script, SPACE[1:], arm) for arm in ARMS]
-        for program in programs:  # whichever ends first
+        for program in programs:  # in any order of their ends
             client.until(program.has_come_to_its_end, 60.0, "the end of each program")
         for program in programs:
             program.stop()
@@ -98,7 +98,7 @@ def run(crisp, client, node, arms):
     return run_all
 
 
-# As its prefix for joints is the whole namespace: names that it finds by itself.
+# Discovered joint names, as the joint prefix of crisp_py is the whole namespace.
 READY = """
 space, arm = sys.argv[1:]
 robot = make_robot(arm, namespace=f"{space}/{arm}", use_prefix=False, time_to_home=2)
@@ -168,24 +168,24 @@ print("found", json.dumps(push_up(3.0, 3.0)))
 
 
 @pytest.mark.timeout(300)
-def test_streamed_joints_turn_the_first_joint(run, arms):
+def test_streamed_joint_targets_rotate_first_joint(run, arms):
     before = {arm: arms.rest(arm) for arm in ARMS}
     run(JOINTS)
     for arm in ARMS:
-        turned = (arms.rest(arm) - before[arm])[:7]
-        np.testing.assert_allclose(turned, [0.2, 0, 0, 0, 0, 0, 0], atol=0.01)
+        joint_motion = (arms.rest(arm) - before[arm])[:7]
+        np.testing.assert_allclose(joint_motion, [0.2, 0, 0, 0, 0, 0, 0], atol=0.01)
         q = before[arm].copy()
         q[0] += 0.2
         assert np.linalg.norm(arms.tool(arm, arms.rest(arm)) - arms.tool(arm, q)) < 0.005
 
 
 @pytest.mark.timeout(300)
-def test_arms_draw_a_figure_between_two_ways_home_while_hands_open_and_close(run, arms):
+def test_arms_draw_figure_between_homings_while_grippers_move(run, arms):
     run(FIGURE)
     for arm in ARMS:
         joints = arms.joints(arm)
         path = np.array([arms.tool(arm, q) for q in joints[::5]])
-        drawn = path[np.abs(path[:, 0] - 0.4) < 0.02]  # seen whole
+        drawn = path[np.abs(path[:, 0] - 0.4) < 0.02]  # the plane of the figure
         np.testing.assert_allclose(drawn.min(0)[1:], [-0.2, 0.2], atol=0.03)
         np.testing.assert_allclose(drawn.max(0)[1:], [0.2, 0.6], atol=0.03)
         assert np.abs(joints[:, :7] - HOME).max(axis=1).min() < 0.02
@@ -198,7 +198,7 @@ def test_arms_draw_a_figure_between_two_ways_home_while_hands_open_and_close(run
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_arms_give_way_as_much_as_a_streamed_stiffness_says(run, client):
+def test_deflection_follows_streamed_stiffness(run, client):
     for program in run(STIFFNESSES):
         expected = 3.0 / np.array([800.0, 200.0, 50.0])
         np.testing.assert_allclose(program.found(), expected, rtol=0.15, atol=1e-3)
@@ -206,9 +206,9 @@ def test_arms_give_way_as_much_as_a_streamed_stiffness_says(run, client):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_gains_of_zero_from_the_file_of_the_package_let_arms_float(run, client):
+def test_zero_gains_of_gravity_compensation_file_let_arms_float(run, client):
     for arm, program in zip(ARMS, run(FLOAT), strict=True):
         [stiffness] = parameters_of.get(client, "stiffness", node=f"{SPACE}/{arm}/{CARTESIAN}")
         assert list(stiffness.double_array_value) == [0.0] * 6
-        # Several times as far as the law's own spring would give way.
+        # Several times the deflection at the default stiffness.
         assert program.found() > 0.05

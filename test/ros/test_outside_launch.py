@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 launch``, unmodified, on the launch files: what it starts, and what it leaves."""
+"""``ros2 launch``, unmodified, on the launch files: started and remaining processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = ROOT / "config" / "moveit" / "dual_moveit"
 
 
 class Launch:
-    """A running ``ros2 launch``, of packages in a prefix as ``make env`` makes it."""
+    """A running ``ros2 launch`` with packages in a prefix as of ``make env``."""
 
     def __init__(
         self, outside, folder, *arguments, package=("multipanda_py",), file="sim.launch.py"
@@ -42,7 +42,7 @@ class Launch:
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def processes(self):
-        """Return what it has started so far, also those that are nobody's children any more."""
+        """Return all processes started so far, including orphaned ones."""
         self._observed.update(descendants(self.process.pid))
         return self._observed
 
@@ -56,9 +56,9 @@ class Launch:
 
 @pytest.fixture
 def launch(outside, tmp_path):
-    """A function that launches; whatever is left of it is ended after the test."""
+    """A function that launches; teardown kills the remaining processes."""
     if not TOOLS.exists():
-        pytest.skip("no tools beside the tests")
+        pytest.skip("needs the tools of the repository")
     started = []
 
     def start(*arguments, **options):
@@ -73,7 +73,7 @@ def launch(outside, tmp_path):
 
 
 @pytest.mark.inline
-def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
+def test_missing_rviz_left_controller_running(launch):
     it = launch("use_rviz:=true")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert it.process.returncode != 0
@@ -92,8 +92,8 @@ def test_rviz_that_is_not_installed_left_a_controller_behind(launch):
         ("real", "robot_ips:=middle:172.16.0.2", "got 'middle:172.16.0.2', allowed ARM:ADDRESS"),
     ],
 )
-def test_a_misspelt_argument_started_another_cell(launch, file, word, reported):
-    """The default one, where the name was unknown; one with an arm more, for an unknown arm."""
+def test_misspelt_argument_started_another_cell(launch, file, word, reported):
+    """An unknown name started the default cell; an unknown arm was added to the cell."""
     it = launch(word, file=f"{file}.launch.py")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert it.process.returncode != 0
@@ -114,7 +114,7 @@ def generate_launch_description():
 
 
 @pytest.mark.inline
-def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_path):
+def test_arguments_of_including_launch_file_are_accepted(launch, tmp_path):
     parent = tmp_path / "parent.launch.py"
     parent.write_text(PARENT.format(file=str(ROOT / "launch" / "sim.launch.py")))
     it = launch("rig:=a", package=(), file=str(parent))
@@ -126,17 +126,17 @@ def test_arguments_of_a_launch_file_that_includes_ours_are_its_own(launch, tmp_p
 
 @pytest.mark.clock
 @pytest.mark.node
-def test_what_was_launched_ran_on_after_the_launch(launch, client):
-    """Also: a cell by its bare name was not found, and robot_state_publisher is no must."""
+def test_launched_processes_outlived_launch(launch, client):
+    """A cell given by its bare name was not found; robot_state_publisher is optional."""
     it = launch("config_file:=single_sim.yaml", "namespace:=launched", "cell_name:=another")
     it.wait_for("cell 'another' is active")
-    assert "[multimode_controller-1]" in it.log, "which of them says a line"
+    assert "[multimode_controller-1]" in it.log, "process name in each line"
 
     def sends_tf():
         found = client.node.get_publishers_info_by_topic("/tf")
         return "/launched" in {one.node_namespace for one in found}
 
-    client.until(sends_tf, what="the node's own /tf")
+    client.until(sends_tf, what="/tf of the node")
     left = it.processes()
     assert len(left) >= 2, it.log  # the node and its loop
     it.process.kill()
@@ -144,7 +144,7 @@ def test_what_was_launched_ran_on_after_the_launch(launch, client):
 
 
 @pytest.mark.inline
-def test_a_launch_returned_0_after_its_node_was_killed(launch):
+def test_launch_returned_0_after_node_was_killed(launch):
     it = launch("namespace:=killed", "cell_name:=killed")
     it.wait_for("cell 'killed' is active")
     node = next(
@@ -158,7 +158,7 @@ def test_a_launch_returned_0_after_its_node_was_killed(launch):
 
 
 @pytest.mark.inline
-def test_a_launch_that_is_interrupted_returns_as_launch_does(launch):
+def test_interrupted_launch_does_not_report_kill(launch):
     it = launch("namespace:=ended", "cell_name:=ended")
     it.wait_for("cell 'ended' is active")
     it.process.send_signal(signal.SIGINT)
@@ -167,7 +167,7 @@ def test_a_launch_that_is_interrupted_returns_as_launch_does(launch):
 
 
 @pytest.mark.inline
-def test_moveit_that_is_not_installed_is_said_in_a_line(launch):
+def test_missing_moveit_is_reported_without_traceback(launch):
     it = launch(file="moveit.launch.py")
     wait_until(lambda: it.process.poll() is not None, 20.0, lambda: it.log)
     assert it.process.returncode != 0
@@ -197,10 +197,10 @@ echo "a scene of $2"
 
 
 @pytest.mark.inline
-def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
-    """A stand-in that is a node, and reads its parameters as MoveIt's does: from rcl.
+def test_move_group_receives_files_of_cell(launch, tmp_path):
+    """A stand-in node reads its parameters from rcl, as move_group does.
 
-    Another one takes the scene, which move_group did not know of: plans went through the table.
+    A second stand-in receives the scene, without which plans passed through the table.
     """
     package(tmp_path, "moveit_ros_move_group", "move_group", MOVE_GROUP.format(
         python=sys.executable, observed=tmp_path / "seen.json"
@@ -220,7 +220,7 @@ def test_move_group_is_given_the_files_of_the_cell(launch, tmp_path):
     for name, value in flat(move_group_parameters(read_files(FILES), "simple", "lab")).items():
         assert observed[name] == value, name
     it.wait_for("a scene of --ros-args")
-    wait_until(lambda: not Path(path.read_text().strip()).exists(), 10.0, lambda: "its end")
+    wait_until(lambda: not Path(path.read_text().strip()).exists(), 10.0, lambda: "no scene file")
     assert scene.read_text() == (FILES / "cell.scene").read_text()
 
 
@@ -245,7 +245,7 @@ def package(folder, name, program, text):
 
 @pytest.mark.clock
 @pytest.mark.node
-def test_tf_is_left_to_robot_state_publisher_where_there_is_one(launch, client, tmp_path):
+def test_robot_state_publisher_replaces_tf_of_node(launch, client, tmp_path):
     text = "#!/bin/sh\necho takes over\nexec sleep 60\n"
     package(tmp_path, "robot_state_publisher", "robot_state_publisher", text)
     it = launch("config_file:=single_sim.yaml", "namespace:=with_publisher")

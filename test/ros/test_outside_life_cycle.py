@@ -12,12 +12,12 @@ pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 
 @pytest.mark.timeout(400)
-def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
+def test_ros2_lifecycle_transitions_of_cell(cell, client, outside):
     node = "/multimode_controller"
     states = []
 
-    def found():  # a daemon that has just been started has not heard of the node yet
-        if states:  # nor will one that has lost what was announced: what users do then
+    def found():  # a new daemon has not discovered the node yet
+        if states:  # a daemon that lost an announcement needs a restart
             outside.ros2("daemon stop")
         states[:] = outside.ros2("lifecycle nodes", f"lifecycle get {node}")
         return node in states[0] and "active [3]" in states[1]
@@ -35,6 +35,6 @@ def test_ros2_lifecycle_takes_a_cell_through_its_states(cell, client, outside):
     assert "shutdown" in reported[0]
     assert "Transitioning successful" in reported[1]
     assert "inactive [2]" in reported[2]
-    assert "Transitioning successful" not in reported[3], "it is configured already"
+    assert "Transitioning successful" not in reported[3], "already configured"
     assert "Transitioning successful" in reported[4]
     assert "active [3]" in reported[5]

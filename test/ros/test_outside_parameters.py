@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``ros2 param``, unmodified: what it dumps is what is there, and it can load that again.
+"""``ros2 param``, unmodified: a dump equals the services and can be loaded again.
 
-What such files are good for is in ``test_parameter_dumps.py``.
+``test_parameter_dumps.py`` covers the use of such files.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ def dumped(shared_node, outside):
     """All parameters of the shared node's nodes: node, file."""
     reported = outside.ros2_beside(*lines("dump", *(f"/{name}" for name in NODES)))
     parts = {f"/{name}": yaml.safe_load(text) for name, text in zip(NODES, reported)}
-    for name, part in parts.items():  # or every test and every try would go by half a dump
+    for name, part in parts.items():  # a partial dump would affect every test
         assert list(part) == [name], part
     return parts
 
 
-def test_it_dumps_what_the_services_say(dumped, client):
+def test_dump_equals_values_of_services(dumped, client):
     for name, part in dumped.items():
         assert part == parameters_of.dump(client, name)
 
 
-def test_it_loads_what_it_has_dumped(dumped, cell, client, outside, tmp_path):
-    """``/**``, for the client stumbles over a file of a single node after it has set it."""
-    client.switch([], [LEFT_CARTESIAN], strictness=1)  # a robot is told things at rest only
+def test_dump_can_be_loaded(dumped, cell, client, outside, tmp_path):
+    """The file uses ``/**``, as the client fails on a single-node file after setting it."""
+    client.switch([], [LEFT_CARTESIAN], strictness=1)  # robot settings require rest
     pairs = []
     for number, (name, part) in enumerate(dumped.items()):
         file = tmp_path / f"{number}.yaml"
@@ -49,6 +49,6 @@ def test_it_loads_what_it_has_dumped(dumped, cell, client, outside, tmp_path):
         assert reported.count("successful") == len(reported.splitlines()) > 10, reported
 
 
-def test_it_describes_a_parameter_of_the_cell(cell, outside):
+def test_describe_cell_parameter(cell, outside):
     [reported] = outside.ros2(*lines("describe", f"{CELL_NODE} cell.rate"))
     assert reported.startswith("Parameter name: cell.rate\n  Type: double\n")

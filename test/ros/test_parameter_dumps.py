@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is read of all parameters is a file that is checked, loaded and run."""
+"""A parameter dump is a valid cell file: checked, loaded and run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STIFFNESS = [350.0, 350.0, 350.0, 15.0, 15.0, 15.0]
 
 @pytest.fixture
 def changed(cell, client):
-    """The shared node, of which one parameter is not as its file says."""
+    """The shared node with one parameter that differs from its file."""
     [before] = parameters_of.get(client, "stiffness", node=f"/{LEFT_CARTESIAN}")
     assert parameters_of.put(client, f"/{LEFT_CARTESIAN}", stiffness=STIFFNESS).successful
     yield cell
@@ -31,7 +31,7 @@ def changed(cell, client):
 
 
 @pytest.mark.slow
-def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
+def test_dump_failed_check_and_lost_controllets_for_new_node(
     changed, client, start, tmp_path, capsys
 ):
     file = tmp_path / "dumped.yaml"
@@ -53,9 +53,9 @@ def test_what_is_dumped_was_no_cell_for_check_and_lost_the_laws_for_a_new_node(
     assert list(found[0].double_array_value) == STIFFNESS
 
 
-def test_loading_what_was_dumped_failed_at_what_is_read_only(changed, client):
-    """Also where nothing is to change, which is how clients load a file."""
-    client.switch([], [LEFT_CARTESIAN], strictness=1)  # a robot is told things at rest only
+def test_loading_dump_failed_at_read_only_parameters(changed, client):
+    """Clients also set unchanged values when they load a file."""
+    client.switch([], [LEFT_CARTESIAN], strictness=1)  # robot settings require rest
     for name in NODES:
         names = client.call(parameters_of.ListParameters, f"/{name}/list_parameters").result.names
         values = parameters_of.get(client, *names, node=f"/{name}")
@@ -69,7 +69,7 @@ def test_loading_what_was_dumped_failed_at_what_is_read_only(changed, client):
         assert [one.reason for one in results if not one.successful] == []
 
 
-def test_every_parameter_of_the_cell_was_described_as_its_last(cell, client):
+def test_every_cell_parameter_was_described_as_last_one(cell, client):
     names = ["cell.rate", "arms.left.position", "active"]
     described = client.call(
         DescribeParameters, f"{CELL_NODE}/describe_parameters", names=names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels that a plug-in has brought are topics of the node, checked and counted like others."""
+"""Channels of a plug-in are topics of the node with the usual checks and counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def force(node, client):
     return float(client.diagnosis(f"{node.name}/left/tugged")[1]["force [N]"])
 
 
-def test_a_list_of_numbers_reaches_the_law(node, client):
+def test_number_list_reaches_controllet(node, client):
     client.stream(
         "/own/left/target_tug",
         Float64MultiArray(data=[0.3, 0.0, 0.4]),
@@ -43,7 +43,7 @@ def test_a_list_of_numbers_reaches_the_law(node, client):
     )
 
 
-def test_a_message_of_its_own_choice_reaches_the_law(node, client):
+def test_custom_message_type_reaches_controllet(node, client):
     message = Vector3Stamped()
     message.header.frame_id = "world"
     message.vector.x = 0.25
@@ -58,7 +58,7 @@ def test_a_message_of_its_own_choice_reaches_the_law(node, client):
 @pytest.mark.parametrize(
     ("data", "reason"), [([30.0, 0.0, 0.0], "tug: got [30.0"), ([1.0], "allowed 3 finite")]
 )
-def test_what_the_gate_refuses_is_counted(node, client, data, reason):
+def test_gate_rejection_is_counted(node, client, data, reason):
     before = int(client.diagnosis(f"{node.name}/left")[1]["rejected targets"])
 
     def observed():

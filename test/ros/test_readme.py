@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of README and guides that use ROS 2, one by one, with the clients of users.
+"""ROS 2 commands of README and guides, each run with the clients of users.
 
 A new command without a run here fails.
 """
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.node
 
 PAGES = ("README.md", "doc/quick_start.md", "doc/ros_guide.md")
 WALK_THROUGH = "doc/bringup.md"
-"""Page whose client commands are run after those of the others."""
+"""Page with client commands that run after those of the other pages."""
 SPEAKS_ROS = re.compile(r"ros2 \w|\S*bin/python examples/0[25]|\S*multimode_controller")
 ANSWERS = {
     "ros2 service call /controller_manager/list_controllers": "dual_cartesian_impedance",
@@ -37,17 +37,17 @@ ANSWERS = {
     "ros2 service call /left/tare": "success=True",
     "ros2 service call /stop": "every arm holds",
 }
-"""Answer to each command; one process runs them in the order of the pages."""
+"""Expected response to each command; one process runs them in page order."""
 BEFORE = {"ros2 param set /left/franka": ["service call /stop std_srvs/srv/Trigger"]}
-"""Requests that the text demands before a command: an arm takes its load at rest only."""
+"""Requests that precede a command: a payload can be set only at rest."""
 NODE = ("ros2 launch", "ros2 run", ".venv/bin/multimode_controller")
-"""Starts a node."""
+"""Commands that start a node."""
 OTHERS = (".venv/bin/python examples/05", ".venv/bin/python examples/02")
-"""Run by the last test here, and with the other examples."""
+"""Commands run by the last test here or with the other examples."""
 
 
 def commands(*pages):
-    """Return shell lines, and commands within the text, of some pages, as one line each."""
+    """Return the shell lines and inline commands of pages, one line each."""
     text = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in pages or PAGES)
     fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = (
@@ -62,26 +62,26 @@ def commands(*pages):
 
 
 def key_of(line):
-    """Return what of the tables a command is, or an empty string."""
+    """Return the table key of a command, or an empty string."""
     known = (*ANSWERS, *NODE, *OTHERS)
     return next((key for key in known if line.startswith(key)), "")
 
 
 def is_a_part(line):
-    """Return whether it is the name of a command only."""
+    """Return whether a line is only the name of a command."""
     return line in ("ros2 control", "ros2 param dump", "multimode_controller")
 
 
-def test_every_command_of_the_readme_has_a_run():
+def test_every_readme_command_has_run():
     found = [line for line in commands() if not is_a_part(line)]
     assert len(found) > 15, found
     assert not [line for line in found if not key_of(line)]
     used = {key_of(line) for line in found}
-    assert set(ANSWERS) <= used, "a run for a command that no page has"
+    assert set(ANSWERS) <= used, "run of a command that no page contains"
 
 
 @pytest.mark.clock
-def test_what_the_readme_calls_is_answered(cell, client, outside):
+def test_readme_requests_are_answered(cell, client, outside):
     lines = [line for line in commands() if key_of(line) in ANSWERS]
     reported, requested = [], []
     for line in lines:
@@ -98,13 +98,13 @@ def test_what_the_readme_calls_is_answered(cell, client, outside):
 @pytest.mark.parametrize(
     "line", [line for line in commands() if line.startswith(("ros2 launch", "ros2 run"))]
 )
-def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
+def test_readme_start_command_reaches_active(line, outside, tmp_path):
     tools = ROOT / "tools" / "make_env.py"
     if not tools.exists():
-        pytest.skip("no tools beside the tests")
+        pytest.skip("needs the tools of the repository")
     runpy.run_path(str(tools))["link_into"](tmp_path / "prefix")
     words, log = line.removeprefix("ros2 ").split(), tmp_path / "log"
-    domain = claim_domain()  # the shared node has the names
+    domain = claim_domain()  # the shared node uses the default names
     with log.open("wb") as output:
         it = outside.beside(*words, prefixes=[tmp_path / "prefix"], stdout=output, cwd=ROOT,
                             domain=domain, start_new_session=True)  # fmt: skip
@@ -114,7 +114,7 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
         )
         assert "is active" in log.read_text(), log.read_text()
         left = descendants(it.pid)
-        os.killpg(it.pid, signal.SIGINT)  # as a terminal does: ros2 run hands nothing on
+        os.killpg(it.pid, signal.SIGINT)  # as a terminal does; ros2 run forwards no signals
         wait_until(lambda: not any(map(is_running, left)), 15.0, log.read_text)
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -124,8 +124,8 @@ def test_what_the_readme_starts_becomes_active(line, outside, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_the_client_of_who_has_no_ros2_does_what_it_is_told(fresh_node):
-    """In the order of the pages; a reflex and its end are for simulated robots."""
+def test_python_client_commands_succeed_without_ros2(fresh_node):
+    """The commands run in page order; a reflex and its recovery need simulated robots."""
     lines = [
         line
         for line in commands(*PAGES, WALK_THROUGH)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real arms through the node, as users start it, on two simulated robots.
 
-Every fault strikes ``left`` while ``right`` moves. The robots run in lockstep, so that a busy
-machine changes nothing: whoever is stopped stays stopped until a robot, by its own clock, has
-given up on it.
+Every fault occurs on ``left`` while ``right`` moves. The robots run in lockstep, so that machine
+load has no effect: a stopped process stays stopped until a robot times out by its own clock.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ def start_node(tmp_path_factory, node_process):
 
 
 @pytest.mark.long
-def test_kills_leave_nothing_behind(start_node, client, dual_real):
-    """The ROS process is killed; the next one lives through a stop of its loop, then loses it."""
+def test_kills_leave_no_processes_or_shared_memory(start_node, client, dual_real):
+    """Kill of the ROS process, then stop and kill of the loop of a second one."""
     memory = shared_memory()
     addresses = [unused_address(), unused_address()]
     with FciSim(addresses, together=True) as sim:
@@ -100,7 +99,7 @@ def shared_rig(start_node, client, dual_real):
     with FciSim(addresses, together=True) as sim:
         try:
             rig = Rig(sim, addresses, start, client, dual_real)
-        except BaseException:  # or it stands in the way of the next attempt
+        except BaseException:  # a remaining node would block the next attempt
             for node in nodes:
                 node.end()
             raise
@@ -113,8 +112,8 @@ def shared_rig(start_node, client, dual_real):
 
 @pytest.fixture
 def rig(shared_rig):
-    """Both arms under Cartesian impedance, and nothing counted yet."""
-    shared_rig.recover()  # what a test that failed may have left
+    """Both arms under Cartesian impedance with counters reset."""
+    shared_rig.recover()  # clears faults of a failed test
     shared_rig.until(lambda: all(map(shared_rig.moves, ARMS)), "torque control")
     shared_rig.switch(*IMPEDANCE)
     shared_rig.reset()
@@ -138,7 +137,7 @@ def test_switch_under_load(rig):
 
 
 @pytest.mark.long
-def test_laws_of_two_arms_move_them(rig):
+def test_dual_arm_controllets_move_both_arms(rig):
     rig.switch("dual_cartesian_impedance_controller")
     before = {arm: rig.here(arm) for arm in ARMS}
     for arm in ARMS:
@@ -159,7 +158,7 @@ def test_laws_of_two_arms_move_them(rig):
         within_bounds(rig.stats(arm), longest_run=0)
 
 
-def law_breaks(how):
+def controllet_fault(how):
     def strike(rig):
         rig.switch("left/odd")
         rig.misbehave(how)
@@ -168,7 +167,7 @@ def law_breaks(how):
 
 
 def stop_the_driver(rig):
-    """Stop it until the robot has given up on it."""
+    """Stop the driver until the robot reports a reflex."""
     driver = rig.driver_of_left()
     os.kill(driver, signal.SIGSTOP)
     try:
@@ -188,13 +187,13 @@ FAULTS = {
     "dead_udp": (lambda r: r.admin("left", "kill_udp"), "the link is broken"),
     "driver_killed": (lambda r: os.kill(r.driver_of_left(), signal.SIGKILL), "killed by SIGKILL"),
     "driver_stopped": (stop_the_driver, "communication_constraints_violation"),
-    "nan": (law_breaks("nan"), "non_finite_torque"),
-    "exception": (law_breaks("raise"), "this law broke"),
+    "nan": (controllet_fault("nan"), "non_finite_torque"),
+    "exception": (controllet_fault("raise"), "this law broke"),
 }
 
 
 @pytest.mark.parametrize("name", long_form(FAULTS, keep=("user_stop", "dead_tcp")))
-def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
+def test_fault_of_one_arm_does_not_affect_other_arm(rig, name):
     strike, word = FAULTS[name]
     start, goal = rig.here("right"), rig.other_end("right")
     reported = len(rig.node.log)
@@ -218,7 +217,7 @@ def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     assert rig.active("right") == {f"right/{CARTESIAN}"}
     assert rig.stats("right")["mode"] == "move"
     within_bounds(rig.stats("right"))
-    within_bounds(rig.stats("left"), longest_run=20)  # with which the robot gives up
+    within_bounds(rig.stats("left"), longest_run=20)  # lost commands at which the robot aborts
 
     if name == "user_stop":
         answer = rig.recover("left")
@@ -233,13 +232,13 @@ def test_a_fault_of_one_arm_leaves_the_other_alone(rig, name):
     assert answer.success, answer.message
     assert "left: " in answer.message
     assert "cleared: the arm holds" in answer.message
-    assert rig.active("left") == {"left/hold"}, "nothing resumes by itself"
+    assert rig.active("left") == {"left/hold"}, "no controllet resumes automatically"
     rig.until(lambda: rig.moves("left"), "torque control")
     rig.switch(f"left/{CARTESIAN}")
     rig.reaches("left", rig.other_end("left"))
 
 
-def test_partner_of_a_coupled_law_holds(rig):
+def test_partner_arm_of_coupled_controllet_holds(rig):
     rig.switch("coupled_impedance_controller")
     rig.admin("left", "reflex", error="cartesian_reflex")
     rig.until(lambda: rig.active("right") == {"right/hold"}, "hold")
@@ -275,8 +274,8 @@ def inertia_of(message):
     return np.hstack([i.m, i.com.x, i.com.y, i.com.z, np.ravel(moments, order="F")])
 
 
-def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(rig):
-    """Each field that the node fills in is what the robot tells libfranka."""
+def test_franka_external_wrench_had_opposite_sign_of_libfranka(rig):
+    """Each published field equals the value that the robot sends to libfranka."""
     state = robot_state(rig)
     load = rig.client.listen(WrenchStamped, f"{rig.space}/left/external_wrench")
     pushed = [3.0, -2.0, -15.0, 0.5, 0.0, 0.0]
@@ -327,17 +326,17 @@ def test_external_forces_under_franka_names_had_the_opposite_sign_of_libfranka(r
         load[0] + inertia_of(found.inertia_ee)[0]
     )
     assert found.robot_mode == admin_state["robot_mode"][0] + 0 == found.ROBOT_MODE_MOVE
-    for nobody_knows in (
+    for unknown in (
         found.ddq_d, found.dtau_j, found.measured_joint_motor_state.position,
         found.control_command_success_rate, found.o_ddp_ee_c.accel.linear.x,
     ):  # fmt: skip
-        assert np.isnan(nobody_knows).all()
+        assert np.isnan(unknown).all()
     assert len(found.measured_joint_motor_state.velocity) == 7
     rig.admin("left", "push")
 
 
 @pytest.mark.long
-def test_a_user_stop_was_a_reflex_under_franka_names(rig):
+def test_user_stop_was_reported_as_reflex_under_franka_names(rig):
     state = robot_state(rig)
 
     def has(mode, *errors, of="current_errors"):
@@ -369,7 +368,7 @@ def test_a_user_stop_was_a_reflex_under_franka_names(rig):
 
 @pytest.fixture(scope="module")
 def talk(client):
-    """The example that talks to a node, as a module."""
+    """Example 05 as a module."""
     path = ROOT / "examples" / "05_talk_to_the_node.py"
     spec = importlib.util.spec_from_file_location("talk", path)
     module = importlib.util.module_from_spec(spec)
@@ -377,8 +376,8 @@ def talk(client):
     return module
 
 
-def test_the_walk_through_of_the_readme(rig, shared_node, talk, capsys):
-    """Move both arms, inject a reflex, see it, recover, go on, beside a node of the same name."""
+def test_readme_walk_through(rig, shared_node, talk, capsys):
+    """Motion, reflex, diagnosis, recovery and motion, next to a node with the same name."""
     node = rclpy.create_node("walk_through", namespace=rig.space)
 
     def do(function, **options):
@@ -398,7 +397,7 @@ def test_the_walk_through_of_the_readme(rig, shared_node, talk, capsys):
     begin = time.monotonic()
     done, reported = do(talk.move, arm="left", dx=0.0, dy=0.0, dz=0.02)
     assert not done
-    assert "left: latched fault: arm_stopped " in reported  # 20 s later, it was
+    assert "left: latched fault: arm_stopped " in reported  # at once; it took 20 s before
     assert "recover left" in reported
     assert time.monotonic() - begin < 0.5 * talk.TIMEOUT
     done, reported = do(talk.switch, names=[law])

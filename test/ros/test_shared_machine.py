@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node on a machine that others use too: its clock, its memory, who finds it."""
+"""The node on a shared machine: clock, shared memory and discovery."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def segments_of(pid):
 
 
 @pytest.mark.long
-def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
-    """They were taken as from 1970 before, whatever their age."""
+def test_targets_are_rejected_until_clock_arrives(start, client):
+    """Targets of any age were accepted before, as stamped in 1970."""
     node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
     status = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
     status()
@@ -46,20 +46,20 @@ def test_targets_without_a_clock_are_refused_until_there_is_one(start, client):
 
     seconds = 1000
 
-    def taken():
+    def accepted():
         nonlocal seconds
         seconds += 1
         client.publish("/clock", Clock(clock=target.header.stamp.__class__(sec=seconds)))
         values = status()
-        taken_now = int(values["target messages"]) - int(values["rejected targets"])
-        return taken_now > 0
+        accepted_now = int(values["target messages"]) - int(values["rejected targets"])
+        return accepted_now > 0
 
-    client.stream("/timeless/left/target_joint", target, taken, "a target that is taken")
+    client.stream("/timeless/left/target_joint", target, accepted, "an accepted target")
     level = client.diagnosis(f"{node.name}/left")[0].level
     assert level == DiagnosticStatus.OK
 
 
-def test_a_time_that_is_neither_ended_the_node_by_a_traceback(start):
+def test_invalid_use_sim_time_ended_node_with_traceback(start):
     node = start("use_sim_time:=maybe")
     assert node.process.wait(20.0 * TIMEOUT_SCALE) == 1
     assert "[FATAL]" in node.log
@@ -69,7 +69,7 @@ def test_a_time_that_is_neither_ended_the_node_by_a_traceback(start):
 
 @pytest.fixture
 def on_clock(start, client):
-    """A node that takes its time from /clock, which nobody has published yet."""
+    """A node with the time of /clock, before the first message on /clock."""
     node = start("use_sim_time:=true", remap=["__ns:=/timeless"]).wait_for("is active")
     return node, lambda: client.diagnosis(node.name)
 
@@ -79,7 +79,7 @@ def tick(client, seconds):
 
 
 @pytest.mark.slow
-def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, client):
+def test_states_have_no_zero_stamps_and_stopped_clock_is_reported(on_clock, client):
     node, status = on_clock
     newest = client.listen(JointState, "/timeless/joint_states")
 
@@ -111,18 +111,18 @@ def test_states_are_not_stamped_zero_and_a_clock_that_stops_is_said(on_clock, cl
     target = JointState(name=LEFT_JOINTS, position=[0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785])
     stands = "/clock has not changed for"
     client.until(summary(stands, DiagnosticStatus.WARN), what=stands)
-    target.header.stamp = Time(seconds=seconds).to_msg()  # as of now, by a clock that has stopped
+    target.header.stamp = Time(seconds=seconds).to_msg()  # current by the stopped clock
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
     client.stream(
         "/timeless/left/target_joint", target, lambda: stands in values()["last rejection"], stands
     )
     assert stands in node.log
-    client.until(lambda: ticking() and stands not in status()[0].message, what="time goes on")
+    client.until(lambda: ticking() and stands not in status()[0].message, what="advancing time")
     assert "/clock continues" in node.log
 
 
 def is_free(name):
-    """Return whether a segment is there and no living process holds it."""
+    """Return whether a segment exists without a live owner."""
     try:
         with (SEGMENT_FOLDER / f"{name}_el").open("rb+") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -132,18 +132,18 @@ def is_free(name):
 
 
 @pytest.mark.long
-def test_memory_that_a_killed_node_leaves_is_freed_by_the_next_start(start):
+def test_next_start_frees_shared_memory_of_killed_node(start):
     usual = {"FASTDDS_DEFAULT_PROFILES_FILE": "", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     node = start(environment=usual).wait_for("is active")
-    mapped = segments_of(node.process.pid)  # its own, and those of whom it talks with
+    mapped = segments_of(node.process.pid)  # its own and those of its peers
     if not mapped:
         pytest.skip("this middleware has no segments of that kind")
     assert node.end(signal.SIGKILL) == -signal.SIGKILL
     left = {name for name in mapped if is_free(name)}
-    assert left, "somebody else cleans up now"
+    assert left, "segments removed by another process"
     for name in left:
         os.utime(SEGMENT_FOLDER / f"{name}_el", (time.time() - 60.0,) * 2)
     start(environment=usual).wait_for("is active")
     assert not [name for name in left if (SEGMENT_FOLDER / name).exists()]
-    # of this process, which lives
+    # segments of this live process
     assert all((SEGMENT_FOLDER / name).exists() for name in mapped - left)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node ends, whatever the middleware does not give back."""
+"""Shutdown of a node, also with a middleware that hangs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ node.rclpy.try_shutdown = lambda: time.sleep(20.0)
 sys.exit(node.main(["node"]))
 """
 
-DEAF = """
+HUNG_CALLBACK = """
 import os, sys, time
 import multipanda_py.ros.node.running as running
 running.CALLBACK_TIMEOUT = 0.3
@@ -46,28 +46,28 @@ time.sleep(0.6)
 
 
 def run(then: str) -> tuple[int, str]:
-    """Run a process that hangs, or ends before; return its exit code and what it complained of."""
+    """Run a process that may hang; return its exit code and its error output."""
     code = [sys.executable, "-c", HUNG.format(patience=0.2, then=then)]
     done = subprocess.run(code, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 
 
-def test_a_node_hung_for_good_while_it_gave_back_what_the_middleware_had():
+def test_node_hung_while_releasing_middleware_resources():
     code, reported = run("")
     assert (code, 'File "<string>"' in reported) == (1, True), reported
 
 
-def test_a_node_started_without_a_standard_error_was_not_closed_in_order():
+def test_node_without_standard_error_was_not_closed_in_order():
     code = [sys.executable, "-c", "import sys; sys.stderr = None;" + HUNG.format(
         patience=0.2, then="ended(); raise SystemExit(0)")]  # fmt: skip
     assert subprocess.run(code, check=False).returncode == 0
 
 
-def test_a_node_that_has_given_everything_back_is_left_alone():
+def test_node_with_released_resources_is_not_interrupted():
     assert run("ended(); raise SystemExit(0)") == (0, "")
 
 
-def test_a_node_that_was_refused_its_cell_hung_for_good_as_it_left_the_network():
+def test_node_with_rejected_cell_hung_at_middleware_shutdown():
     code = [sys.executable, "-c", HUNG_LATER]
     done = subprocess.run(code, capture_output=True, text=True, check=False, timeout=60.0)
     assert "no cell given" in done.stderr, done.stderr
@@ -89,9 +89,9 @@ def test_a_node_that_was_refused_its_cell_hung_for_good_as_it_left_the_network()
         ],
     ),
 )
-def test_a_node_whose_callback_never_returned_was_not_ended_by_a_signal(tmp_path, callback, code):
+def test_signal_did_not_end_node_with_blocked_callback(tmp_path, callback, code):
     os.mkfifo(tmp_path / "fifo")
-    words = [sys.executable, "-c", DEAF.format(callback=callback), str(tmp_path / "fifo")]
+    words = [sys.executable, "-c", HUNG_CALLBACK.format(callback=callback), str(tmp_path / "fifo")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"ready\n"
@@ -101,7 +101,7 @@ def test_a_node_whose_callback_never_returned_was_not_ended_by_a_signal(tmp_path
             process.kill()
 
 
-def test_a_parameter_file_that_is_a_fifo_kept_the_start_waiting(tmp_path):
+def test_fifo_as_parameter_file_blocked_start(tmp_path):
     path = tmp_path / "cell.yaml"
     os.mkfifo(path)
     words = [

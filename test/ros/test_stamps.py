@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every message about a measurement is stamped with the time of the measurement."""
+"""Stamps of measured messages are the time of the measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_MEASURED = {"/tf_static", "/diagnostics", "introspection_data/names"}
 
 
 def measured():
-    """Yield topic and type of what is sent at a rate and has a time."""
+    """Yield topic and type of the periodic messages with a stamp."""
     part = PAGE.read_text().split("## Topics sent")[1].split("\n## ")[0]
     for name, package, kind in re.findall(r"^\| `([\w/<>]+)` \| `(\w+)/msg/(\w+)`", part, re.M):
         found = getattr(import_module(f"{package}.msg"), kind)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop that is stopped by SIGSTOP: said at once, and nothing that was refused happens later."""
+"""A loop stopped by SIGSTOP: reported at once, without later effect of rejected requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def settle(client, node):
     client.until(
         lambda: "has not run" not in client.diagnosis(node.name)[0].message,
         10.0,
-        "a loop that runs",
+        "a running loop",
     )
 
 
@@ -63,7 +63,7 @@ def ask_to_switch(client, seconds, *names):
     )
 
 
-def test_a_stuck_loop_was_reported_as_on_time(cell, client):
+def test_stuck_loop_was_reported_as_on_time(cell, client):
     name = cell.name
     client.diagnosis(name)
     pose = client.newest(PoseStamped, "left/current_pose")
@@ -73,7 +73,7 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
         client.until(
             lambda: client.diagnosis(name)[0].level == DiagnosticStatus.ERROR, 2.0, "an error"
         )
-        assert time.monotonic() - since < 0.25  # 0.1 s and the way here, on a busy machine
+        assert time.monotonic() - since < 0.25  # 0.1 s plus transport on a busy machine
         assert re.search(r"\b0\.\d\d s\b", client.diagnosis(name)[0].message)
         states = client.listen(JointState, "left/joint_states")
         client.until(lambda: time.monotonic() - since > 0.3)
@@ -85,13 +85,13 @@ def test_a_stuck_loop_was_reported_as_on_time(cell, client):
             5.0,
             "rejected targets",
         )
-        assert states() is before, "a state of the past was published as new"
+        assert states() is before, "an old state was published as new"
         assert "has not run" in client.diagnosis(f"{name}/left")[1]["last rejection"]
     settle(client, cell)
     assert "the loop runs again" in cell.log
 
 
-def test_a_refused_switch_happened_later(cell, client):
+def test_rejected_switch_took_effect_later(cell, client):
     withdrawn = withdrawn_requests(client, cell)
     with stopped(cell):
         answer = ask_to_switch(client, 0.3, LEFT_JOINT)
@@ -104,7 +104,7 @@ def test_a_refused_switch_happened_later(cell, client):
     assert active(client) == {"joint_impedance_controller"}
 
 
-def test_refused_parameters_happened_later(cell, client):
+def test_rejected_parameters_took_effect_later(cell, client):
     service = f"{LEFT_CARTESIAN}/set_parameters"
     requested = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
     with stopped(cell):
@@ -117,8 +117,8 @@ def test_refused_parameters_happened_later(cell, client):
     settle(client, cell)
 
 
-def test_a_stop_is_carried_out_by_a_loop_that_goes_on(cell, client):
-    """A stop is the one request that may come late; what came before it may not."""
+def test_stop_is_executed_once_loop_resumes(cell, client):
+    """A stop is the only request that may take effect late."""
     with stopped(cell):
         client.diagnosis(cell.name)
         answer = client.call(Trigger, "stop")
@@ -132,7 +132,7 @@ def test_a_stop_is_carried_out_by_a_loop_that_goes_on(cell, client):
 
 
 @pytest.mark.parametrize("service", ["tare"])
-def test_a_refused_tare_happened_later(cell, client, service):
+def test_rejected_tare_took_effect_later(cell, client, service):
     assert client.call(Trigger, "stop").success
     with stopped(cell):
         answer = client.call(Trigger, f"left/{service}")
@@ -142,9 +142,7 @@ def test_a_refused_tare_happened_later(cell, client, service):
     assert client.diagnosis(f"{cell.name}/left")[1]["tare [Nm]"] == "none"
 
 
-def test_a_gripper_that_a_stuck_loop_did_not_move_was_never_answered_and_stopped_later(
-    cell, client
-):
+def test_gripper_stop_on_stuck_loop_was_unanswered_and_executed_later(cell, client):
     withdrawn = withdrawn_requests(client, cell)
     with stopped(cell):
         answer = client.call(Trigger, "left/gripper/stop")

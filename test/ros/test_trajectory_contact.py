@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trajectory that leads into a table: the action says what stopped it."""
+"""A trajectory into a table: the action reports the contact as abort reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def node(tmp_path_factory, node_process):
 
 
 @pytest.mark.long
-def test_action_answered_nothing_about_a_contact(node, client):
+def test_action_result_omitted_contact(node, client):
     name = "/contact/left/follow/follow_joint_trajectory"
     action = ActionClient(client.node, FollowJointTrajectory, name)
     client.until(action.server_is_ready, 10.0, name)

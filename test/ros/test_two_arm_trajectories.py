@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FollowJointTrajectory of two arms on one clock, and goals of each that begin together."""
+"""FollowJointTrajectory of two arms on one clock, and simultaneous goals of each arm."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def joints(client):
 
 @pytest.fixture
 def ready(node, client):
-    """Both arms under the law of both; returns where their joints are."""
+    """Both arms under the dual-arm controllet; returns their joint positions."""
     answer = client.switch([DUAL], [DUAL], 4, SPACE)
     assert answer.ok, answer.message
     return joints(client)
@@ -75,7 +75,7 @@ def goal_to(names, q, seconds, **fields):
 
 
 @pytest.mark.slow
-def test_fourteen_joints_in_any_order_are_one_goal(ready, planner, client):
+def test_one_goal_for_fourteen_joints_in_any_order(ready, planner, client):
     status, result = planner.run(goal_to(ALL, ready + STEP, 1.0))
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     assert np.abs(joints(client) - ready - STEP).max() < 2e-3
@@ -108,8 +108,8 @@ def goal_of(plan):
 
 
 @pytest.mark.long
-def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
-    """Found beside the node, on a cell of the same file; both arms are on one clock."""
+def test_dual_arm_plan_of_cell_is_one_goal(ready, planner, client):
+    """An in-process cell of the same file computes the plan; both arms share one clock."""
     with Cell.from_yaml(FILE, placement="inline") as twin:
         twin.switch([DUAL], strictness="force_auto")
         twin.step(10)
@@ -123,22 +123,22 @@ def test_a_plan_of_a_cell_for_both_arms_is_one_goal(ready, planner, client):
     assert len(planner.feedback) > 5
     for message in planner.feedback:
         elapsed = seconds(message.desired.time_from_start)
-        for place, arm in enumerate(NAMES):
+        for arm_index, arm in enumerate(NAMES):
             planned = evaluate(plan.points[arm], np.array([min(elapsed, plan.duration)]))[0, 0]
-            part = slice(7 * place, 7 * place + 7)
+            part = slice(7 * arm_index, 7 * arm_index + 7)
             assert np.abs(np.array(message.desired.positions)[part] - planned).max() < 5e-3
             assert np.abs(np.array(message.actual.positions)[part] - planned).max() < 0.02
     assert planner.run(goal_to(ALL, ready, 1.0))[0] == GoalStatus.STATUS_SUCCEEDED
 
 
-def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
+def test_joint_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
     status, result = planner.run(goal_to(ALL[:13], ready[:13], 1.0))
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_JOINTS)
     assert "13 names, allowed 14" in result.error_string
     result = planner.run(goal_to(ALL[:6], ready[:6], 1.0))[1]
     assert "left_fr3_joint7 missing" in result.error_string
-    of_nobody = [JointTolerance(name="fr3_joint2", position=0.1)]
-    result = planner.run(goal_to(ALL, ready, 1.0, path_tolerance=of_nobody))[1]
+    of_unknown_joint = [JointTolerance(name="fr3_joint2", position=0.1)]
+    result = planner.run(goal_to(ALL, ready, 1.0, path_tolerance=of_unknown_joint))[1]
     assert result.error_code == Result.INVALID_JOINTS
     outside = ready.copy()
     outside[10] = 0.2
@@ -151,8 +151,8 @@ def test_names_and_tolerances_are_checked_for_both_arms(ready, planner, client):
 
 
 @pytest.mark.slow
-def test_a_plan_for_one_arm_was_refused_while_the_law_of_both_was_active(ready, planner, client):
-    """Planners send it to the law that is active and has these joints."""
+def test_single_arm_plan_was_rejected_under_dual_arm_controllet(ready, planner, client):
+    """Planners send a plan to the active controllet of its joints."""
     status, result = planner.run(goal_to(NAMES["right"], ready[7:] + STEP[7:], 1.0))
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     moved = joints(client) - ready
@@ -166,18 +166,16 @@ def test_a_plan_for_one_arm_was_refused_while_the_law_of_both_was_active(ready, 
     assert np.abs(joints(client) - ready).max() < 2e-3
 
 
-def test_cancel_brings_both_arms_to_rest_on_the_way_and_a_newer_goal_goes_on(
-    ready, planner, client
-):
+def test_cancel_stops_both_arms_on_path_and_newer_goal_continues(ready, planner, client):
     handle = planner.send(goal_to(ALL, ready + 2 * STEP, 3.0))
     client.until(lambda: len(planner.feedback) > 12, 10.0, "feedback")
     future = handle.cancel_goal_async()
     client.until(future.done, 10.0, "answer to the cancel request")
     status, result = planner.result(handle)
     assert (status, result.error_string) == (GoalStatus.STATUS_CANCELED, "stopped on request")
-    share = (joints(client) - ready) / (2 * STEP)
-    assert 0.01 < share.min() <= share.max() < 0.9
-    assert np.ptp(share) < 0.03
+    fraction = (joints(client) - ready) / (2 * STEP)
+    assert 0.01 < fraction.min() <= fraction.max() < 0.9
+    assert np.ptp(fraction) < 0.03
     first = planner.send(goal_to(ALL, ready + 2 * STEP, 3.0))
     client.until(lambda: len(planner.feedback) > 3, 10.0, "feedback")
     second = planner.send(goal_to(ALL, ready, 1.5))
@@ -193,7 +191,7 @@ def stamped(client, goal, seconds):
     return stamp
 
 
-def test_a_goal_that_waits_for_its_stamp_rests_and_can_be_canceled(ready, planner, client):
+def test_goal_waiting_for_stamp_rests_and_can_be_canceled(ready, planner, client):
     goal = goal_to(ALL, ready + STEP, 1.0)
     stamped(client, goal, 5.0)
     handle = planner.send(goal)
@@ -204,7 +202,7 @@ def test_a_goal_that_waits_for_its_stamp_rests_and_can_be_canceled(ready, planne
 
 
 @pytest.mark.slow
-def test_goals_of_two_arms_with_one_stamp_began_at_different_times(node, client):
+def test_goals_of_two_arms_with_equal_stamp_started_apart(node, client):
     names = [f"{arm}/{SINGLE}" for arm in NAMES]
     assert client.switch(names, (), 4, SPACE).ok
     ready = joints(client)
@@ -219,14 +217,14 @@ def test_goals_of_two_arms_with_one_stamp_began_at_different_times(node, client)
     for arm, handle in handles.items():
         status, result = planners[arm].result(handle)
         assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
-    begun = {arm: began(planner.feedback) for arm, planner in planners.items()}
+    begun = {arm: start_time(planner.feedback) for arm, planner in planners.items()}
     assert begun["left"] == pytest.approx(begun["right"], abs=2e-3)
     assert begun["left"] == pytest.approx(stamp.sec + stamp.nanosec * 1e-9, abs=0.1)
     assert np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3
 
 
-def began(feedback):
-    """Return when a motion began, by the node's clock [s]."""
+def start_time(feedback):
+    """Return the start time of a motion by the clock of the node [s]."""
     pairs = [(f.header.stamp, f.desired.time_from_start) for f in feedback]
     return np.median([seconds(now) - seconds(elapsed) for now, elapsed in pairs])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hand holds is kept away from things as the hand is; distances are MuJoCo's."""
+"""Objects in a gripper keep clear of other objects as the gripper does; distances are MuJoCo's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GATE = {"position": 2.0}
 
 
 def nearest(cell, scene_object, others):
-    """Return the smallest distance of a thing from bodies whose name begins as asked [m]."""
+    """Return the smallest distance of an object from bodies with this name prefix [m]."""
     sim = cell.simulation
     model, rod = sim.model, sim.model.geom(f"{scene_object}_geom").id
     return min(
@@ -31,7 +31,7 @@ def nearest(cell, scene_object, others):
 
 
 def grasped_rod(make_cell, **settings):
-    """Return a cell whose left hand has gripped the upper end of a rod in the air."""
+    """Return a cell whose left gripper holds the upper end of a rod in the air."""
     law = {"type": "cartesian_impedance", "params": ALL}
     objects = {"rod": ROD, "table": TABLE}
     cell = make_cell(BASES, {"law": law}, ["left/law"], objects=objects, gate=GATE, **settings)
@@ -43,8 +43,8 @@ def grasped_rod(make_cell, **settings):
     return cell
 
 
-def test_a_grasped_rod_was_driven_into_the_table(make_cell):
-    """The hand stopped 15 mm in front of it, and the rod's lower end was 10 cm below the hand."""
+def test_grasped_rod_was_driven_into_table(make_cell):
+    """The gripper stopped 15 mm above it, but the rod's lower end was 10 cm lower."""
     cell = grasped_rod(make_cell)
     assert cell.attached_objects() == {"left": "rod"}
     start, minimum = cell.pose("left"), np.inf
@@ -53,7 +53,7 @@ def test_a_grasped_rod_was_driven_into_the_table(make_cell):
         cell.step(20)
         minimum = min(minimum, nearest(cell, "rod", "table"))
     assert 0.005 < minimum < 0.03
-    assert cell.pose("left").position[2] < start.position[2] - 0.08  # it went there
+    assert cell.pose("left").position[2] < start.position[2] - 0.08  # it moved
     assert cell.state("left").fault == ""
     cell.gripper("left").move(0.08)
     cell.step(3)
@@ -62,8 +62,8 @@ def test_a_grasped_rod_was_driven_into_the_table(make_cell):
     assert "rod" in reported[-1]
 
 
-def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
-    """Hands may touch movable things, but not what is a part of another hand."""
+def test_other_gripper_collided_with_attached_object(make_cell):
+    """Grippers may touch movable objects, except one that is attached to another gripper."""
     rod = {**ROD, "position": [0.307, 0.1, 0.487], "rpy": [1.5708, 0.0, 0.0]}
     law = {"type": "cartesian_impedance"}
     cell = make_cell(BASES, {"law": law}, ["right/law"], objects={"rod": rod}, gate=GATE)
@@ -78,13 +78,13 @@ def test_the_other_hand_ran_into_what_a_hand_holds(make_cell):
     assert cell.pose("right").position[1] > start.position[1] + 0.05
 
 
-def looked_at(cell, name):
-    """Return what collision avoidance of an active controllet works with."""
+def avoidance_of(cell, name):
+    """Return the collision avoidance of an active controllet."""
     (owner,) = [owner for owner in cell.loop.owners.active if owner.spec.name == name]
     return owner.features.features[list(owner.spec.features).index("collision_avoidance")]
 
 
-def test_hands_may_both_touch_what_they_both_hold(make_cell):
+def test_grippers_may_touch_object_attached_to_both(make_cell):
     box = {"shape": "box", "size": [0.05, 0.28, 0.05], "position": [0.307, 0.0, 0.47], "mass": 0.5}
     law = {"type": "coupled_impedance", "arms": list(BASES), "params": {
         "collision_avoidance": {"fixed_objects": "all", "movable_objects": "all"}}}  # fmt: skip
@@ -93,7 +93,7 @@ def test_hands_may_both_touch_what_they_both_hold(make_cell):
 
     def groups():
         cell.step(2)
-        found = looked_at(cell, "law").near.groups
+        found = avoidance_of(cell, "law").near.groups
         return [group for group in found if 2 in (group.first, group.second)]
 
     assert {group.kind for group in groups()} == {"movable", "movable_hand"}
@@ -101,7 +101,7 @@ def test_hands_may_both_touch_what_they_both_hold(make_cell):
     kinds = {(group.kind, group.movers) for group in groups()}
     assert kinds == {("self", (0, 0)), ("arms", (1, 0)), ("floor_hand", (0, 3))}
     assert all(max(pair) == JOINTS for group in groups() for pair in group.pairs)
-    cell.attach("right", "box")  # now no hand is kept away from it, only links farther down
+    cell.attach("right", "box")  # both grippers may touch it; only links farther down keep clear
     kinds = {(group.kind, group.movers) for group in groups()}
     assert kinds == {
         ("self", (0, 0)), ("self", (1, 1)), ("floor_hand", (0, 3)), ("floor_hand", (1, 3))
@@ -114,20 +114,20 @@ def test_hands_may_both_touch_what_they_both_hold(make_cell):
 BOX = {"shape": "box", "size": [0.03, 0.03, 0.06], "mass": 0.1}
 
 
-def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell):
-    """By MuJoCo's distances, whichever thing is held, and whether another hand holds one."""
-    places = {f"box{k}": [0.307, 0.3 - 0.12 * k, 0.417] for k in range(6)}
-    objects = {name: {**BOX, "position": place} for name, place in places.items()}
+def test_attached_object_keeps_clear_of_nearby_objects(make_cell):
+    """Check MuJoCo's distances for each attached object, with and without a second one."""
+    positions = {f"box{k}": [0.307, 0.3 - 0.12 * k, 0.417] for k in range(6)}
+    objects = {name: {**BOX, "position": position} for name, position in positions.items()}
     settings = {"distance": 0.15, "max_force": 0.0, "bandwidth": 0.0, "movable_objects": "all"}
     law = {"type": "cartesian_impedance", "params": {"collision_avoidance": settings}}
     cell = make_cell(BASES, {"law": law}, ["left/law"], objects=objects)
-    sim, near = cell.simulation, looked_at(cell, "left/law").near
+    sim, near = cell.simulation, avoidance_of(cell, "left/law").near
     sim.model.opt.gravity[:] = 0.0
-    numbers = {name: len(BASES) + k for k, name in enumerate(places)}
-    for held in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):
+    numbers = {name: len(BASES) + k for k, name in enumerate(positions)}
+    for attached in ({"left": "box0"}, {"left": "box1", "right": "box4"}, {"right": "box4"}, {}):
         for arm in cell.attached_objects():
             cell.detach(arm)
-        for arm, scene_object in held.items():
+        for arm, scene_object in attached.items():
             cell.attach(arm, scene_object)
         cell.step(3)
         assert cell.state("left").fault == "", cell.events()
@@ -138,7 +138,7 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
             for group in near.groups
             if {group.first, group.second} <= set(numbers.values())
         }
-        pairs = [(held["left"], name) for name in places] if "left" in held else []
+        pairs = [(attached["left"], name) for name in positions] if "left" in attached else []
         pairs = [(one, other) for one, other in pairs if one != other]
         assert set(found) == {frozenset((numbers[a], numbers[b])) for a, b in pairs}
         for one, other in pairs:
@@ -148,23 +148,23 @@ def test_what_a_hand_holds_is_kept_from_every_other_thing_that_is_near(make_cell
             assert found[key] == pytest.approx(apart, abs=2e-4)
 
 
-def test_distance_and_rate_of_a_held_rod_are_those_of_its_lower_end(make_cell):
-    """On an arm that nobody measures things for, as a real one: the rod is where its hand is."""
+def test_distance_and_rate_of_attached_rod_follow_its_lower_end(make_cell):
+    """The mock arm, like a real one, measures no objects: the rod moves with its gripper."""
     arms = {"arm": {"backend": "mock"}}
     settings = {"distance": 0.5, "max_force": 0.0, "bandwidth": 0.0, "self_collision": False}
     law = {"type": "joint_velocity", "params": {"collision_avoidance": settings}}
     cell = make_cell(arms, {"law": law}, ["arm/law"], objects={"rod": ROD})
     pose_in_tool = Pose.from_rpy([0.02, 0.01, 0.06], [0.3, 0.2, 0.0])
     cell.attach("arm", "rod", pose_in_tool)
-    avoidance = looked_at(cell, "arm/law")
+    avoidance = avoidance_of(cell, "arm/law")
     heights, found = [], []
     for _ in range(400):
         cell.set_target("arm", dq=[0.1, 0.2, 0.1, -0.1, 0.2, 0.2, 0.3])
         rod = cell.pose("arm") @ pose_in_tool
         heights.append(rod.position[2] - 0.09 * abs(rod.rotation[2, 2]) - 0.01)
         cell.step()
-        turned = [p for p in avoidance.pairs if p.gradients[0][6]]  # by the last joint
-        found.append(min(((p.distance, p.rate) for p in turned), default=(1.0, 0.0)))
+        moved = [p for p in avoidance.pairs if p.gradients[0][6]]  # by the last joint
+        found.append(min(((p.distance, p.rate) for p in moved), default=(1.0, 0.0)))
     distances, rates = np.array(found[-200:]).T
     assert np.allclose(distances, heights[-200:], atol=1e-6)
     speeds = np.diff(heights[-200:]) / 1e-3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision avoidance against distances computed apart, and arms that stop before they touch."""
+"""Collision avoidance against independently computed distances; arms stop before contact."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ POST = SceneObject("post", "capsule", (0.05, 0.2), np.array([0.5, 0.5, 0.4]), ma
 
 
 def segments(arm, q):
-    """Capsules of an arm in the world: joint, ends, radius, whether of the hand."""
+    """Return capsules of an arm in the world: joint, ends, radius, whether of the gripper."""
     if id(arm) not in MODELS:
         model = build_pinocchio(arm, base_in_world=True)
         MODELS[id(arm)] = (arm, model, model.createData())
@@ -46,17 +46,17 @@ def segments(arm, q):
     found = []
     for link, capsules in arm.capsules.items():
         frame = model.getFrameId(link)
-        place = data.oMf[frame]
+        pose = data.oMf[frame]
         found += [
-            (model.frames[frame].parentJoint, place.act(np.array(c.start)),
-             place.act(np.array(c.end)), c.radius, link.endswith("hand"))
+            (model.frames[frame].parentJoint, pose.act(np.array(c.start)),
+             pose.act(np.array(c.end)), c.radius, link.endswith("hand"))
             for c in capsules
         ]  # fmt: skip
     return found
 
 
 def between_segments(p, q, r, s):
-    """Distances of segments (n, 3): the least over the inside and the edges of the square."""
+    """Return distances of segments (n, 3): the minimum over inside and edges of the square."""
     u, v, w = q - p, s - r, p - r
 
     def dot(a, b):
@@ -78,13 +78,13 @@ def between_segments(p, q, r, s):
 
 
 def between(pairs):
-    """Distances of pairs of capsules."""
+    """Return distances of pairs of capsules."""
     p, q, r, s = (np.array([pair[k][e] for pair in pairs]) for k in (0, 1) for e in (1, 2))
     return between_segments(p, q, r, s) - [a[3] + b[3] for a, b in pairs]
 
 
 def to_box(p, q, half):
-    """Distance of a segment and a box at the origin, by golden section on a convex function."""
+    """Return the distance of a segment and a box at the origin, by golden-section search."""
 
     def at(t):
         x = p + t * (q - p)
@@ -98,7 +98,7 @@ def to_box(p, q, half):
 
 
 def distances(context, poses, arm, qs, params):
-    """All distances that own arm number ``arm`` takes part in, not through the feature."""
+    """Return all distances of own arm number ``arm``, computed without the feature."""
     arms = (*context.arms, *context.other_arms)
     mine, found = segments(arms[arm], qs[arm]), []
     if params.arms:
@@ -137,7 +137,7 @@ def distances(context, poses, arm, qs, params):
 
 
 def every_distance(context, qs, params):
-    """All distances that own arms take part in, each once."""
+    """Return all distances of own arms, each once."""
     found = []
     for arm in range(context.n_arms):
         hidden = dataclasses.replace(params, arms=False)
@@ -154,8 +154,8 @@ def every_distance(context, qs, params):
     return np.array(found)
 
 
-def pushes(found, gradients, states, params):
-    """Force of every pair: that of its potential, shared by those that act on one motion."""
+def pair_forces(found, gradients, states, params):
+    """Return the force of each pair: that of its potential, divided among pairs on one motion."""
     inverses = [np.linalg.inv(state.mass_matrix) for state in states]
     coupling = sum(
         gradients[:, arm] @ inverse @ gradients[:, arm].T for arm, inverse in enumerate(inverses)
@@ -182,7 +182,7 @@ def potential(found, params):
 
 
 def cell_of(n_own, n_other, objects=()):
-    """States of arms 0.6 m apart, the first ``n_own`` of them the feature's own."""
+    """Return states of arms 0.6 m apart; the first ``n_own`` belong to the feature."""
     maker = StateMaker(n_own + n_other)
     poses = np.array([[*o.position, 1.0, 0, 0, 0] for o in objects if o.mass]).reshape(-1, 7)
     context = dataclasses.replace(
@@ -223,12 +223,12 @@ CHOSEN = [
     (2, 1, {"arms": True, "self_collision": True, "fixed_objects": "all",
             "movable_objects": "without_gripper", "floor": True}),
 ]  # fmt: skip
-"""Other arms, arms of the cell, and the pairs that are watched."""
+"""Own arms, other arms, and monitored pairs."""
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("n_own", "n_other", "chosen"), long_form(CHOSEN, keep=CHOSEN[2::3]))
-def test_torque_at_rest_is_the_pushes_of_all_pairs_along_their_gradients(n_own, n_other, chosen):
+def test_torque_at_rest_is_sum_of_pair_forces_along_gradients(n_own, n_other, chosen):
     params = CollisionAvoidanceParams(distance=0.2, **(ONLY | chosen))
     maker, context = cell_of(n_own, n_other, (TABLE, BALL, POST))
     feature = CollisionAvoidance(context, params)
@@ -258,29 +258,29 @@ def test_torque_at_rest_is_the_pushes_of_all_pairs_along_their_gradients(n_own, 
                     moved[arm, k] += sign * h
                     change = every_distance(context, moved, params)
                     gradients[:, arm, k] += sign * change / (2 * h)
-        expected = np.einsum("j,jak->ak", pushes(found, gradients, states, params), gradients)
+        expected = np.einsum("j,jak->ak", pair_forces(found, gradients, states, params), gradients)
         assert np.abs(tau - expected[:n_own]).max() < 1e-4 * max(np.abs(tau).max(), 0.1)
-        if np.count_nonzero(found < params.distance) == 1:  # alone, it is a potential's gradient
+        if np.count_nonzero(found < params.distance) == 1:  # one pair: a potential's gradient
             gradient = np.gradient([potential(found + x, params) for x in (-h, 0, h)], h)[1]
             assert np.allclose(tau, (-gradient * gradients[found.argmin()])[:n_own], atol=1e-3)
 
 
-def two_hands(gap):
-    """Return postures in which the hands of two arms are about ``gap`` apart, one pair near."""
+def two_grippers(gap):
+    """Return configurations with the grippers of two arms about ``gap`` apart, one pair near."""
     q = np.array([0.4, -0.785, 0, -2.356, 0, 1.571, 0.785])
     return [q + [gap, 0, 0, 0, 0, 0, 0], q * [-1, 1, 1, 1, 1, 1, 1] - [gap, 0, 0, 0, 0, 0, 0]]
 
 
 def only_pair_near(params):
-    """Return postures of two arms with exactly one pair of capsules near."""
+    """Return joint configurations of two arms with exactly one pair of capsules near."""
     maker, context = cell_of(2, 0)
-    qs = np.array(two_hands(0.30)) + np.random.default_rng(3).normal(size=(2, 7)) * 1e-3
+    qs = np.array(two_grippers(0.30)) + np.random.default_rng(3).normal(size=(2, 7)) * 1e-3
     found = np.sort(distances(context, [], 0, qs, params))
     assert 0 < found[0] < params.distance < found[1]
     return maker, context, qs
 
 
-def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_held_back():
+def test_approach_is_damped_by_both_inertias_and_separation_is_free():
     params = CollisionAvoidanceParams(0.05, bandwidth=0.0, **(ONLY | {"arms": True}))
     maker, context, qs = only_pair_near(params)
     feature, h = CollisionAvoidance(context, params), 1e-6
@@ -314,14 +314,14 @@ def test_approach_is_braked_with_the_inertia_of_both_arms_and_parting_is_not_hel
         assert np.allclose(added(feature, states), expected, atol=1e-3)
 
 
-def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
+def test_force_is_continuous_at_onset_and_finite_in_penetration():
     params = CollisionAvoidanceParams(**(ONLY | {"arms": True}))
     maker, context = cell_of(2, 0)
     feature = CollisionAvoidance(context, params)
     dq = [np.full(7, 0.1), np.full(7, -0.1)]
     taus, nearest = [], []
-    for turn in np.linspace(0.25, 0.6, 1401):
-        qs = two_hands(turn)
+    for angle in np.linspace(0.25, 0.6, 1401):
+        qs = two_grippers(angle)
         taus.append(added(feature, maker.states_at(qs, dq)))
         nearest.append(min(r.min_distance for g in feature.near.groups for r in g.results))
     taus = np.array(taus)
@@ -335,8 +335,8 @@ def test_force_is_continuous_where_it_begins_and_finite_in_penetration():
 
 
 @pytest.mark.parametrize("n_own", [1, 2])
-def test_a_group_that_was_far_is_never_missed(n_own):
-    """Measuring only what may have come near gives the torques of measuring everything."""
+def test_distant_group_is_never_missed(n_own):
+    """Measuring only groups that may be near gives the same torques as measuring all."""
     params = CollisionAvoidanceParams(movable_objects="all", floor=True)
     maker, context = cell_of(n_own, 3 - n_own, (TABLE, BALL))
     feature, fresh = (CollisionAvoidance(context, params) for _ in range(2))
@@ -354,7 +354,7 @@ def test_a_group_that_was_far_is_never_missed(n_own):
     assert 50 < near < 450
 
 
-def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
+def test_distant_bodies_are_measured_again_only_after_motion(monkeypatch):
     maker, context = cell_of(2, 0, (BALL,))
     feature = CollisionAvoidance(context, CollisionAvoidanceParams())
     context.object_poses[0, :3] = [0.4, 0.1, 1.8]
@@ -377,8 +377,8 @@ def test_far_bodies_are_not_measured_again_until_they_have_moved(monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured(monkeypatch):
-    """Distances of the last look serve the next activation as new ones would."""
+def test_activation_reuses_cached_distances(monkeypatch):
+    """Cached distances give the same activation as new ones, with fewer measurements."""
     params = CollisionAvoidanceParams(movable_objects="all", floor=True, distance=0.15)
     maker, context = cell_of(2, 0, (TABLE, BALL))
     feature, measured, near = CollisionAvoidance(context, params), [], 0
@@ -409,7 +409,7 @@ def test_what_is_near_at_an_activation_is_let_be_though_little_of_it_is_measured
 
 
 def touching(cell, first, second):
-    """Whether geometry of two names touches in the simulation."""
+    """Return whether geometry of two names touches in the simulation."""
     sim = cell.simulation
     model, data = sim.model, sim.data
     for contact in data.contact[: data.ncon]:
@@ -421,7 +421,7 @@ def touching(cell, first, second):
 
 
 def smallest(cell):
-    """Smallest distance between the arms' capsules, not through the feature."""
+    """Return the smallest distance between the capsules of the arms, without the feature."""
     arms = [segments(a, cell.state(a.name).q) for a in _arms_of(cell)]
     return between([(a, b) for a in arms[0] for b in arms[1]]).min()
 
@@ -451,7 +451,7 @@ def drive_together(make_cell, features, arms):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arms", [None, ["left", "right"]])
-def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, arms):
+def test_converging_arms_stop_before_contact(make_cell, arms):
     base = ["nullspace", "coriolis"]
     touched, *_ = drive_together(make_cell, base, arms)
     assert touched
@@ -461,17 +461,17 @@ def test_arms_that_are_driven_at_each_other_stop_before_they_touch(make_cell, ar
     assert not touched
     assert nearest > 0.01
     assert "hold" not in "".join(owners)
-    assert {event.event for event in cell.events()} <= {Event.NOTICE}, "held references alone"
-    cell.step(1000)  # governed targets arrive later than they are asked for
+    assert {event.event for event in cell.events()} <= {Event.NOTICE}, "stopped references only"
+    cell.step(1000)  # governed targets arrive later than requested
     assert np.abs(cell.state("left").dq).max() < 0.05
 
 
 @pytest.mark.slow
-def test_hand_that_is_driven_into_a_table_stops_above_it(make_cell):
+def test_gripper_driven_into_table_stops_above_it(make_cell):
     table = {"table": {"shape": "box", "size": [0.3, 0.3, 0.05], "position": [0.5, 0.3, 0.2]}}
 
     def press(avoid):
-        # Left to itself the law may touch what its hand works on.
+        # By default the controllet may touch objects that its gripper works on.
         away = {"collision_avoidance": {"fixed_objects": "all"}} if avoid else {}
         features = ["nullspace", "coriolis", *away]
         laws = {"cart": {"type": "cartesian_impedance", "features": features, "params": away}}
@@ -493,8 +493,8 @@ def test_hand_that_is_driven_into_a_table_stops_above_it(make_cell):
     assert lowest > 0.0
 
 
-def test_a_leader_was_pushed_by_what_follows_it():
-    """It gets no energy from the follower's nearness; the follower yields, and gets all of it."""
+def test_leader_was_pushed_by_follower():
+    """The follower's proximity gives the leader no energy; the follower yields."""
     maker = StateMaker(2)
     feature = CollisionAvoidance(
         dataclasses.replace(maker.context, leader_arms=(0,)),
@@ -516,60 +516,60 @@ def test_a_leader_was_pushed_by_what_follows_it():
     assert braked > 2
 
 
-def taken(turn, rate, pulled):
-    """Torques that two hands get which a law drives at each other with 80 N, and their distance.
+def avoidance_torques(angle, rate, external_force):
+    """Return torques of two grippers that are driven at each other with 80 N, and their distance.
 
     Args:
-        turn: Of the first joints, which sets the distance [rad].
+        angle: Of the first joints; sets the distance [rad].
         rate: Speed of approach [m/s].
-        pulled: External force that is estimated to hold them apart [N].
+        external_force: Estimated external force that holds them apart [N].
     """
     maker, context = cell_of(2, 0)
     feature = CollisionAvoidance(context, CollisionAvoidanceParams(**(ONLY | {"arms": True})))
-    feature.on_activate(maker.states_at(two_hands(0.1)), JointTarget(2))
-    states = maker.states_at(two_hands(turn))
+    feature.on_activate(maker.states_at(two_grippers(0.1)), JointTarget(2))
+    states = maker.states_at(two_grippers(angle))
     pair = min(feature.measure(states, 0.3), key=lambda one: one.distance)
-    ways = [np.linalg.solve(state.mass_matrix, g) for state, g in zip(states, pair.gradients)]
-    speed = sum(float(g @ way) for g, way in zip(pair.gradients, ways))
-    states = maker.states_at(two_hands(turn), [-rate / speed * way for way in ways])
+    directions = [np.linalg.solve(state.mass_matrix, g) for state, g in zip(states, pair.gradients)]
+    speed = sum(float(g @ direction) for g, direction in zip(pair.gradients, directions))
+    states = maker.states_at(two_grippers(angle), [-rate / speed * direction for direction in directions])
     for state, g in zip(states, pair.gradients):
-        state.tau_ext[:] = pulled * g
+        state.tau_ext[:] = external_force * g
     tau = [-80.0 * g + state.coriolis for state, g in zip(states, pair.gradients)]
     requested = np.concatenate(tau)
     feature.add(states, JointTarget(2), tau, PERIOD)
     return np.concatenate(tau) - requested, pair.distance
 
 
-TURNS = np.linspace(0.22, 0.42, 21)
+ANGLES = np.linspace(0.22, 0.42, 21)
 
 
 @pytest.mark.parametrize("rate", every_nth(3, [0.1, 0.3, 1.0]))
-def test_a_wrong_estimate_of_external_torques_took_the_braking_of_an_approach(rate):
+def test_wrong_external_torque_estimate_removed_braking_of_approach(rate):
     braked = 0
-    for turn in TURNS:
-        right, distance = taken(turn, rate, 0.0)
-        wrong, _ = taken(turn, rate, 80.0)
+    for angle in ANGLES:
+        right, distance = avoidance_torques(angle, rate, 0.0)
+        wrong, _ = avoidance_torques(angle, rate, 80.0)
         assert np.abs(wrong - right).max() < 0.01 * np.abs(right).max() + 1e-9, distance
         braked += bool(np.abs(right).max() > 1.0)
     assert braked > 5
 
 
-def test_a_wrong_estimate_of_external_torques_let_arms_at_rest_pass_the_end():
+def test_wrong_external_torque_estimate_released_arms_at_rest():
     near = 0
-    for turn in TURNS:
-        right, distance = taken(turn, 0.0, 0.0)
+    for angle in ANGLES:
+        right, distance = avoidance_torques(angle, 0.0, 0.0)
         if distance < 0.015:
             near += 1
-            wrong, _ = taken(turn, 0.0, 80.0)
+            wrong, _ = avoidance_torques(angle, 0.0, 80.0)
             assert np.abs(wrong - right).max() < 0.01 * np.abs(right).max(), distance
     assert near > 2
 
 
-def test_what_a_contact_holds_at_rest_is_left_to_the_law():
+def test_contact_force_at_rest_is_left_to_controllet():
     left = 0
-    for turn in TURNS:
-        free, distance = taken(turn, 0.0, 0.0)
+    for angle in ANGLES:
+        free, distance = avoidance_torques(angle, 0.0, 0.0)
         if distance > 0.03 and np.abs(free).max() > 1.0:
             left += 1
-            assert np.abs(taken(turn, 0.0, 80.0)[0]).max() < 1e-9, distance
+            assert np.abs(avoidance_torques(angle, 0.0, 80.0)[0]).max() < 1e-9, distance
     assert left > 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Direct response to a pose that jumps, beside CRISP's law on the same model."""
+"""Direct response to a pose step, compared with CRISP's controllet on the same model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DIRECT = "`response: direct`"
 
 
 @pytest.mark.robustness
-def test_a_direct_response_arrives_as_soon_as_the_law_of_crisp(episodes):
+def test_direct_response_arrives_as_soon_as_crisp(episodes):
     cases = [(1000.0, 0.05), (400.0, 0.05), (400.0, 0.01), (1000.0, 0.01), (2000.0, 0.01)]
     for stiffness, size in cases[: episodes(1, len(cases))]:
         for axis in response.AXES[: episodes(1, 3)]:
@@ -41,14 +41,14 @@ def test_a_direct_response_arrives_as_soon_as_the_law_of_crisp(episodes):
 
 
 @pytest.mark.long
-def test_a_direct_response_is_that_of_the_default_in_streams():
+def test_direct_response_lag_in_streams_matches_default():
     lags = [response.stream_lag(law, 1000.0, 50) for law in (DIRECT, "default")]
     assert lags[0] < lags[1] + 3.0
 
 
 @pytest.mark.parametrize("stiffness", [400.0, 2000.0])
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell, arm, stiffness):
+def test_direct_response_keeps_governor_speed(make_cell, arm, stiffness):
     params = {
         "stiffness": [stiffness] * 3 + [stiffness / 20.0] * 3,
         "governor": {"response": "direct", "linear_speed": 0.25},
@@ -69,15 +69,15 @@ def test_a_tool_with_a_direct_response_keeps_the_speed_of_its_governor(make_cell
         before = after
     assert fastest < 0.25 * (1 + 1e-9)
     _, rows = cell.records(first)
-    places = rows["arms"]["position_ee_in_base"][:, 0]
-    speeds = np.linalg.norm(np.diff(places, axis=0), axis=1) * 1e3
+    positions = rows["arms"]["position_ee_in_base"][:, 0]
+    speeds = np.linalg.norm(np.diff(positions, axis=0), axis=1) * 1e3
     assert speeds.max() < 1.25 * 0.25
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
     assert (steps > 0.99e-3 * FR3_LIMITS.torque_rate[0]).mean() < 0.01
-    assert np.abs(places[-1] - here.position - [0.0, 0.12, 0.0]).max() < 2e-3
+    assert np.abs(positions[-1] - here.position - [0.0, 0.12, 0.0]).max() < 2e-3
 
 
-def test_the_response_set_live_counts_from_the_next_cycle(make_cell):
+def test_live_response_change_applies_from_next_cycle(make_cell):
     cell = make_cell(
         arms={"arm": {}}, controllets={"law": {"type": "cartesian_impedance"}}, active=["arm/law"]
     )
@@ -96,8 +96,8 @@ def test_the_response_set_live_counts_from_the_next_cycle(make_cell):
     assert found[2] > 5e-3
 
 
-def test_a_response_set_in_motion_swung_a_stiff_late_arm_into_velocity_limit(make_cell):
-    """The feed-forward began as a step of torque in mid-motion; it waits for rest."""
+def test_response_change_in_motion_drove_late_arm_into_velocity_limit(make_cell):
+    """The feed-forward started as a torque step in motion; the change now waits for rest."""
     late = {"state_delay": 0.003, "command_delay": 0.002, "torque_lag": 0.002}
     params = {"stiffness": [5000.0] * 3 + [250.0] * 3}
     cell = make_cell(
@@ -118,8 +118,8 @@ def test_a_response_set_in_motion_swung_a_stiff_late_arm_into_velocity_limit(mak
     assert (steps > 0.95e-3 * FR3_LIMITS.torque_rate[0]).sum() < 40
 
 
-def test_a_reference_slowed_before_a_joint_limit_ends_without_feedforward(make_cell):
-    """Its acceleration was 0 in every other cycle, and torques followed at their rate limit."""
+def test_reference_slowed_before_joint_limit_drops_feedforward(make_cell):
+    """Its acceleration was 0 in every other cycle, and torques reached their rate limit."""
     q = [0.149, -0.414, -0.092, -2.637, 0.293, 1.732, 1.064]
     arm = {"q_start": q, "perturbation": ARMS["late and light"]}
     law = {"type": "cartesian_impedance", "params": response.DIRECT}
@@ -128,8 +128,8 @@ def test_a_reference_slowed_before_a_joint_limit_ends_without_feedforward(make_c
     )
     cell.step(20)
     here, (first, _) = cell.pose("arm"), cell.records()
-    turn = pin.exp3(np.array([0.2, -0.557, 0.098]))
-    goal = Pose(here.position + [-0.147, -0.016, -0.027], turn @ here.rotation)
+    rotation = pin.exp3(np.array([0.2, -0.557, 0.098]))
+    goal = Pose(here.position + [-0.147, -0.016, -0.027], rotation @ here.rotation)
     cell.set_target("arm", goal)
     cell.step(1500)
     _, rows = cell.records(first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pushed arms whose springs leave directions free keep the energy that a push has left them."""
+"""Pushed arms with free stiffness directions gain no energy after the push."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def corner_of_nullspace(rng, joints):
 
 def kinetic_and_spring(make_cell, rng, law, params, q=BENT, site="arm_fr3_hand_tcp", full=False,
                        model="fr3", seconds=4.0):  # fmt: skip
-    """Push a frictionless arm; return its energy after the push and its largest one later [J]."""
+    """Push a frictionless arm; return its energy after the push and the later maximum [J]."""
     arm = {"model": model, "position": [0.0, 0.0, 2.0], "q_start": q.tolist(),
            "joint_friction": FREE_JOINTS[model]}  # fmt: skip
     cell = make_cell({"arm": arm}, {"law": {"type": law, "params": params}}, ["arm/law"])
@@ -74,8 +74,8 @@ def kinetic_and_spring(make_cell, rng, law, params, q=BENT, site="arm_fr3_hand_t
 
 
 @pytest.mark.slow
-def test_a_nullspace_feeds_no_energy_into_a_free_tool(make_cell, episodes):
-    """It made 1.5 J of 0.07 J in six seconds, with the compensation of Coriolis torques."""
+def test_nullspace_feeds_no_energy_into_free_end_effector(make_cell, episodes):
+    """With Coriolis compensation, 0.07 J grew to 1.5 J in six seconds."""
     for seed in [4, *range(100, 100 + episodes(1, 100))]:
         rng = np.random.default_rng(seed)
         stiffness = stiffness_with_free_axes(rng)
@@ -90,7 +90,7 @@ def test_a_nullspace_feeds_no_energy_into_a_free_tool(make_cell, episodes):
         assert maximum < start + 0.02 * start + 1e-3, (seed, law, params, start, maximum)
 
 
-def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
+def test_nullspace_feeds_no_energy_with_full_stiffness_matrix(
     make_cell, episodes
 ):
     for seed in range(200, 200 + episodes(1, 100)):
@@ -104,8 +104,8 @@ def test_a_nullspace_feeds_no_energy_along_free_directions_of_a_full_stiffness(
 
 
 @pytest.mark.slow
-def test_operational_space_drove_an_arm_along_its_free_axes(make_cell, episodes):
-    """Its inertia put forces there, which made 1.2 J of 0.14 J and 3.3 J of 0.22 J."""
+def test_operational_space_drove_arm_along_free_axes(make_cell, episodes):
+    """Its inertia caused forces there: 0.14 J grew to 1.2 J, and 0.22 J to 3.3 J."""
     for seed in [9, 11, *range(600, 600 + episodes(1, 60))]:
         rng = np.random.default_rng(seed)
         stiffness = np.where(stiffness_with_free_axes(rng) > 0.0, 400.0, 0.0)
@@ -131,7 +131,7 @@ def test_operational_space_drove_an_arm_along_its_free_axes(make_cell, episodes)
         cell.close()
 
 
-def test_six_joints_gain_no_energy_along_free_axes(make_cell, episodes):
+def test_six_joint_arm_gains_no_energy_along_free_axes(make_cell, episodes):
     for seed in range(300, 300 + episodes(1, 20)):
         rng = np.random.default_rng(seed)
         params = {"stiffness": stiffness_with_free_axes(rng).tolist()}
@@ -142,7 +142,7 @@ def test_six_joints_gain_no_energy_along_free_axes(make_cell, episodes):
         assert maximum < start + 0.02 * start + 1e-3, (seed, params, start, maximum)
 
 
-def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episodes):
+def test_stiffness_set_to_zero_in_motion_feeds_no_energy(make_cell, episodes):
     for seed in range(400, 400 + episodes(1, 40)):
         rng = np.random.default_rng(seed)
         stiffness = stiffness_with_free_axes(rng)
@@ -172,7 +172,7 @@ def test_a_stiffness_that_goes_to_zero_under_way_feeds_nothing(make_cell, episod
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
-def test_an_object_of_two_arms_that_is_free_gains_no_energy(make_cell, episodes, law):
+def test_free_object_of_two_arms_gains_no_energy(make_cell, episodes, law):
     for seed in range(500, 500 + episodes(1, 10)):
         rng = np.random.default_rng(seed)
         stiffness = stiffness_with_free_axes(rng)

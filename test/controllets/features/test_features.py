@@ -26,11 +26,11 @@ def test_nullspace_accelerates_no_task_coordinate():
     checked = 0
     while checked < 40:
         states = maker.random(rng, speed=1.0)
-        for posture in target.nullspace_configuration:
-            posture[:] = rng.normal(size=7)
+        for configuration in target.nullspace_configuration:
+            configuration[:] = rng.normal(size=7)
         tau = [np.zeros(7), np.zeros(7)]
         feature.add(states, target, tau, PERIOD)
-        for s, t, posture in zip(states, tau, target.nullspace_configuration):
+        for s, t, configuration in zip(states, tau, target.nullspace_configuration):
             minv = np.linalg.inv(s.mass_matrix)
             if (
                 np.linalg.eigvalsh(s.jacobian @ minv @ s.jacobian.T)[0]
@@ -39,7 +39,7 @@ def test_nullspace_accelerates_no_task_coordinate():
                 continue
             checked += 1
             assert np.abs(s.jacobian @ minv @ t).max() < 1e-8
-            free = params.stiffness * (posture - s.q) - 2 * np.sqrt(params.stiffness) * s.dq
+            free = params.stiffness * (configuration - s.q) - 2 * np.sqrt(params.stiffness) * s.dq
             free = np.clip(free, -params.max_torque, params.max_torque)
             lam = np.linalg.inv(s.jacobian @ minv @ s.jacobian.T)
             projector = np.eye(7) - s.jacobian.T @ lam @ s.jacobian @ minv
@@ -47,7 +47,7 @@ def test_nullspace_accelerates_no_task_coordinate():
             assert np.allclose(projector @ projector, projector, atol=1e-8)
 
 
-def test_nullspace_adds_to_what_is_there():
+def test_nullspace_adds_to_existing_torques():
     rng = np.random.default_rng(8)
     states = StateMaker().random(rng)
     feature, target = Nullspace(CONTEXT[1], NullspaceParams()), CartesianTarget(1)
@@ -57,7 +57,7 @@ def test_nullspace_adds_to_what_is_there():
     assert np.allclose(onto[0] - alone[0], np.arange(7.0))
 
 
-def test_coriolis_torques_do_no_net_work_beyond_the_changing_inertia():
+def test_coriolis_power_is_half_that_of_inertia_change():
     """dq' (Mdot - 2C) dq = 0: the power of C dq is half that of the changing inertia."""
     rng = np.random.default_rng(9)
     maker = StateMaker()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features on arms of other kinds, six joints and endless ones among them."""
+"""Features on other robots, some with six joints or continuous ones."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIX = [name for name in OTHERS if StateMaker(1, name).joints == (6,)]
 
 
 def made(maker, feature, **values):
-    """Return a feature on arms, with the defaults of their robot, and something learned."""
+    """Return a feature with the defaults of its robot; write weights for a residual."""
     if feature is Residual:
         for arm in maker.context.arms:
             write_residual(values["file"], arm.robot)
@@ -41,10 +41,10 @@ def made(maker, feature, **values):
     return feature(maker.context, parameters.decode(parameters.encode(defaults | values)))
 
 
-def added(feature, state, posture=None):
-    """Return what a feature adds for a state, (n,) [Nm]."""
+def added(feature, state, configuration=None):
+    """Return the torque that a feature adds for a state, (n,) [Nm]."""
     target, tau = CartesianTarget(1, n_joints=state.n_joints), [np.zeros(state.n_joints)]
-    target.nullspace_configuration[0][:] = state.q if posture is None else posture
+    target.nullspace_configuration[0][:] = state.q if configuration is None else configuration
     feature.add([state], target, tau, PERIOD)
     return tau[0]
 
@@ -57,7 +57,7 @@ def slope(maker, q, value, h=1e-6):
     return (np.array(ahead) - behind) / (2 * h)
 
 
-def test_manipulability_is_climbed_along_its_gradient(model):
+def test_manipulability_torque_follows_its_gradient(model):
     rng, maker = np.random.default_rng(2), StateMaker(1, model)
     threshold, gain = 1.0, ManipulabilityParams().gain
     feature = made(maker, Manipulability, threshold=threshold, in_nullspace=False)
@@ -77,7 +77,7 @@ def test_manipulability_is_climbed_along_its_gradient(model):
         np.testing.assert_allclose(tau, -slope(maker, q, potential), rtol=1e-5, atol=1e-6)
 
 
-def test_motion_along_a_lost_direction_decays_and_no_other(model):
+def test_damping_acts_only_along_lost_directions(model):
     rng, maker, params = np.random.default_rng(1), StateMaker(1, model), SingularityParams()
     feature, checked = made(maker, Singularity), 0
     while checked < 5:
@@ -92,8 +92,8 @@ def test_motion_along_a_lost_direction_decays_and_no_other(model):
         np.testing.assert_allclose(acceleration, -rho * (v.T @ j @ state.dq), rtol=1e-6, atol=1e-8)
 
 
-def test_barriers_are_the_gradient_of_their_potential(model):
-    """Joints that turn without end have none."""
+def test_joint_barrier_is_gradient_of_its_potential(model):
+    """Continuous joints have no barrier."""
     rng, maker = np.random.default_rng(3), StateMaker(1, model)
     feature = made(maker, JointLimits)
     (own,) = maker.states
@@ -110,17 +110,18 @@ def test_barriers_are_the_gradient_of_their_potential(model):
         inside = np.where(edge == spans[0], 1.0, -1.0) * rng.uniform(0.05, 0.2, len(width))
         (state,) = maker.states_at([edge + inside])
         q, tau = state.q.copy(), added(feature, state)
-        endless = np.isinf(own.limits.lower)
-        assert not tau[endless].any()
-        # Stiff barriers on light joints go on as a line: never pushing more than the potential.
+        continuous = np.isinf(own.limits.lower)
+        assert not tau[continuous].any()
+        # Stiff barriers on light joints continue linearly and never exceed the potential's
+        # gradient.
         gradient = slope(maker, q, potential)
         assert (tau * gradient <= 0.0).all()
         assert (np.abs(tau) <= np.abs(gradient) + 1e-6).all()
 
 
 @pytest.mark.parametrize("projector", ["dynamic", "kinematic"])
-def test_a_posture_moves_no_tool(model, projector):
-    """On six joints it therefore does nothing: the projector is zero."""
+def test_nullspace_torque_moves_no_end_effector(model, projector):
+    """On six joints the projector is zero, and so is the torque."""
     rng, maker = np.random.default_rng(4), StateMaker(1, model)
     feature, checked = made(maker, Nullspace, projector=projector), 0
     while checked < 10:
@@ -137,7 +138,7 @@ def test_a_posture_moves_no_tool(model, projector):
             assert np.abs(state.jacobian @ weight @ tau).max() < 1e-7
 
 
-def test_that_six_joints_leave_no_nullspace_is_said_once_per_activation(model, make_cell):
+def test_missing_nullspace_of_six_joints_is_reported_once_per_activation(model, make_cell):
     features = ["nullspace", "manipulability"]
     law = {"type": "cartesian_impedance", "features": features}
     cell = make_cell({"arm": {"model": model}}, {"law": law}, ["arm/law"])
@@ -152,7 +153,7 @@ def test_that_six_joints_leave_no_nullspace_is_said_once_per_activation(model, m
 
 
 @pytest.mark.parametrize("name", sorted(registry.built_in("features")))
-def test_every_feature_adds_finite_torques_everywhere(model, name, tmp_path):
+def test_every_feature_adds_finite_torques(model, name, tmp_path):
     found, rng, maker = registry.find("features", name), np.random.default_rng(5), None
     maker = StateMaker(1, model)
     feature = (
@@ -173,7 +174,7 @@ def test_every_feature_adds_finite_torques_everywhere(model, name, tmp_path):
         assert np.isfinite(tau[0]).all()
 
 
-def test_defaults_of_the_nullspace_fit(model):
+def test_nullspace_defaults_fit_joint_count(model):
     (n,) = StateMaker(1, model).joints
     assert made(StateMaker(1, model), Nullspace).params.stiffness.shape == (n,)
     assert NullspaceParams().stiffness.shape == (7,)

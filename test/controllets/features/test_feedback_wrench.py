@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wrench from far away: felt, faded when it stops, and never a source of energy."""
+"""A remote wrench: displayed, faded out on timeout, and never a source of energy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RATE = 30.0
 
 
 class FeedbackArm:
-    """The feature on one arm in one posture, whose tool may have any twist."""
+    """The feature on one arm in one configuration, with an arbitrary end-effector twist."""
 
     def __init__(self, **params):
         maker = StateMaker()
@@ -34,7 +34,7 @@ class FeedbackArm:
         self.back = np.linalg.pinv(self.states[0].jacobian.T)
         self.feature.on_activate(self.states, self.target)
 
-    def ask(self, *wrench):
+    def request(self, *wrench):
         self.target.data["feedback_wrench"][0][:] = wrench
         self.feature.on_target("feedback_wrench", 0, self.target)
 
@@ -49,21 +49,21 @@ class FeedbackArm:
         return [self.step() for _ in range(round(seconds / PERIOD))][-1]
 
 
-def test_what_comes_is_filtered_bounded_and_fades_in():
+def test_received_wrench_is_filtered_bounded_and_fades_in():
     arm = FeedbackArm(
         time_constant=0.05, fade_time=0.2, max_force=10.0, max_torque=1.0, timeout=2.0
     )
-    arm.ask(30.0, 0.0, -40.0, 0.0, 0.5, 0.0)
+    arm.request(30.0, 0.0, -40.0, 0.0, 0.5, 0.0)
     for cycle in range(1, 300):
-        share = min(1.0, cycle * PERIOD / 0.2) * (1 - math.exp(-cycle * PERIOD / 0.05))
-        expected = share * np.array([6.0, 0.0, -8.0, 0.0, 0.5, 0.0])
+        fraction = min(1.0, cycle * PERIOD / 0.2) * (1 - math.exp(-cycle * PERIOD / 0.05))
+        expected = fraction * np.array([6.0, 0.0, -8.0, 0.0, 0.5, 0.0])
         assert np.allclose(arm.step(), expected, atol=1e-9)
 
 
-def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
+def test_stopped_stream_fades_out_on_timeout_and_is_reported_once():
     arm = FeedbackArm(timeout=0.2, fade_time=0.3)
     for _ in range(30):
-        arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+        arm.request(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
         last = arm.steps(1 / RATE)
     assert last[2] == pytest.approx(10.0, abs=0.01)
     assert arm.steps(0.2 - 1 / RATE - 2 * PERIOD)[2] == pytest.approx(10.0, abs=0.01)
@@ -74,27 +74,27 @@ def test_a_stream_that_stops_is_let_go_of_in_time_and_that_is_said_once():
         "arm0: no feedback wrench for 0.2 s, so the displayed one fades out"
     ]
     assert not arm.steps(1.0).any()
-    arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)  # and comes back as gently
+    arm.request(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)  # the wrench fades in again as slowly
     assert 0.0 < arm.steps(0.06)[2] < 2.5
     arm.steps(1.0)
     assert len(arm.context.notices) == 2
 
 
-def test_nothing_is_felt_after_an_activation_and_a_stop_that_nobody_feels_is_not_said():
+def test_activation_clears_wrench_and_imperceptible_timeout_is_not_reported():
     arm = FeedbackArm()
-    arm.ask(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
+    arm.request(0.0, 0.0, 10.0, 0.0, 0.0, 0.0)
     arm.steps(0.3)
     arm.feature.on_activate(arm.states, arm.target)
     assert not arm.steps(0.3).any()
     arm.context.notices.clear()
-    arm.ask(0.0, 0.0, 0.2, 0.0, 0.0, 0.0)
+    arm.request(0.0, 0.0, 0.2, 0.0, 0.0, 0.0)
     arm.steps(1.0)
     assert arm.context.notices == []
 
 
 @pytest.mark.parametrize("seed", range(20 if LONG else 2))
-def test_no_stream_makes_it_a_source_of_energy(seed):
-    """A mass with little friction under whatever may come: it gets no more than the bound."""
+def test_no_stream_makes_feature_an_energy_source(seed):
+    """A mass with little friction under random wrenches gains no more energy than the bound."""
     rng = np.random.default_rng(seed)
     arm = FeedbackArm(translational_damping=0.0, rotational_damping=0.0)
     p, speed, given, maximum = arm.feature.params, 0.0, 0.0, 0.0
@@ -102,7 +102,7 @@ def test_no_stream_makes_it_a_source_of_energy(seed):
     for cycle in range(4000):
         if cycle % 33 == 0 and rng.random() > 0.3:
             worst = math.copysign(15.0, speed) if rng.random() < 0.7 else rng.uniform(-15, 15)
-            arm.ask(0.0, 0.0, worst, 0.0, 0.0, 0.0)
+            arm.request(0.0, 0.0, worst, 0.0, 0.0, 0.0)
         force = arm.step(0.0, 0.0, speed, 0.0, 0.0, 0.0)[2]
         given += force * speed * PERIOD
         maximum = max(maximum, given)
@@ -112,11 +112,11 @@ def test_no_stream_makes_it_a_source_of_energy(seed):
 
 
 def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seconds=6.0):
-    """Let a hand press a mass that leads another one to a wall; return path and wall's force."""
+    """Press a mass that leads another one to a wall; return path and force of the wall."""
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     arm, feed = FeedbackArm(**arm), WrenchFeedback(feedback)
     if not keeps_account:
-        arm.feature.arms[0].observer.update = lambda *_: 1.0
+        arm.feature.arms[0].account.update = lambda *_: 1.0
         arm.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = requested = 0.0
     rows = []
@@ -130,7 +130,7 @@ def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, secon
             sensed = np.array([0.0, 0.0, wall, 0.0, 0.0, 0.0])
             back.send(now, feed.compute(ExternalWrench(sensed, True, 1.0, 1 / RATE)))
         for wrench in back.received(now):
-            arm.ask(*wrench)
+            arm.request(*wrench)
         goal += (requested - goal) * PERIOD / 0.03
         u += PERIOD / 3.0 * (400.0 * (goal - y) - 70.0 * u + wall)
         y += PERIOD * u
@@ -148,14 +148,14 @@ def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, secon
         : 4 if LONG else 2
     ],
 )
-def test_wall_of_10_kn_per_m_is_felt_and_nothing_swings(delay, loss):
+def test_wall_of_10_kn_per_m_is_displayed_without_oscillation(delay, loss):
     x, v, wall = contact({}, 0.5, delay, loss)
     assert np.abs(v[-1000:]).max() < 0.02
     assert np.ptp(x[-1000:]) < 3e-3
     assert wall[-1000:].min() > 5.0
 
 
-def test_without_account_and_dampers_the_same_swings():
-    """What is shown above is not that this contact would have been calm anyhow."""
+def test_contact_oscillates_without_account_and_dampers():
+    """Control experiment: without them this contact is not stable."""
     _, v, _ = contact({}, 0.5, (0.3, 0.0), keeps_account=False)
     assert np.abs(v[-1000:]).max() > 0.1

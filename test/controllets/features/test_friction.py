@@ -26,7 +26,7 @@ PANDA = (  # of Gaz et al., RA-L 2019
 
 
 def added(params, maker, dq, drive=None, push=0.0):
-    """Torques added to what drives the joints: by default a law that asks for a lot of motion."""
+    """Return added torques; by default the controllet requests large motion."""
     states = maker.states_at(np.zeros((len(dq), 7)), dq)
     feature = Friction(maker.context, params)
     before = [1e3 * np.sign(v) if drive is None else np.array(drive) for v in dq]
@@ -37,28 +37,28 @@ def added(params, maker, dq, drive=None, push=0.0):
     return [after - torque for after, torque in zip(tau, before)]
 
 
-def expected(dq, phi_1, phi_2, phi_3, viscous, share):
+def expected(dq, phi_1, phi_2, phi_3, viscous, fraction):
     def one(v, a, b, c, d):
         step = a / (1 + math.exp(-b * (v + c))) - a / (1 + math.exp(-b * c))
-        return share * (step + d * v)
+        return fraction * (step + d * v)
 
     return [one(*values) for values in zip(dq, phi_1, phi_2, phi_3, viscous)]
 
 
 @pytest.mark.parametrize("model", ["identified", "custom"])
-def test_torque_is_the_closed_form(model):
+def test_torque_matches_closed_form(model):
     rng, maker = np.random.default_rng(1), StateMaker(2)
     for _ in range(20):
         phi = (rng.uniform(0, 2, 7), rng.uniform(1, 20, 7), rng.uniform(-0.1, 0.1, 7))
-        viscous, share = rng.uniform(0, 1, 7), rng.uniform(0, 0.95)
-        params = FrictionParams(model, share, *phi, viscous)
+        viscous, fraction = rng.uniform(0, 1, 7), rng.uniform(0, 0.95)
+        params = FrictionParams(model, fraction, *phi, viscous)
         dq = rng.normal(size=(2, 7))
         for mine, tau in zip(dq, added(params, maker, dq)):
             chosen = PANDA if model == "identified" else phi
-            assert np.allclose(tau, expected(mine, *chosen, viscous, share), atol=1e-11)
+            assert np.allclose(tau, expected(mine, *chosen, viscous, fraction), atol=1e-11)
 
 
-def test_nothing_at_rest_and_never_more_than_the_step():
+def test_torque_is_zero_at_rest_and_below_coulomb_step():
     maker = StateMaker()
     assert np.abs(added(FrictionParams(), maker, [np.zeros(7)])[0]).max() < 1e-15
     for speed in (-5.0, 5.0):
@@ -67,7 +67,7 @@ def test_nothing_at_rest_and_never_more_than_the_step():
         assert (np.abs(tau) < PANDA[0]).all()
 
 
-def test_published_values_of_joint_one_at_a_tenth_of_a_radian_per_second():
+def test_published_torque_of_joint_1_at_0_1_rad_per_s():
     tau = added(FrictionParams(scale=0.95), StateMaker(), [np.full(7, 0.1)])[0]
     assert tau[0] == pytest.approx(
         0.95
@@ -76,7 +76,7 @@ def test_published_values_of_joint_one_at_a_tenth_of_a_radian_per_second():
     )
 
 
-def test_no_more_than_the_drive_times_the_gain_and_nothing_against_it():
+def test_torque_is_bounded_by_drive_and_never_opposes_it():
     rng, maker = np.random.default_rng(4), StateMaker()
     params = FrictionParams(scale=0.8, dead_zone=np.full(7, 0.3))
     full = np.array(expected(np.full(7, 0.4), *PANDA, np.zeros(7), 0.8))
@@ -92,8 +92,8 @@ def test_no_more_than_the_drive_times_the_gain_and_nothing_against_it():
 FRICTION = [0.3, 0.3, 0.3, 0.3, 0.15, 0.15, 0.1]
 
 
-def rubbing(make_cell, law, times, stiffness=None, **arm):
-    """An arm with Coulomb friction, and a compensation that promises ``times`` as much."""
+def friction_cell(make_cell, law, times, stiffness=None, **arm):
+    """Return an arm with Coulomb friction, and a compensation of ``times`` as much."""
     declared = {"model": "custom", "scale": 0.9, "phi_1": [2 * times * f for f in FRICTION],
             "phi_2": [30.0] * 7, "phi_3": [0.0] * 7}  # fmt: skip
     params = {"stiffness": stiffness} if stiffness else {}
@@ -106,14 +106,14 @@ def rubbing(make_cell, law, times, stiffness=None, **arm):
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, episodes):
-    """Pushed and let go, with the right and with too much friction, it comes to rest and stays."""
+def test_doubled_friction_compensation_drove_floating_arm_into_limit(make_cell, episodes):
+    """After a push, with correct or excessive friction, the arm comes to rest and stays there."""
     late = {"perturbation": {"state_delay": 0.005, "torque_lag": 0.002}}
     noise = {"noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1}}
     for number in range(episodes(3, 60)):
         rng = np.random.default_rng(number)
         arm = [{}, late, noise][number % 3]
-        cell = rubbing(make_cell, "gravity_compensation", [2.0, 2.0, 3.0][number % 3], **arm)
+        cell = friction_cell(make_cell, "gravity_compensation", [2.0, 2.0, 3.0][number % 3], **arm)
         data = cell.simulation.data
         cell.step(20)
         push = rng.uniform(-1, 1, 7) * [3, 3, 3, 3, 0.5, 0.5, 0.3]
@@ -132,10 +132,10 @@ def test_friction_promised_twice_drove_a_floating_arm_into_its_limit(make_cell, 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("times", every_nth(2, [1.0, 2.0]))
-def test_tracking_gains_from_compensation_even_if_it_promises_too_much(make_cell, times):
+def test_tracking_improves_even_with_excessive_compensation(make_cell, times):
     def error(times):
         soft = [100.0] * 4 + [50.0] * 2 + [25.0]
-        cell = rubbing(make_cell, "joint_impedance", times, soft)
+        cell = friction_cell(make_cell, "joint_impedance", times, soft)
         start, errors = cell.state("arm").q, []
         for t in np.arange(0.0, 4.0, 0.02):
             goal = start + 0.075 * (1.0 - np.cos(math.pi / 2 * t))
@@ -148,8 +148,8 @@ def test_tracking_gains_from_compensation_even_if_it_promises_too_much(make_cell
     assert error(times) < 0.6 * error(0.0)
 
 
-def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_cell):
-    """A viscous joint of 2 Nm s/rad under a constant torque speeds up as if it had 0.2."""
+def test_joint_with_friction_follows_slow_push_only_with_compensation(make_cell):
+    """A viscous joint of 2 Nm s/rad under a constant torque accelerates as if it had 0.2."""
 
     def speed(features):
         arms = {"left": {"joint_damping": [2.0] * 7}}
@@ -167,12 +167,12 @@ def test_a_joint_with_friction_follows_a_slow_push_only_with_compensation(make_c
         return cell.state("left").dq[6]
 
     assert speed([]) == pytest.approx(0.35, rel=0.1)
-    # 0.7 Nm of which 0.2 are beyond the dead zone, and nine times that for help
+    # 0.7 Nm, 0.2 of it beyond the dead zone; the compensation adds nine times that
     assert speed(["friction"]) == pytest.approx((0.7 + 1.8) / 2.0, rel=0.02)
 
 
-def test_viscous_friction_of_an_identified_robot_is_compensated_too():
-    """Its figures have Coulomb's part only."""
+def test_viscous_friction_of_identified_robot_is_compensated():
+    """The identified values contain Coulomb friction only."""
     robot = dataclasses.replace(MODELS["fr3"], damping=np.linspace(0.1, 0.7, 7))
     states = StateMaker().states_at(np.zeros((1, 7)), [np.full(7, 0.3)])
     found = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Target steps anywhere inside the gate, in front of stiff and soft laws, on arms that differ."""
+"""Target steps anywhere inside the gate, for stiff and soft controllets, on varied arms."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def one_arm(make_cell, law, params=None, q=READY, perturbation=None, **settings)
 
 
 def random_pose(rng, cell):
-    """Return a pose at the corner of the gate: its full distance and its full angle away."""
+    """Return a pose at the corner of the gate, at full distance and full angle."""
     here = cell.pose("arm")
-    move, turn = rng.normal(size=(2, 3))
+    move, rotation = rng.normal(size=(2, 3))
     move *= 0.999 * GATE.position / np.linalg.norm(move)
-    turn *= 0.999 * GATE.rotation / np.linalg.norm(turn)
-    return Pose(here.position + move, pin.exp3(turn) @ here.rotation)
+    rotation *= 0.999 * GATE.rotation / np.linalg.norm(rotation)
+    return Pose(here.position + move, pin.exp3(rotation) @ here.rotation)
 
 
-def random_posture(rng, cell):
-    """Return a posture at a corner of the gate, inside the limits."""
+def random_configuration(rng, cell):
+    """Return a joint configuration at a corner of the gate, inside the limits."""
     q = cell.state("arm").q + 0.999 * GATE.joint * rng.choice([-1, 1], 7)
     return np.clip(q, FR3_LIMITS.lower + 0.01, FR3_LIMITS.upper - 0.01)
 
@@ -57,7 +57,7 @@ def near_ready(rng):
 
 
 def check_calm(cell, cycles=2500, at_rate_limit=0.01, settling=0):
-    """Step; no fault, hardly ever at the limit of torque rate, and at rest after settling."""
+    """Step; expect no fault, rare saturation of the torque rate, and rest after settling."""
     cell.step(cycles)
     _, rows = cell.records()
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max(axis=1)
@@ -70,7 +70,7 @@ def check_calm(cell, cycles=2500, at_rate_limit=0.01, settling=0):
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_a_target_step_of_a_quarter_radian_neither_faults_nor_swings(make_cell, arm):
+def test_joint_step_of_quarter_radian_neither_faults_nor_oscillates(make_cell, arm):
     cell = one_arm(make_cell, "joint_impedance", perturbation=ARMS[arm])
     goal = cell.state("arm").q + [0.25, 0, 0, 0, 0, 0, 0]
     cell.set_target("arm", q=goal)
@@ -82,11 +82,11 @@ def test_a_target_step_of_a_quarter_radian_neither_faults_nor_swings(make_cell, 
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("arm", every_nth(2, ARMS))
-def test_corners_of_the_gate_in_joints(make_cell, episodes, arm):
+def test_joint_steps_at_gate_corners(make_cell, episodes, arm):
     rng = np.random.default_rng(11)
     for _ in range(episodes(2, 50)):
         cell = one_arm(make_cell, "joint_impedance", q=near_ready(rng), perturbation=ARMS[arm])
-        goal = random_posture(rng, cell)
+        goal = random_configuration(rng, cell)
         cell.set_target("arm", q=goal)
         check_calm(cell)
         assert np.abs(cell.state("arm").q - goal).max() < 2e-3
@@ -102,7 +102,7 @@ STEPPED = [
     ("cartesian_impedance", {**DIRECT, "stiffness": STIFF}),
 ]
 CORNERS = [(*law, arm) for law in STEPPED for arm in ARMS]
-"""Every law is in the short form, the stiff one on both late arms."""
+"""The short form has every controllet, the stiff one on both late arms."""
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ CORNERS = [(*law, arm) for law in STEPPED for arm in ARMS]
     ("law", "params", "arm"),
     long_form(CORNERS, [CORNERS[index] for index in (0, 5, 11, 17)]),
 )
-def test_corners_of_the_gate_in_poses(make_cell, episodes, law, params, arm):
+def test_pose_steps_at_gate_corners(make_cell, episodes, law, params, arm):
     rng = np.random.default_rng(12)
     settling = episodes(0, 8000)  # goals at the edge of reach are approached slowly
     for _ in range(episodes(1, 40)):
@@ -121,34 +121,34 @@ def test_corners_of_the_gate_in_poses(make_cell, episodes, law, params, arm):
 
 
 @pytest.mark.robustness
-def test_a_step_of_the_posture_under_a_stiff_nullspace(make_cell, episodes):
+def test_nullspace_configuration_step_under_stiff_nullspace(make_cell, episodes):
     rng = np.random.default_rng(13)
     for _ in range(episodes(2, 40)):
         params = {"nullspace.stiffness": [100.0] * 7}
         cell = one_arm(make_cell, "cartesian_impedance", params, near_ready(rng))
-        cell.set_target("arm", q=random_posture(rng, cell))
+        cell.set_target("arm", q=random_configuration(rng, cell))
         check_calm(cell)
 
 
-def test_a_pose_is_reached_exactly_by_the_shortest_turn(make_cell):
+def test_pose_is_reached_exactly_by_shortest_rotation(make_cell):
     cell = one_arm(make_cell, "cartesian_impedance")
     start = cell.pose("arm")
-    turn = 0.55 * np.array([0.6, 0.0, 0.8])
-    goal = Pose(start.position + [0.0, 0.1, 0.0], pin.exp3(turn) @ start.rotation)
+    rotation = 0.55 * np.array([0.6, 0.0, 0.8])
+    goal = Pose(start.position + [0.0, 0.1, 0.0], pin.exp3(rotation) @ start.rotation)
     cell.set_target("arm", goal)
     target = cell.loop.owners.active[0].target
-    angles, places = [], []
+    angles, positions = [], []
     for _ in range(1200):
         cell.step()
-        angles.append(pin.log3(target.rotation_ee_in_base[0] @ start.rotation.T) @ turn)
-        places.append(target.position_ee_in_base[0][1] - start.position[1])
+        angles.append(pin.log3(target.rotation_ee_in_base[0] @ start.rotation.T) @ rotation)
+        positions.append(target.position_ee_in_base[0][1] - start.position[1])
     assert (np.diff(angles) > -1e-12).all()
-    assert (np.diff(places) > -1e-12).all()
+    assert (np.diff(positions) > -1e-12).all()
     assert np.array_equal(target.rotation_ee_in_base[0], goal.rotation)
     assert np.array_equal(target.position_ee_in_base[0], goal.position)
 
 
-def test_it_stands_before_every_law_that_does_not_plan_and_can_be_switched_off(make_cell):
+def test_governor_precedes_non_planning_controllets_and_can_be_disabled(make_cell):
     laws = {
         "bare": {"type": "cartesian_impedance", "features": [""]},
         "joint": {"type": "joint_impedance", "features": ["coriolis"]},
@@ -164,7 +164,7 @@ def test_it_stands_before_every_law_that_does_not_plan_and_can_be_switched_off(m
     assert "governor.enabled" not in cell.parameters("arm/hold")
 
 
-def test_switched_off_on_the_way_it_ends_the_way_without_a_step(make_cell):
+def test_governor_disabled_in_motion_ends_path_without_step(make_cell):
     cell = one_arm(make_cell, "cartesian_impedance", {"stiffness": STIFF})
     start = cell.pose("arm")
     goal = start.position + [0.0, 0.14, 0.0]
@@ -177,13 +177,13 @@ def test_switched_off_on_the_way_it_ends_the_way_without_a_step(make_cell):
     cell.set_target("arm", near)
     cell.step()
     target = cell.loop.owners.active[0].target
-    assert np.array_equal(target.position_ee_in_base[0], near.position)  # at once, now
+    assert np.array_equal(target.position_ee_in_base[0], near.position)  # at once
     cell.set_parameters("arm/law", {"governor.enabled": True})
     check_calm(cell, 300)
     assert np.array_equal(target.position_ee_in_base[0], near.position)
 
 
-def test_an_arm_taken_over_in_motion_is_braked_within_the_rate_limit(make_cell):
+def test_arm_taken_over_in_motion_is_braked_within_rate_limit(make_cell):
     laws = {"velocity": {"type": "joint_velocity"}, "joint": {"type": "joint_impedance"}}
     for perturbation in ARMS.values():
         arm = {"perturbation": perturbation}
@@ -197,7 +197,7 @@ def test_an_arm_taken_over_in_motion_is_braked_within_the_rate_limit(make_cell):
         check_calm(cell, 1500)
 
 
-def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
+def test_circle_at_20_cm_per_s_has_small_lag(make_cell):
     """Lag of the reference behind a stream at 1 kHz without velocities, along the circle."""
     cell = one_arm(make_cell, "cartesian_impedance")
     target = cell.loop.owners.active[0].target
@@ -205,8 +205,8 @@ def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
     lags = []
     for k in range(2500):
         angle = speed * k * 1e-3 / radius
-        place = radius * np.array([np.cos(angle) - 1.0, np.sin(angle), 0.0])
-        cell.set_target("arm", Pose(centre.position + place, centre.rotation))
+        offset = radius * np.array([np.cos(angle) - 1.0, np.sin(angle), 0.0])
+        cell.set_target("arm", Pose(centre.position + offset, centre.rotation))
         cell.step()
         observed = target.position_ee_in_base[0] - centre.position + [radius, 0.0, 0.0]
         lags.append((angle - np.arctan2(observed[1], observed[0]) + np.pi) % (2 * np.pi) - np.pi)
@@ -216,7 +216,7 @@ def test_a_circle_of_20_cm_per_s_is_followed_with_a_small_lag(make_cell):
 
 
 def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
-    """Hold the first joint at an angle from outside, by a spring in the simulation."""
+    """Hold the first joint at an angle by an external spring in the simulation."""
     data = cell.simulation.data
     for _ in range(cycles):
         data.qfrc_applied[0] = -stiffness * (data.qpos[0] - angle) - damping * data.qvel[0]
@@ -224,8 +224,8 @@ def hold_joint(cell, cycles, angle, stiffness=4000.0, damping=80.0):
     data.qfrc_applied[0] = 0.0
 
 
-def test_a_velocity_that_counts_for_less_than_a_cycle_does_not_count_for_ever(make_cell):
-    """At 500 Hz, 1 ms was no cycle at all, and nobody took the velocity back."""
+def test_velocity_with_timeout_below_one_cycle_never_expired(make_cell):
+    """At 500 Hz, 1 ms was less than one cycle, and the velocity was never reset."""
     brief = {"governor": {"rate_timeout": 0.001}}
     cell = make_cell(
         arms={"arm": {}}, rate=500.0, active=["arm/law"],
@@ -241,7 +241,7 @@ def test_a_velocity_that_counts_for_less_than_a_cycle_does_not_count_for_ever(ma
 
 @pytest.mark.parametrize("arm", every_nth(3, ARMS))
 @pytest.mark.parametrize("gain", [1.0, 1.65])
-def test_an_arm_held_while_its_target_moves_away_and_let_go_neither_faults_nor_swings(
+def test_arm_blocked_during_target_motion_releases_without_fault_or_oscillation(
     make_cell, arm, gain
 ):
     stiffness = [600 * gain] * 4 + [200 * gain, 100 * gain, 40 * gain]
@@ -249,12 +249,12 @@ def test_an_arm_held_while_its_target_moves_away_and_let_go_neither_faults_nor_s
     goal = cell.state("arm").q + [0.39, 0, 0, 0, 0, 0, 0]
     cell.set_target("arm", q=goal)
     hold_joint(cell, 700, 0.0)
-    rows = check_calm(cell, 2000, 0.1)  # the hand itself is a stiff spring
+    rows = check_calm(cell, 2000, 0.1)  # the external hold is itself a stiff spring
     assert np.abs(rows["arms"]["dq"][:, 0]).max() < 2.0
     assert np.abs(cell.state("arm").q - goal).max() < 2e-3
 
 
-def test_an_arm_pushed_away_at_rest_comes_back_slowly(make_cell):
+def test_arm_pushed_away_at_rest_returns_slowly(make_cell):
     cell = one_arm(make_cell, "joint_impedance")
     start = cell.state("arm").q
     for k in range(60):
@@ -266,7 +266,7 @@ def test_an_arm_pushed_away_at_rest_comes_back_slowly(make_cell):
 
 
 @pytest.mark.parametrize("gain", [1.0, 1.65])
-def test_an_unknown_payload_of_3_kg_does_not_sink_while_the_target_moves(make_cell, gain):
+def test_unknown_3_kg_payload_does_not_sink_during_motion(make_cell, gain):
     stiffness = [600 * gain] * 4 + [200 * gain, 100 * gain, 40 * gain]
     load = {"payload": 3.0}
     cell = one_arm(make_cell, "joint_impedance", {"stiffness": stiffness}, perturbation=load)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every governed law at the corners of the gate and of its gains: no fault, at rest in the end.
+"""Governed controllets at the corners of the gate and of their gains: no fault, final rest.
 
-Postures are from the whole workspace. Near singular ones springs take long to draw in the last
-centimetres, which counts as rest where every joint moves one way only. The softest springs with
-the least damping swing for as long as they were asked to: they have to lose 0.9 of their speed.
+Joint configurations cover the whole workspace. Near singular ones, springs are slow over the last
+5 centimetres; motion of every joint in one direction counts as rest there. The softest springs
+with the least damping oscillate as specified; they must lose 0.9 of their speed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from multipanda_py.robots.franka import FR3_LIMITS
 GATE = GateConfig()
 POSES = ["cartesian_impedance", "operational_space", "force_impedance", "admittance"]
 SOFTEST = {"operational_space": [25.0] * 6}
-"""Gains so soft that an arm does not move say nothing: where the bound is zero, these instead."""
+"""Replacements for bounds of zero, with which an arm would not move."""
 KNOWN_STEP = np.array([[-1.23, 0.62, 0.74], [-1.15, -0.66, -0.08]])
 """Directions of a step that ended in velocity_limit."""
 STRETCHED = (
@@ -37,13 +37,13 @@ BENT = (
     [0.008, 0.0779, -0.1278],
     [0.0, 0.0, 0.0],
 )
-"""Postures, steps [m] and turns [rad] that ended in velocity_limit too."""
+"""Joint configurations, steps [m] and rotations [rad] that also ended in velocity_limit."""
 
 pytestmark = [pytest.mark.sim, pytest.mark.robustness, pytest.mark.inline]
 
 
 def gains(law, which):
-    """The default gains, or stiffness and damping at their lowest or highest together."""
+    """Return the default gains, or stiffness and damping both at their lowest or highest."""
     if which == "default":
         return {}
     side = {"lowest": 0, "highest": 1}[which]
@@ -60,18 +60,18 @@ def gains(law, which):
 
 
 def steps(rng):
-    """Steps of the gate's full size: along axes, about axes, both, and any."""
+    """Yield steps of the full size of the gate: along axes, about axes, both, and random."""
     axes = [sign * axis for sign in (1, -1) for axis in np.eye(3)]
     yield rng.choice(axes), rng.choice(axes)
     for axis in rng.permutation(axes):
         yield axis, np.zeros(3)
         yield np.zeros(3), axis
-        move, turn = rng.normal(size=(2, 3))
-        yield move / np.linalg.norm(move), turn / np.linalg.norm(turn)
+        move, rotation = rng.normal(size=(2, 3))
+        yield move / np.linalg.norm(move), rotation / np.linalg.norm(rotation)
 
 
 def rest(cell, which="default", seconds=6.0, slowest=0.05):
-    """Step until the arm is at rest, or creeps there without a swing, or for too long."""
+    """Step until the arm is at rest or creeps without oscillation; fail after too long."""
     fastest = 0.0
     for _ in range(round(seconds / 0.5)):
         cell.step(500)
@@ -99,20 +99,20 @@ CASES = [(law, which) for law in POSES for which in ("default", "lowest", "highe
 
 
 @pytest.mark.parametrize(("law", "which"), every_nth(4, CASES))
-def test_poses(make_cell, episodes, law, which):
+def test_pose_steps_at_corner_gains_end_at_rest(make_cell, episodes, law, which):
     rng = np.random.default_rng([21, *f"{law} {which}".encode()])
     n = episodes(1, 19)
-    for episode, (move, turn) in zip(range(n), steps(rng)):
+    for episode, (move, axis) in zip(range(n), steps(rng)):
         q = anywhere(rng) if episode % 3 < 2 else np.array(Q_READY)
         cell = started(make_cell, law, which, q)
         here = cell.pose("arm")
-        rotation = pin.exp3(0.999 * GATE.rotation * turn) @ here.rotation
+        rotation = pin.exp3(0.999 * GATE.rotation * axis) @ here.rotation
         cell.set_target("arm", Pose(here.position + 0.999 * GATE.position * move, rotation))
         rest(cell, which)
 
 
 @pytest.mark.parametrize("which", ["default", "lowest", "highest"])
-def test_postures(make_cell, episodes, which):
+def test_joint_steps_at_corner_gains_end_at_rest(make_cell, episodes, which):
     rng = np.random.default_rng([22, *which.encode()])
     for episode in range(episodes(1, 20)):
         q = anywhere(rng) if episode % 3 < 2 else np.array(Q_READY)
@@ -123,23 +123,23 @@ def test_postures(make_cell, episodes, which):
 
 
 @pytest.mark.parametrize("ratio", [2.0, 5.0])
-def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
+def test_velocity_feedforward_through_strong_damper_ended_in_velocity_limit(
     make_cell, episodes, ratio
 ):
-    """The stiffest gains and a strong damper, on a late, heavy arm with a load nobody told of."""
+    """The stiffest gains and a strong damper, on a late, heavy arm with an unknown payload."""
     rng = np.random.default_rng(3)
     arm = {"state_delay": 0.005, "inertia_scale": 1.2, "payload": 3.0}
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
     known = np.array([-0.33, -0.67, 0.40, -1.97, -0.37, 1.70, 1.18])
     for episode in range(episodes(1, 20)):
         q = known if not episode else np.array(Q_READY) + rng.uniform(-0.5, 0.5, 7)
-        move, turn = KNOWN_STEP if not episode else rng.normal(size=(2, 3))
+        move, axis = KNOWN_STEP if not episode else rng.normal(size=(2, 3))
         laws = {"law": {"type": "cartesian_impedance", "params": params}}
         arms = {"arm": {"q_start": q.tolist(), "perturbation": arm}}
         cell = make_cell(arms=arms, controllets=laws, active=["arm/law"])
         cell.step(20)
         here = cell.pose("arm")
-        rotation = pin.exp3(0.98 * GATE.rotation * turn / np.linalg.norm(turn)) @ here.rotation
+        rotation = pin.exp3(0.98 * GATE.rotation * axis / np.linalg.norm(axis)) @ here.rotation
         step = 0.98 * GATE.position * move / np.linalg.norm(move)
         cell.set_target("arm", Pose(here.position + step, rotation))
         cell.step(1000)
@@ -150,24 +150,24 @@ def test_velocity_fed_forward_through_a_strong_damper_swung_into_velocity_limit(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "perturbation", "q", "move", "turn"),
+    ("ratio", "perturbation", "q", "move", "rotation"),
     [
         (1.0, {}, *STRETCHED),
         (0.5, {"state_delay": 0.005, "torque_lag": 0.002}, *BENT),
     ],
     ids=["nearly singular", "late"],
 )
-def test_braking_from_the_bound_of_speed_all_at_once_swung_into_velocity_limit(
-    make_cell, ratio, perturbation, q, move, turn
+def test_abrupt_braking_at_speed_bound_ended_in_velocity_limit(
+    make_cell, ratio, perturbation, q, move, rotation
 ):
-    """Where the bound of the joint speeds ended, the stiffest spring asked for 100 Nm in 40 ms."""
+    """Where the bound of the joint speeds ended, the stiffest spring requested 100 Nm in 40 ms."""
     params = {"stiffness": [1600.0] * 6, "damping_ratio": [ratio] * 6}
     laws = {"law": {"type": "operational_space", "params": params}}
     arm = {"q_start": q, "perturbation": perturbation}
     cell = make_cell(arms={"arm": arm}, controllets=laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(turn)) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of the whole gate on late and heavy arms of other kinds: no fault, no swing."""
+"""Steps of the full gate on late, heavy arms of other robots: no fault, no oscillation."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ LATE = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}
     ("law", "model"),
     over_others(["joint_impedance", "cartesian_impedance", "operational_space", "admittance"]),
 )
-def test_a_step_of_the_whole_gate_does_not_swing(make_cell, episodes, law, model):
+def test_full_gate_step_does_not_oscillate(make_cell, episodes, law, model):
     rng, robot = np.random.default_rng(3), MODELS[model]
     for _ in range(episodes(1, 20)):
         q = np.array(robot.ready) + rng.uniform(-0.3, 0.3, robot.n_joints)
         arm = {"model": model, "q_start": q.tolist(), "perturbation": LATE}
         cell = make_cell({"arm": arm}, {"law": {"type": law}}, ["arm/law"])
         cell.step(20)
-        gate, ways = cell.config.gate, rng.choice([-1.0, 1.0], (2, 3)) / np.sqrt(3.0)
+        gate, directions = cell.config.gate, rng.choice([-1.0, 1.0], (2, 3)) / np.sqrt(3.0)
         if law == "joint_impedance":
             step = 0.999 * gate.joint * rng.choice([-1.0, 1.0], robot.n_joints)
             low, high = robot.limits.lower + 0.05, robot.limits.upper - 0.05
             cell.set_target("arm", q=np.clip(cell.state("arm").q + step, low, high))
         else:
             here = cell.pose("arm")
-            turn = pin.exp3(0.999 * gate.rotation * ways[1])
-            goal = Pose(here.position + 0.999 * gate.position * ways[0], turn @ here.rotation)
+            rotation = pin.exp3(0.999 * gate.rotation * directions[1])
+            goal = Pose(here.position + 0.999 * gate.position * directions[0], rotation @ here.rotation)
             cell.set_target("arm", goal)
         fastest = []
-        for _ in range(2):  # into a nearly singular posture the last way is slow
+        for _ in range(2):  # near a singularity the end of the path is slow
             cell.step(2200)
             start, _ = cell.records()
             cell.step(300)

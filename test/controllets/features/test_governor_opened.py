@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Governor parameters opened one by one: less smoothing made a step of a pose slower, and so did
-larger bounds of its rotation."""
+"""Governor parameters relaxed one by one.
+
+Less smoothing once made a pose step slower, and so did larger bounds of its rotation.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ TOLERANCE = 5
 """Cycles by which another shape of the same duration may reach 95 % later."""
 
 
-def arrival(make_cell, governor, stiffness, move, turn, cycles=2500):
-    """Return the first cycle with 95 % of a step of the pose."""
+def arrival(make_cell, governor, stiffness, move, rotation, cycles=2500):
+    """Return the first cycle at 95 % of a pose step."""
     params = {"stiffness": [stiffness] * 3 + [stiffness / 20] * 3, "governor": governor}
     cell = make_cell(
         arms={"arm": {}}, gate={"position": 1.0, "rotation": 3.0}, active=["arm/law"],
@@ -33,31 +35,31 @@ def arrival(make_cell, governor, stiffness, move, turn, cycles=2500):
     )  # fmt: skip
     cell.step(5)
     here, (first, _) = cell.pose("arm"), cell.records()
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(rotation) @ here.rotation))
     for _ in range(0, cycles, 250):
         cell.step(250)
         _, rows = cell.records(first)
-        way = (rows["arms"]["position_ee_in_base"][:, 0] - here.position) @ move
-        there = np.flatnonzero(way >= 0.95 * move @ move)
-        if len(there):
-            return int(there[0])
+        progress = (rows["arms"]["position_ee_in_base"][:, 0] - here.position) @ move
+        reached = np.flatnonzero(progress >= 0.95 * move @ move)
+        if len(reached):
+            return int(reached[0])
     return cycles
 
 
 def random_step(rng):
-    move, turn = rng.normal(size=(2, 3))
+    move, rotation = rng.normal(size=(2, 3))
     move *= rng.uniform(0.01, 0.1) / np.linalg.norm(move)
-    turn *= rng.choice([0.0, 0.1, 0.2, 0.5]) / np.linalg.norm(turn)
-    return move, turn
+    rotation *= rng.choice([0.0, 0.1, 0.2, 0.5]) / np.linalg.norm(rotation)
+    return move, rotation
 
 
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", OPEN)
-def test_a_parameter_that_is_opened_makes_no_step_slower(make_cell, episodes, name):
+def test_relaxed_parameter_makes_no_step_slower(make_cell, episodes, name):
     rng = np.random.default_rng(sum(map(ord, name)))
     for _ in range(episodes(1, 12)):
-        move, turn = random_step(rng)
+        move, rotation = random_step(rng)
         stiffness = float(np.exp(rng.uniform(np.log(200), np.log(3000))))
         governor = {
             other: float(closed + rng.uniform() * (default - closed))
@@ -68,14 +70,14 @@ def test_a_parameter_that_is_opened_makes_no_step_slower(make_cell, episodes, na
         if episodes(0, 1):
             values.insert(1, minimum + 0.5 * (CLOSED[name][1] - minimum))
         found = [
-            arrival(make_cell, {**governor, name: value}, stiffness, move, turn)
+            arrival(make_cell, {**governor, name: value}, stiffness, move, rotation)
             for value in values
         ]
-        assert max(np.diff(found)) <= TOLERANCE, (found, governor, stiffness, move, turn)
+        assert max(np.diff(found)) <= TOLERANCE, (found, governor, stiffness, move, rotation)
 
 
 @pytest.mark.parametrize("stiffness", [400.0, 2000.0])
-def test_all_parameters_opened_make_a_step_faster(make_cell, stiffness):
+def test_all_relaxed_parameters_make_step_faster(make_cell, stiffness):
     move = np.array([0.0, 0.05, 0.0])
     default, opened = (
         arrival(make_cell, governor, stiffness, move, np.zeros(3)) for governor in ({}, OPEN)
@@ -89,11 +91,11 @@ def test_position_and_orientation_arrive_together(make_cell):
     )
     cell.step(5)
     here, target = cell.pose("arm"), cell.loop.owners.active[0].target
-    move, turn = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(turn) @ here.rotation))
+    move, rotation = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(rotation) @ here.rotation))
     for _ in range(400):
         cell.step()
-        place = (target.position_ee_in_base[0] - here.position) @ move / (move @ move)
-        angle = pin.log3(target.rotation_ee_in_base[0] @ here.rotation.T) @ turn / (turn @ turn)
-        assert abs(place - angle) < 0.02
-    assert place > 0.99
+        progress = (target.position_ee_in_base[0] - here.position) @ move / (move @ move)
+        angle = pin.log3(target.rotation_ee_in_base[0] @ here.rotation.T) @ rotation / (rotation @ rotation)
+        assert abs(progress - angle) < 0.02
+    assert progress > 0.99

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joint barrier against its potential, its bounds, and a joint that is pushed."""
+"""The joint barrier against its potential and its bounds, and on a pushed joint."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def potential(q, params):
     return total
 
 
-def test_torque_at_rest_is_the_negative_gradient_of_the_potential():
+def test_torque_at_rest_is_negative_gradient_of_potential():
     rng, maker, h, active = np.random.default_rng(1), StateMaker(), 1e-6, 0
     for _ in range(60):
-        # No stiffer than half of the default, so that no two joints together are too stiff.
+        # At most half of the default stiffness, so that no two joints together are too stiff.
         reach = rng.uniform(0.1, 0.5, 7)
         softer = rng.uniform(0.02, 0.5, 7) * JointLimitsParams().max_torque / 0.1
         params = JointLimitsParams(reach, softer * reach)
@@ -64,7 +64,7 @@ def test_torque_at_rest_is_the_negative_gradient_of_the_potential():
     assert active > 200
 
 
-def test_nothing_is_added_away_from_the_limits():
+def test_no_torque_away_from_limits():
     rng, maker, params = np.random.default_rng(2), StateMaker(), JointLimitsParams()
     for _ in range(20):
         q = rng.uniform(LOWER + params.range, UPPER - params.range)
@@ -73,7 +73,7 @@ def test_nothing_is_added_away_from_the_limits():
         assert not added(params, state).any()
 
 
-def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
+def test_damping_is_dissipative_and_critical_for_local_stiffness():
     params, joint, s = JointLimitsParams(), 1, 0.5
     q = MIDDLE.copy()
     q[joint] = UPPER[joint] - params.range[joint] * (1 - s)
@@ -81,13 +81,13 @@ def test_damping_takes_energy_and_is_critical_for_the_local_stiffness():
         (state,) = StateMaker().states_at([q], [np.eye(7)[joint] * speed])
         rest = -params.max_torque[joint] * s**2
         stiffness = 2 * params.max_torque[joint] * s / params.range[joint]
-        # the other joints may give way
+        # the other joints may yield
         mass = 1.0 / np.linalg.inv(state.mass_matrix)[joint, joint]
         damping = min(2 * np.sqrt(stiffness * mass), MAX_BARRIER_DAMPING_RATE * mass)
         assert added(params, state)[joint] == pytest.approx(rest - damping * speed, rel=1e-9)
 
 
-def test_torque_is_bounded_whatever_the_speed():
+def test_torque_is_bounded_at_any_speed():
     rng, maker, params = np.random.default_rng(3), StateMaker(), JointLimitsParams()
     for _ in range(50):
         q = rng.uniform(LOWER - 0.2, UPPER + 0.2)
@@ -100,12 +100,12 @@ def test_torque_is_bounded_whatever_the_speed():
 def test_torque_is_continuous_in_position_and_velocity():
     maker, params = StateMaker(), JointLimitsParams()
     for dq in (np.zeros(7), np.full(7, 0.5), np.full(7, -0.5)):
-        places = UPPER - 0.2 + np.linspace(-0.05, 0.25, 4501)[:, None]
-        taus = [added(params, maker.states_at([q], [dq])[0]).copy() for q in places]
+        positions = UPPER - 0.2 + np.linspace(-0.05, 0.25, 4501)[:, None]
+        taus = [added(params, maker.states_at([q], [dq])[0]).copy() for q in positions]
         assert np.abs(np.diff(taus, axis=0)).max() < 0.1
 
 
-def test_a_pushed_joint_stays_off_its_stop(make_cell):
+def test_pushed_joint_stays_off_its_stop(make_cell):
     """A spring of 10 Nm/rad near the stop, and 5 Nm that push the joint past it."""
 
     def closest(features):
@@ -137,8 +137,8 @@ WITH_LIMITS = [
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", WITH_LIMITS)
-def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, name):
-    """Law and barriers together braked at up to 258 1/s, by the diagonal of the inertia."""
+def test_joints_at_barriers_oscillated_on_late_arm(monkeypatch, episodes, name):
+    """Controllet and barriers together damped at up to 258 1/s, by the diagonal of the inertia."""
     monkeypatch.setattr(
         joint_limits, "MAX_EXIT_SPEED", 1e4
     )  # whole barriers after the first cycle
@@ -160,8 +160,8 @@ def test_joints_at_their_barriers_swung_on_a_late_arm(monkeypatch, episodes, nam
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", ["cartesian_impedance", "gravity_compensation"])
-def test_joints_held_where_a_barrier_began_do_not_swing_on_a_late_arm(monkeypatch, episodes, name):
-    """With the offset that stays, and the stiffness towards the limit."""
+def test_joints_held_at_barrier_onset_are_stable_on_late_arm(monkeypatch, episodes, name):
+    """With a constant offset, and the stiffness towards the limit."""
     monkeypatch.setattr(joint_limits, "MAX_EXIT_SPEED", 0.0)
     law = registry.find("controllets", name)
     kept = tuple(f for f in law.default_features if f != "collision_avoidance")

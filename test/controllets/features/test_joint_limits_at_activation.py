@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints inside a barrier that begins: led out slowly, and held towards their limits."""
+"""Joints inside a barrier at activation: moved out slowly, and held towards their limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW = 0.1
 
 
 def near(joint, room):
-    """A configuration with a joint so far from its upper limit, or its lower one if negative."""
+    """Return a configuration with a joint this far from its upper or, if negative, lower limit."""
     q = READY.copy()
     q[1] = 0.0 if joint == 3 else -np.pi / 4
     q[joint] = UPPER[joint] - room if room > 0.0 else LOWER[joint] - room
@@ -35,7 +35,7 @@ def fastest(cell, cycles):
 
 
 def resting(make_cell, q, law, **params):
-    """A cell whose arm rests under hold, with a law ready to be switched on."""
+    """Return a cell whose arm rests under hold, with a controllet ready to be activated."""
     spec = {"type": law, "params": params}
     arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": q.tolist()}}
     cell = make_cell(arms, {"law": spec}, [])
@@ -49,8 +49,8 @@ LAWS = ["cartesian_impedance", "operational_space", "force_impedance", "joint_im
 
 
 @pytest.mark.parametrize("law", every_nth(3, LAWS))
-def test_a_law_switched_on_next_to_a_limit_leapt_off_it(make_cell, law):
-    """3 mrad from a limit a barrier threw the joint out at up to 1 rad/s."""
+def test_controllet_activated_next_to_limit_jumped_away(make_cell, law):
+    """3 mrad from a limit, a barrier accelerated the joint to up to 1 rad/s."""
     first = LAWS.index(law) % 2
     for joint, room in long_form(CASES, CASES[first::2]):
         cell = resting(make_cell, near(joint, room), law)
@@ -64,12 +64,12 @@ def test_a_law_switched_on_next_to_a_limit_leapt_off_it(make_cell, law):
         cell.close()
 
 
-def test_a_joint_beyond_its_limit_was_thrown_back(make_cell):
+def test_joint_beyond_limit_was_thrown_back(make_cell):
     arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": near(6, 0.003).tolist()}}
     cell = make_cell(arms, {"law": {"type": "cartesian_impedance"}}, ["arm/law"])
     sim = cell.simulation
     sim.data.qpos[int(sim.model.joint("arm_fr3_joint7").qposadr[0])] = UPPER[6] + 0.004
-    assert fastest(cell, 3000) < 1.5 * SLOW  # the law draws it back by 7 mrad as well
+    assert fastest(cell, 3000) < 1.5 * SLOW  # the controllet moves it back by 7 mrad as well
     assert cell.state("arm").q[6] < UPPER[6]
 
 
@@ -78,8 +78,8 @@ def test_a_joint_beyond_its_limit_was_thrown_back(make_cell):
     every_nth(3, [{"joint_limits.enabled": True}, {"joint_limits.range": [0.5] * 7},
      {"joint_limits.max_torque": [20.0] * 4 + [8.0] * 3}]),
 )  # fmt: skip
-def test_a_barrier_that_begins_around_an_arm_at_rest_threw_it_out(make_cell, change):
-    """Enabled, widened or made stronger while the joint stands inside."""
+def test_barrier_change_around_resting_arm_threw_it_out(make_cell, change):
+    """Enabled, widened or strengthened while the joint is inside."""
     name = next(iter(change))
     start = {"joint_limits.max_torque": [1.0] * 7}
     if name.endswith("enabled"):
@@ -96,8 +96,8 @@ def test_a_barrier_that_begins_around_an_arm_at_rest_threw_it_out(make_cell, cha
 
 
 @pytest.mark.parametrize("joint", [3, 6])
-def test_a_joint_pushed_into_its_barrier_is_not_let_through_by_a_switch(make_cell, joint):
-    """Floating laws take nothing over, so the barrier alone holds the joint on either side."""
+def test_switch_does_not_release_joint_pushed_into_barrier(make_cell, joint):
+    """Floating controllets transfer no torque, so only the barrier holds the joint."""
     floats = {"type": "gravity_compensation"}
     arms = {"arm": {"position": [0.0, 0.0, 1.5], "q_start": near(joint, 0.06).tolist()}}
     cell = make_cell(arms, {"one": floats, "other": floats}, ["arm/one"])
@@ -117,8 +117,8 @@ def test_a_joint_pushed_into_its_barrier_is_not_let_through_by_a_switch(make_cel
     assert not cell.state("arm").fault
 
 
-def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
-    """Of a joint that stays, against the cubic potential of the page."""
+def test_barrier_onset_moves_out_at_documented_speed():
+    """For a stationary joint, against the documented cubic potential."""
     params, maker = JointLimitsParams(), StateMaker()
     feature = JointLimits(maker.context, params)
     joint, width, maximum = 0, params.range[0], params.max_torque[0]
@@ -135,7 +135,7 @@ def test_the_place_where_a_barrier_begins_moves_out_at_the_documented_speed():
 
 
 @pytest.mark.parametrize("joint", [1, 3, 5, 6])
-def test_a_joint_that_moves_inwards_is_held_from_the_first_cycle_on(joint):
+def test_inward_moving_joint_is_held_from_first_cycle(joint):
     """At least as stiffly as by the whole barrier."""
     params, maker = JointLimitsParams(), StateMaker()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The posture feature: projectors by their defining properties, clamp, and a hand that rests."""
+"""The nullspace feature: properties of projectors, torque clamp, and a resting end effector."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ pytestmark = pytest.mark.inline
 CONTEXT = StateMaker(2).context
 
 
-def added(params, states, postures):
+def added(params, states, configurations):
     feature, target = Nullspace(CONTEXT, params), CartesianTarget(2)
-    for mine, posture in zip(target.nullspace_configuration, postures):
-        mine[:] = posture
+    for mine, configuration in zip(target.nullspace_configuration, configurations):
+        mine[:] = configuration
     tau = [np.zeros(7), np.zeros(7)]
     feature.add(states, target, tau, PERIOD)
     return tau
 
 
 @pytest.mark.parametrize("kind", ["none", "kinematic", "dynamic"])
-def test_projected_posture_torque_is_the_textbook_one(kind):
+def test_projected_torque_matches_textbook_formula(kind):
     rng = np.random.default_rng(11)
     maker, checked = StateMaker(2), 0
     while checked < 40:
-        states, postures = maker.random(rng, speed=1.0), rng.normal(size=(2, 7))
+        states, configurations = maker.random(rng, speed=1.0), rng.normal(size=(2, 7))
         params = NullspaceParams(
             stiffness=rng.uniform(0, 100, 7),
             damping_ratio=rng.uniform(0, 2, 7),
             projector=kind,
             max_torque=np.full(7, 8.0),
         )
-        for s, posture, tau in zip(states, postures, added(params, states, postures)):
+        for s, configuration, tau in zip(states, configurations, added(params, states, configurations)):
             if np.linalg.svd(s.jacobian)[1][-1] < 0.01:
                 continue
             checked += 1
@@ -48,7 +48,7 @@ def test_projected_posture_torque_is_the_textbook_one(kind):
             k = params.stiffness
             maximum = 3.4 if kind == "none" else 12.0
             d = np.minimum(2 * params.damping_ratio * np.sqrt(k), maximum)
-            free = k * (posture - s.q) - d * s.dq
+            free = k * (configuration - s.q) - d * s.dq
             free = np.clip(free, -8.0, 8.0)
             n = {
                 "none": np.eye(7),
@@ -64,8 +64,8 @@ def test_projected_posture_torque_is_the_textbook_one(kind):
                 assert np.allclose(n @ tau, tau, atol=1e-8)
 
 
-def test_velocity_of_the_posture_feeds_the_damper_and_runs_out():
-    """CRISP's equation 7, against a dense evaluation, and what is left when the stream ends."""
+def test_nullspace_velocity_feeds_damper_and_times_out():
+    """CRISP's equation 7, against a dense evaluation, and the torque after the stream ends."""
     rng, maker = np.random.default_rng(13), StateMaker(2)
     params = NullspaceParams(projector="none", velocity_timeout=0.05)
     feature, target = Nullspace(CONTEXT, params), CartesianTarget(2)
@@ -82,7 +82,7 @@ def test_velocity_of_the_posture_feeds_the_damper_and_runs_out():
         feature.add(states, target, tau, PERIOD)
         return tau
 
-    damping = 3.4  # 2 sqrt(10) is more than a posture without a projector may have
+    damping = 3.4  # 2 sqrt(10) exceeds the damping allowed without a projector
     moving = torques()
     assert np.allclose(moving[0], -damping * states[0].dq)
     assert np.allclose(moving[1], damping * (rate - states[1].dq))
@@ -92,12 +92,12 @@ def test_velocity_of_the_posture_feeds_the_damper_and_runs_out():
 
 
 @pytest.mark.sim
-def test_streamed_posture_is_followed_without_lag_if_it_comes_with_its_velocity(make_cell):
+def test_streamed_configuration_with_velocity_is_followed_without_lag(make_cell):
     def lag(with_velocity):
         laws = {"cart": {"type": "cartesian_impedance"}}
         cell = make_cell({"arm": {}}, laws, active=["arm/cart"])
-        start, way = cell.state("arm").q, np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
-        rate = 0.4 * way
+        start, direction = cell.state("arm").q, np.array([0.3, 0.0, -0.3, 0.0, 0.0, 0.0, 0.0])
+        rate = 0.4 * direction
         for step in range(60):
             goal = start + rate * 0.02 * step
             cell.set_target("arm", q=goal, dq=rate if with_velocity else None)
@@ -107,7 +107,7 @@ def test_streamed_posture_is_followed_without_lag_if_it_comes_with_its_velocity(
     assert lag(True) < 0.5 * lag(False)
 
 
-def test_moved_posture_leaves_the_hand_within_a_tenth_of_a_millimetre(make_cell):
+def test_nullspace_motion_keeps_end_effector_within_0_1_mm(make_cell):
     laws = {"cart": {"type": "cartesian_impedance", "arms": ["left"],
                      "params": {"stiffness": [3000.0] * 3 + [300.0] * 3,
                                 "nullspace": {"stiffness": [10.0] * 7}}}}  # fmt: skip
@@ -115,8 +115,8 @@ def test_moved_posture_leaves_the_hand_within_a_tenth_of_a_millimetre(make_cell)
     start = cell.pose("left")
     q = cell.state("left").q
     elbow_before = q[0]
-    posture = q + np.array([0.3, 0, -0.3, 0, 0, 0, 0])
-    cell.set_target("left", q=posture)
+    configuration = q + np.array([0.3, 0, -0.3, 0, 0, 0, 0])
+    cell.set_target("left", q=configuration)
     furthest = 0.0
     for _ in range(150):
         cell.step(20)
@@ -125,8 +125,8 @@ def test_moved_posture_leaves_the_hand_within_a_tenth_of_a_millimetre(make_cell)
     assert abs(cell.state("left").q[0] - elbow_before) > 0.1
 
 
-def narrow_posture(rng, maker):
-    """A posture with a singular value of 0.01 to 0.1, and 3 cm that the tool can move there."""
+def near_singular_configuration(rng, maker):
+    """Return a configuration with a singular value of 0.01 to 0.1, and a goal 3 cm away."""
     lower, upper = FR3_LIMITS.lower, FR3_LIMITS.upper
     while True:
         q = rng.uniform(lower + 0.3, upper - 0.3)
@@ -138,20 +138,20 @@ def narrow_posture(rng, maker):
         start = Pose(state.position_ee_in_base.copy(), state.rotation_ee_in_base.copy())
         if start.position[2] < 0.15 or np.linalg.norm(start.position[:2]) < 0.25:
             continue
-        way = rng.normal(size=3)
-        goal = Pose(start.position + 0.03 * way / np.linalg.norm(way), start.rotation)
+        direction = rng.normal(size=3)
+        goal = Pose(start.position + 0.03 * direction / np.linalg.norm(direction), start.rotation)
         end = solve(maker, q, goal)
         if end is not None and (np.abs(end - q) < 0.5).all():
             return q, goal
 
 
 def solve(maker, q, goal):
-    """Inverse kinematics with room to the limits and to singular postures, or None."""
+    """Return a solution with margins to limits and singular configurations, or None."""
     q = q.copy()
     for _ in range(100):
         (state,) = maker.states_at([q])
-        turn = pin.log3(goal.rotation @ state.rotation_ee_in_base.T)
-        error = np.concatenate([goal.position - state.position_ee_in_base, turn])
+        rotation = pin.log3(goal.rotation @ state.rotation_ee_in_base.T)
+        error = np.concatenate([goal.position - state.position_ee_in_base, rotation])
         if np.abs(error).max() < 1e-8:
             inside = (q > FR3_LIMITS.lower + 0.2) & (q < FR3_LIMITS.upper - 0.2)
             wide = np.linalg.svd(state.jacobian)[1][-1] > 0.03
@@ -162,17 +162,17 @@ def solve(maker, q, goal):
     return None
 
 
-def settle(cell, off, seconds=20.0):
-    """Step until ``off()`` is below 0.3 %, or for too long; return the last value."""
+def settle(cell, error, seconds=20.0):
+    """Step until ``error()`` is below 0.3 %, or for ``seconds``; return the last value."""
     for _ in range(round(seconds / 0.25)):
         cell.step(250)
-        if off() < 3e-3:
+        if error() < 3e-3:
             break
-    return off()
+    return error()
 
 
 def push(cell, force):
-    """Push at the tool, by MuJoCo's kinematics of now."""
+    """Push at the end effector, by MuJoCo's current kinematics."""
     sim = cell.simulation
     model, data = sim.model, sim.data
     data.qfrc_applied[:] = 0.0
@@ -183,11 +183,11 @@ def push(cell, force):
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
-    """A move of 3 cm arrives; where no guard acts, 10 N displace the tool by F / K within 1 %."""
+def test_nullspace_held_end_effector_back_near_singularities(make_cell, episodes):
+    """A move of 3 cm arrives; without a guard, 10 N cause a displacement of F / K within 1 %."""
     rng, maker, judged = np.random.default_rng(0), StateMaker(), 0
     for _ in range(episodes(2, 200)):
-        q, goal = narrow_posture(rng, maker)
+        q, goal = near_singular_configuration(rng, maker)
         laws = {"cart": {"type": "cartesian_impedance"}}
         cell = make_cell({"arm": {"q_start": q.tolist()}}, laws, active=["arm/cart"])
         force = rng.normal(size=3)
@@ -207,7 +207,8 @@ def test_posture_held_the_tool_back_near_singular_postures(make_cell, episodes):
         last = settle(cell, wrong)
         (state,) = maker.states_at([cell.state("arm").q])
         room = np.minimum(state.q - FR3_LIMITS.lower, FR3_LIMITS.upper - state.q).min()
-        # Where the task inertia is damped, a guard holds what the spring loses, pushes too.
+        # Where the task inertia is damped, a guard replaces the lost spring force, against pushes
+        # too.
         is_guarded = bool(state.operational_space().damping)
         if np.linalg.svd(state.jacobian)[1][-1] > 0.015 and room > 0.1 and not is_guarded:
             judged += 1

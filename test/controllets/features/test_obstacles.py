@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every law in front of obstacles, at full speed and on a late arm; distances are MuJoCo's."""
+"""Every controllet before obstacles, at full speed and on a late arm; distances are MuJoCo's."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ CRASHES = {
 @pytest.mark.parametrize(
     ("crash", "perturbation"), every_nth(2, [("box", {}), *((crash, LATE) for crash in CRASHES)])
 )
-def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
-    q, way, objects = CRASHES[crash]
+def test_joint_velocity_at_full_speed_does_not_penetrate(make_cell, crash, perturbation):
+    q, displacement, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
         make_cell,
         "joint_velocity",
@@ -62,7 +62,7 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
         objects=objects,
         params={"velocity_scaling": 1.0},
     )
-    dq = np.sign(way) * cell.loop.arms[0].state.limits.velocity
+    dq = np.sign(displacement) * cell.loop.arms[0].state.limits.velocity
     for _ in range(150):
         cell.set_target("left", dq=dq)
         cell.step(10)
@@ -81,8 +81,8 @@ def test_joint_velocity_at_full_speed_does_not_push_through(make_cell, crash, pe
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("crash", "perturbation"), [("box", {}), ("floor", LATE), ("arm", LATE)])
-def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, perturbation):
-    q, way, objects = CRASHES[crash]
+def test_joint_trajectory_at_full_speed_does_not_penetrate(make_cell, crash, perturbation):
+    q, displacement, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
         make_cell,
         "joint_trajectory",
@@ -91,14 +91,14 @@ def test_joint_trajectory_at_full_speed_does_not_push_through(make_cell, crash, 
         objects=objects,
         params={"velocity_scaling": 1.0},
     )
-    cell.set_target("left", q=q + way)
+    cell.set_target("left", q=q + displacement)
     for _ in range(150):
         cell.step(10)
         clearance.look()
     assert clearance.force == 0.0
     assert clearance.minimum > CLEARANCE
     assert np.abs(cell.state("left").q - q).max() > 0.3
-    for _ in range(60):  # a hand that slides along the box is led astray until the motion ends
+    for _ in range(60):  # a gripper that slides along the box deviates until the motion ends
         cell.step(100)
         if cell.report("left/law")["state"] in (ABORTED, BLOCKED):
             break
@@ -119,27 +119,27 @@ LAWS = (
 )  # fmt: skip
 
 
-LED = {"teleoperation": "right", "gravity_compensation": "left"}
-"""Laws that are led by hand, and the arm whose hand is pulled about."""
+GUIDED = {"teleoperation": "right", "gravity_compensation": "left"}
+"""Hand-guided controllets, and the arm whose gripper is pulled."""
 PULL = 30.0
-"""Of that hand [N]; half of it is more than a leader is braked by at 1 m/s."""
+"""Pull on that gripper [N]; half of it exceeds the braking of a leader at 1 m/s."""
 
 
 def pull(cell, arm, goal, speed):
-    """Pull a hand towards a goal in the world, as hard as it takes to be that fast."""
+    """Pull a gripper towards a goal in the world, as hard as the speed requires."""
     sim = cell.simulation
     body = sim.model.body(f"{arm}_fr3_hand").id
-    way = goal - sim.data.xpos[body]
-    expected = way / max(np.linalg.norm(way), 1e-9) * speed
+    direction = goal - sim.data.xpos[body]
+    expected = direction / max(np.linalg.norm(direction), 1e-9) * speed
     force = 60.0 * (expected - cell.state(arm).twist_ee_in_base[:3])
     sim.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
 
 
 def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
-    """Stream targets that run through things at ``speed`` [m/s], as far as laws take them."""
+    """Stream targets through objects at ``speed`` [m/s], as far as controllets accept them."""
     start, state = cell.pose("left"), cell.state("left")
     limits = state.limits if hasattr(state, "limits") else cell.loop.arms[0].state.limits
-    place, turn, q, goal = start.position.copy(), start.rotation, state.q, None
+    position, rotation, q, goal = start.position.copy(), start.rotation, state.q, None
     for step in range(round(seconds * 100)):
         state = cell.state("left")
         if "law" not in state.owner:
@@ -148,12 +148,12 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
             goal = np.array(
                 [rng.uniform(0.1, 0.75), rng.uniform(-0.6, 0.5), rng.uniform(-0.15, 0.8)]
             )
-            turn = pin.exp3(rng.normal(size=3) * 0.8) @ start.rotation
+            rotation = pin.exp3(rng.normal(size=3) * 0.8) @ start.rotation
             far = rng.uniform(limits.lower + 0.2, limits.upper - 0.2)
-        way = goal - place
-        place = place + way * min(1.0, 0.01 * speed / max(np.linalg.norm(way), 1e-9))
+        offset = goal - position
+        position = position + offset * min(1.0, 0.01 * speed / max(np.linalg.norm(offset), 1e-9))
         here = state.position_ee_in_base
-        place = here + (place - here) * min(1.0, 0.14 / max(np.linalg.norm(place - here), 1e-9))
+        position = here + (position - here) * min(1.0, 0.14 / max(np.linalg.norm(position - here), 1e-9))
         try:
             if law == "joint_velocity":
                 cell.set_target("left", dq=np.sign(far - state.q) * limits.velocity)
@@ -164,19 +164,19 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
                 q = q + np.clip(far - q, -0.01 * speed, 0.01 * speed)
                 q = np.clip(q, state.q - 0.3, state.q + 0.3)
                 cell.set_target("left", q=np.clip(q, limits.lower + 0.02, limits.upper - 0.02))
-            elif law in LED:
-                aside = [0.0, -0.6, 0.0] if LED[law] == "right" else [0.0, 0.0, 0.0]
-                pull(cell, LED[law], goal + [0.0, 0.3, 0.0] + aside, speed)
+            elif law in GUIDED:
+                aside = [0.0, -0.6, 0.0] if GUIDED[law] == "right" else [0.0, 0.0, 0.0]
+                pull(cell, GUIDED[law], goal + [0.0, 0.3, 0.0] + aside, speed)
             elif law.startswith("coupled"):
                 report = cell.report("law")
                 middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-                way = goal + [0, 0.3, 0] - middle
-                way *= min(1.0, 0.14 / np.linalg.norm(way))
-                cell.set_object_target("law", Pose(middle + way, np.eye(3)))
+                offset = goal + [0, 0.3, 0] - middle
+                offset *= min(1.0, 0.14 / np.linalg.norm(offset))
+                cell.set_object_target("law", Pose(middle + offset, np.eye(3)))
             else:
-                w = pin.log3(turn @ state.rotation_ee_in_base.T)
+                w = pin.log3(rotation @ state.rotation_ee_in_base.T)
                 w *= min(1.0, 0.5 / max(np.linalg.norm(w), 1e-9))
-                cell.set_target("left", Pose(place, pin.exp3(w) @ state.rotation_ee_in_base))
+                cell.set_target("left", Pose(position, pin.exp3(w) @ state.rotation_ee_in_base))
         except TargetRejected:
             pass
         cell.step(10)
@@ -186,8 +186,8 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
 @pytest.mark.slow
 @pytest.mark.robustness
 @pytest.mark.parametrize("law", every_nth(4, LAWS))
-def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
-    """A law that ends in hold for a reason of its own is judged until then."""
+def test_hostile_streams_stop_before_every_obstacle(make_cell, episodes, law):
+    """A controllet that falls back to hold is judged until then."""
     for seed in range(episodes(1, 30)):
         rng = np.random.default_rng([seed, LAWS.index(law)])
         keys = {}
@@ -204,8 +204,8 @@ def test_hostile_streams_end_in_front_of_everything(make_cell, episodes, law):
         cell.close()
 
 
-def test_activation_beside_an_obstacle_moves_nothing(make_cell):
-    """The push of a default feature must not move an arm that nobody has asked to move."""
+def test_activation_beside_obstacle_moves_nothing(make_cell):
+    """The repulsion of a default feature must not move an arm without a target."""
     cell, clearance = obstacle_cell(make_cell, "joint_impedance", {}, objects={})
     low = cell.loop.arms[0].state.position_ee_in_base[2]
     beside = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02],
@@ -219,7 +219,7 @@ def test_activation_beside_an_obstacle_moves_nothing(make_cell):
 
 
 @pytest.mark.slow
-def test_pairs_that_are_meant_to_touch_may(make_cell):
+def test_allowed_contacts_permit_contact(make_cell):
     slab = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.35, 0.3, 0.3]}}
 
     def press(collisions):
@@ -241,7 +241,7 @@ def test_pairs_that_are_meant_to_touch_may(make_cell):
     assert press({"allowed_contacts": ["right slab"]}) == 0.0
 
 
-def test_laws_whose_hands_work_on_things_may_touch_them_by_default(make_cell):
+def test_manipulating_controllets_may_touch_objects_by_default(make_cell):
     slab = {"slab": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.35, 0.3, 0.4]}}
     cell = make_cell(active=["left/cartesian_impedance_controller"], objects=slab)
     clearance, pose = Clearance(cell), cell.pose("left")
@@ -261,7 +261,7 @@ def test_laws_whose_hands_work_on_things_may_touch_them_by_default(make_cell):
         (["floor floor"], ["collisions.allowed_contacts[0]", "ARM/gripper"]),
     ],
 )
-def test_pairs_are_refused_with_the_reason(touching, words):
+def test_invalid_allowed_contacts_are_refused_with_reason(touching, words):
     cell = {"arms": {"left": {}}, "collisions": {"allowed_contacts": touching}}
     with pytest.raises(ConfigurationError) as error:
         CellConfig.from_dict(cell)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of poses, postures and objects stop in front of things, and not only the torque."""
+"""References of poses, configurations and objects stop before obstacles, not only the torque."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def reference(cell):
-    """Where the law at work is sent to, and what it holds: tool, joints or object."""
+    """Return the reference of the active controllet: end effector, joints or object."""
     (law,) = [owner for owner in cell.loop.owners.active if owner.spec.name.endswith("law")]
     target = law.target
     if hasattr(target, "position_object_in_world"):
@@ -31,8 +31,8 @@ def reference(cell):
     return np.array(target.q[0] if hasattr(target, "q") else target.position_ee_in_base[0])
 
 
-def push(make_cell, law, way, stiffness=None, objects=WALL):
-    """Ask for a step into something; return the cell, its clearance and the references."""
+def push(make_cell, law, step, stiffness=None, objects=WALL):
+    """Request a step into an obstacle; return the cell, its clearance and the references."""
     coupled = law.startswith("coupled")
     keys = {"arms": list(BASES)} if coupled else {}
     if law == "joint_impedance":
@@ -46,11 +46,11 @@ def push(make_cell, law, way, stiffness=None, objects=WALL):
     cell.step(20)
     first, observed = reference(cell), []
     if coupled:
-        cell.set_object_target("law", Pose(first + way, np.eye(3)))
+        cell.set_object_target("law", Pose(first + step, np.eye(3)))
     elif law == "joint_impedance":
         cell.set_target("left", q=READY + np.array([1.5, 0, 0, 0, 0, 0, 0]))
     else:
-        cell.set_target("left", Pose(start.position + way, start.rotation))
+        cell.set_target("left", Pose(start.position + step, start.rotation))
     for cycle in range(50):
         cell.step(20)
         clearance.feel()
@@ -64,19 +64,19 @@ LAWS = ["cartesian_impedance", "operational_space", "joint_impedance", "coupled_
 
 
 @pytest.mark.parametrize("law", every_nth(2, LAWS))
-def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
+def test_target_in_wall_drew_reference_through_it(make_cell, law):
     stiffness = [4000.0] * 3 + [200.0] * 3 if law.startswith("coupled") else None
     objects = BOX if law == "joint_impedance" else WALL
-    way = np.array([0.3, 0.0, 0.0])
-    cell, clearance, first, observed = push(make_cell, law, way, stiffness, objects)
+    step = np.array([0.3, 0.0, 0.0])
+    cell, clearance, first, observed = push(make_cell, law, step, stiffness, objects)
     assert clearance.minimum > 0.005
-    assert np.abs(observed[-1] - first).max() > 0.02  # it went there
-    assert np.abs(observed[-10:] - observed[-1]).max() < 2e-3  # and stands
+    assert np.abs(observed[-1] - first).max() > 0.02  # it moved towards the target
+    assert np.abs(observed[-10:] - observed[-1]).max() < 2e-3  # and stopped
     assert clearance.force == 0.0
     requested = 1.5 if law == "joint_impedance" else 0.3
     assert np.abs(observed[-1] - first).max() < 0.9 * requested
     tau = np.abs(cell.records()[1]["arms"]["tau"][-200:, 0])
-    assert tau.max() < 12.0  # nothing is wound up
+    assert tau.max() < 12.0  # no wind-up
     assert cell.state("left").fault == ""
 
 
@@ -86,10 +86,10 @@ def test_a_target_in_a_wall_drew_the_reference_through_it(make_cell, law):
         2, [("coupled_impedance", [100.0] * 3 + [10.0] * 3), ("operational_space", [25.0] * 6)]
     ),
 )
-def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
+def test_reference_of_soft_controllet_entered_wall_before_its_arm(
     make_cell, law, stiffness
 ):
-    """Only what the arm itself came near to was looked at: the spring was wound up, 3 cm deep."""
+    """Only the proximity of the arm itself was checked, and the spring wound up by 3 cm."""
     cell, clearance, first, observed = push(make_cell, law, np.array([0.3, 0.0, 0.0]), stiffness)
     sim, start = cell.simulation, cell.config.arms["left"].q_start
     left = [int(sim.model.joint(f"left_fr3_joint{n}").qposadr[0]) for n in range(1, 8)]
@@ -101,13 +101,13 @@ def test_the_reference_of_a_soft_law_was_in_the_wall_before_its_arm_came_near(
         if sim.model.body(sim.model.geom_bodyid[b]).name == "wall"
     )
     moved = observed[-1] - first
-    assert 0.1 < moved[0] < gap - 0.005  # a hand that moves with it would be clear of the wall
+    assert 0.1 < moved[0] < gap - 0.005  # a gripper at the reference would be clear of the wall
     assert np.abs(observed[-5:] - observed[-1]).max() < 2e-3
 
 
-def test_the_reference_stops_before_the_other_arm_and_leaves_at_once(make_cell):
-    way = np.array([0.0, -0.6, 0.0])
-    cell, clearance, first, observed = push(make_cell, "cartesian_impedance", way, None, {})
+def test_reference_stops_before_other_arm_and_leaves_at_once(make_cell):
+    step = np.array([0.0, -0.6, 0.0])
+    cell, clearance, first, observed = push(make_cell, "cartesian_impedance", step, None, {})
     assert 0.05 < first[1] - observed[-1][1] < 0.59
     cell.wait(lambda: cell.pose("left").distance_from(observed[-1], np.eye(3))[0] < 0.02, 1.0)
     clearance.look()
@@ -116,10 +116,10 @@ def test_the_reference_stops_before_the_other_arm_and_leaves_at_once(make_cell):
     cell.set_target("left", Pose(here.position + [0.0, 0.15, 0.0], here.rotation))
     cell.step(600)
     assert np.linalg.norm(reference(cell) - here.position) > 0.149
-    cell.wait(lambda: cell.pose("left").distance(here)[0] > 0.13, 1.0)  # as its spring draws it
+    cell.wait(lambda: cell.pose("left").distance(here)[0] > 0.13, 1.0)  # by its spring
 
 
-def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
+def test_slowing_keeps_direction_and_scales_lag():
     tracker = TrajectoryGenerator(2)
     tracker.start([0.0, 0.0], 40, 1e-3)
     tracker.set_bounds(8.0, 1.0)
@@ -139,8 +139,8 @@ def test_slowing_keeps_the_direction_and_what_the_lag_is_worth():
     ("collisions", "fixed"),
     [({}, "by_law"), ({"allowed_contacts": ["left/gripper slab", "left/gripper floor"]}, "all")],
 )
-def test_a_hand_that_may_press_on_a_thing_pressed_less_than_asked(make_cell, collisions, fixed):
-    """The reference behind the contact was held back by links that never come there."""
+def test_gripper_allowed_to_press_pressed_less_than_commanded(make_cell, collisions, fixed):
+    """The reference behind the contact was held back by links that never reach it."""
     cell = make_cell(controllets={"law": {"type": "cartesian_impedance", "params": {
         "stiffness": [400.0] * 3 + [30.0] * 3, "collision_avoidance": {"fixed_objects": fixed},
     }}}, active=["left/law"], collisions=collisions, gate=GATE, objects={"slab": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References of tools that press, and of tools whose reference was held back."""
+"""References of end effectors that press, and of those whose reference was held back."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ ROD = {"mass": 0.2, "com": [0, 0, 0.05], "inertia": [1e-3] * 3 + [0] * 3, "posit
 FORCE = 10.0
 STIFF = [800.0, 800.0, 50.0, 20.0, 20.0, 20.0]
 FORCED_BY = {law: {"features": ["wrench"]} for law in ("operational_space", "admittance")}
-"""Features of controllets that take a requested force by a feature alone."""
+"""Features that add a requested force to these controllets."""
 
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 
 
 def table(size=0.3, x=0.62, friction=0.3, contact_time=0.004):
-    """Return a table under the tool."""
+    """Return a table under the end effector."""
     return {"table": {"shape": "box", "size": [size, 0.4, 0.02], "position": [x, 0.0, 0.384],
                       "friction": friction, "contact_time": contact_time}}  # fmt: skip
 
@@ -53,7 +53,7 @@ def pressing(make_cell, law, params=None, force=FORCE, cycles=1500, **settings):
 
 
 def run(cell, cycles):
-    """Step; return the forces on the table (cycles,) [N] and the twists of the tool."""
+    """Step; return the forces on the table (cycles,) [N] and the twists of the end effector."""
     forces, twists = [], []
     for _ in range(cycles):
         cell.step()
@@ -81,10 +81,10 @@ def notices(cell, word):
         ],
     ),
 )
-def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
+def test_pose_step_while_pressing_threw_end_effector_off_table(
     make_cell, law, params, perturbation
 ):
-    """At 0.5 m/s and friction 0.3 it pressed with up to 250 N where 10 N were requested."""
+    """At 0.5 m/s and friction 0.3 it pressed with up to 250 N instead of the requested 10 N."""
     cell = pressing(make_cell, law, params, perturbation=perturbation)
     here = cell.pose("arm")
     cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
@@ -95,8 +95,8 @@ def test_a_pose_jump_while_pressing_threw_the_tool_off_the_table(
     assert cell.pose("arm").position[1] - here.position[1] > 0.03
 
 
-def test_a_jump_of_an_admittance_that_presses_stays_below_the_request(make_cell):
-    """It yields to the contact, and presses with less than it is asked for."""
+def test_pose_step_of_pressing_admittance_stays_below_requested_force(make_cell):
+    """It yields to the contact and presses with less than the requested force."""
     cell = pressing(make_cell, "admittance", perturbation=LATE)
     here = cell.pose("arm")
     cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
@@ -111,7 +111,7 @@ JUMPS = [[0.0, 0.1, 0.0], [0.05, 0.1, -0.03], [0.1, 0.0, 0.0]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("jump", long_form(JUMPS, JUMPS[:2]))
-def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell, jump):
+def test_object_step_on_hard_table_keeps_internal_force(make_cell, jump):
     laws = {"pair": {"type": "coupled_force_impedance", "arms": BOTH}}
     box, force = HeldBox(make_cell, 0.8, "pair", laws=laws, perturbation=LATE), 30.0
     for name in ("table_geom", "box_geom"):
@@ -136,7 +136,7 @@ def test_a_jump_of_an_object_on_a_hard_table_keeps_the_internal_force(make_cell,
         assert np.linalg.norm(box.cell.objects()["box"].position - before) > 0.03
 
 
-def test_a_rotation_jump_while_pressing_is_slow(make_cell):
+def test_rotation_step_while_pressing_is_slow(make_cell):
     cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
     here = cell.pose("arm")
     cell.set_target(
@@ -147,7 +147,7 @@ def test_a_rotation_jump_while_pressing_is_slow(make_cell):
     assert np.linalg.norm(twists[:, 3:], axis=1).max() < 0.7
 
 
-def test_the_contact_bound_is_reported_and_ends_with_the_motion(make_cell):
+def test_contact_bound_is_reported_and_ends_with_motion(make_cell):
     cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
     here = cell.pose("arm")
     cell.set_target("arm", Pose(here.position + [0.0, 0.14, 0.0], here.rotation))
@@ -165,8 +165,8 @@ def test_the_contact_bound_is_reported_and_ends_with_the_motion(make_cell):
 
 
 @pytest.mark.slow
-def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
-    """Streams at 20 Hz and 0.3 m/s are not bounded to the speed of a jump."""
+def test_wiping_stream_keeps_its_commanded_speed(make_cell):
+    """Streams at 20 Hz and 0.3 m/s are not limited to the speed of a single step."""
     cell = pressing(make_cell, "force_impedance", {"stiffness": STIFF})
     start, forces = cell.pose("arm"), []
     for k in range(1, 41):
@@ -175,13 +175,13 @@ def test_a_wiping_stream_is_as_fast_as_it_is_asked_for(make_cell):
         found, _ = run(cell, 50)
         forces.append(found)
     moved = cell.records()[1]["arms"]["position_ee_in_base"][-1000:, 0, 1]
-    assert np.ptp(moved) > 0.16  # of 0.24 m, by a spring that trails
+    assert np.ptp(moved) > 0.16  # of 0.24 m, by a spring that lags
     assert np.concatenate(forces).max() < 2.0 * FORCE
 
 
 @pytest.mark.slow
-def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
-    """Held 14 cm behind by link 3 over the table's edge, the tool then crossed at 0.53 m/s."""
+def test_held_back_reference_rushed_after_its_target(make_cell):
+    """Held back 14 cm by link 3 at the table's edge, the end effector then crossed at 0.53 m/s."""
     cell = pressing(
         make_cell, "force_impedance", {"stiffness": STIFF}, 9.81,
         objects=table(0.4, 0.5, 0.2, 0.02),
@@ -199,7 +199,7 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
         observed += notices(cell, "target not followed")
         behind.append(np.linalg.norm((cell.pose("arm").position - goal)[:2]))
     twists = cell.records(begin)[1]["arms"]["twist_ee_in_base"][:, 0]
-    assert max(behind) > 0.1  # it was held
+    assert max(behind) > 0.1  # the reference was held back
     assert "link 3" in observed[0]
     assert "table" in observed[0]
     assert len(observed) <= 2
@@ -209,8 +209,8 @@ def test_a_reference_that_was_held_back_rushed_after_its_target(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", ["force_impedance", "cartesian_impedance"])
-def test_an_unknown_payload_is_no_contact(make_cell, law):
-    """A kilogram that nobody knows of is felt as 10 N; the tool is as fast as without it."""
+def test_unknown_payload_is_no_contact(make_cell, law):
+    """An unknown kilogram is estimated as 10 N; the end effector is as fast as without it."""
     fastest = []
     for load in ({}, {"payload": 1.0}):
         cell = over_table(make_cell, law, {"stiffness": STIFF}, perturbation=load)
@@ -227,7 +227,7 @@ def test_an_unknown_payload_is_no_contact(make_cell, law):
     assert fastest[1] > 0.8 * fastest[0] > 0.2
 
 
-def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
+def test_target_outside_workspace_was_not_reported(make_cell):
     laws = {"law": {"type": "cartesian_impedance", "features": ["workspace"], "params": {
         "workspace": {"upper": [0.9, 0.9, 0.5]}}}}  # fmt: skip
     cell = make_cell({"arm": {}}, laws, ["arm/law"])
@@ -243,16 +243,16 @@ def test_a_target_outside_the_workspace_was_not_followed_in_silence(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", every_nth(2, ["operational_space", "cartesian_impedance"]))
-def test_a_stream_around_a_wall_was_caught_up_with_at_the_governor_s_full_speed(make_cell, law):
-    """In free space: the tool waited in front of the wall, and went on at 0.7 m/s."""
+def test_detour_around_wall_was_caught_up_at_full_governor_speed(make_cell, law):
+    """In free space, the end effector waited before the wall and then moved at 0.7 m/s."""
     wall = {"wall": {"shape": "box", "size": [0.05, 0.2, 0.4], "position": [0.66, 0.0, 0.4]}}
     laws = {"law": {"type": law, "params": {"collision_avoidance": {"fixed_objects": "all"}}}}
     cell = make_cell({"arm": {}}, laws, ["arm/law"], objects=wall, gate={"position": 2.0})
     start, speed, speeds, texts = cell.pose("arm"), 0.3, [], []
     corners = np.array([[0.0, 0.0], [0.25, 0.0], [0.25, 0.45], [0.0, 0.45]])
     for begin, end in itertools.pairwise(corners):
-        for share in np.linspace(0.0, 1.0, int(np.linalg.norm(end - begin) / speed * 50) + 1)[1:]:
-            goal = np.array([*begin + share * (end - begin), 0.0])
+        for fraction in np.linspace(0.0, 1.0, int(np.linalg.norm(end - begin) / speed * 50) + 1)[1:]:
+            goal = np.array([*begin + fraction * (end - begin), 0.0])
             cell.set_target("arm", Pose(start.position + goal, start.rotation))
             cell.step(20)
             speeds.append(np.linalg.norm(cell.state("arm").twist_ee_in_base[:3]))
@@ -261,8 +261,8 @@ def test_a_stream_around_a_wall_was_caught_up_with_at_the_governor_s_full_speed(
     assert max(speeds) < 1.5 * speed
 
 
-def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_stream(make_cell):
-    """At 5 Hz the reference arrives before the next target comes."""
+def test_slow_stream_with_governor_rests_is_recognised_as_stream(make_cell):
+    """At 5 Hz the reference arrives before the next target."""
     cell = make_cell({"arm": {}}, {"law": {"type": "cartesian_impedance"}}, ["arm/law"])
     start = cell.pose("arm")
     cell.step(1500)
@@ -277,17 +277,17 @@ def test_a_slow_stream_between_whose_targets_the_governor_rests_is_known_as_a_st
 
 
 FORWARD = [0.0, -0.3, 0.0, -2.2, 0.0, 3.3, 0.785]
-POSTURES = {"table": OVER_TABLE, "slope": OVER_TABLE, "wall": FORWARD}
+CONFIGURATIONS = {"table": OVER_TABLE, "slope": OVER_TABLE, "wall": FORWARD}
 """The rod points down, or forward."""
 
 
 def surface(make_cell, rng, where, gap):
-    """Return a random surface in front of the rod: direction of pressing, rotation, objects.
+    """Return a random surface in front of the rod: pressing direction, rotation, objects.
 
-    Where friction times the coupled inertia exceeds that along the normal, a rod that is pushed
-    along jams and jumps by itself, whatever presses it (Painleve); such surfaces are left out.
+    Where friction times the coupled inertia exceeds the inertia along the normal, a rod pushed
+    along jams and jumps under any controllet (Painleve); such surfaces are excluded.
     """
-    cell = make_cell({"arm": {"q_start": POSTURES[where], "gripper": False, "tool": ROD}},
+    cell = make_cell({"arm": {"q_start": CONFIGURATIONS[where], "gripper": False, "tool": ROD}},
                      {"law": {"type": "cartesian_impedance"}}, ["arm/law"])  # fmt: skip
     cell.step(2)
     pose, state = cell.pose("arm"), cell.loop.arms[0].state
@@ -297,18 +297,18 @@ def surface(make_cell, rng, where, gap):
         tilt *= {"table": 0.0, "slope": 1.0, "wall": 0.4}[where]
         friction = float(rng.choice([0.3, 0.8]))
         axis = pose.rotation @ np.array([np.cos(angle), np.sin(angle), 0.0])
-        way = pin.exp3(tilt * axis) @ pose.rotation[:, 2]
-        across = np.linalg.norm(mobility @ way - way * (way @ mobility @ way))
-        if friction * across < 0.7 * (way @ mobility @ way):
+        direction = pin.exp3(tilt * axis) @ pose.rotation[:, 2]
+        across = np.linalg.norm(mobility @ direction - direction * (direction @ mobility @ direction))
+        if friction * across < 0.7 * (direction @ mobility @ direction):
             break
-    side = np.cross([0.3, 1.0, 0.2], -way)
+    side = np.cross([0.3, 1.0, 0.2], -direction)
     side /= np.linalg.norm(side)
-    rotation = np.stack([side, np.cross(-way, side), -way], axis=1)
+    rotation = np.stack([side, np.cross(-direction, side), -direction], axis=1)
     scene_object = {"shape": "box", "size": [0.3, 0.3, 0.02], "friction": friction,
-             "position": (pose.position + way * (gap + 0.02)).tolist(),
+             "position": (pose.position + direction * (gap + 0.02)).tolist(),
              "rpy": pin.rpy.matrixToRpy(rotation).tolist(),
              "contact_time": float(rng.choice([0.004, 0.02]))}  # fmt: skip
-    return way, rotation, {"table": scene_object}
+    return direction, rotation, {"table": scene_object}
 
 
 PRESSED_BY = {
@@ -322,20 +322,20 @@ PRESSED_BY = {
 @pytest.mark.robustness
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("law", PRESSED_BY)
-def test_on_random_surfaces_late_arms_press_as_asked_while_targets_jump_and_stream(
+def test_late_arms_press_correctly_on_random_surfaces_during_motion(
     make_cell, episodes, law
 ):
     """Peaks stay below twice the force, and contact is lost for 50 ms at most."""
     for seed in range(episodes(2, 24)):
         rng = np.random.default_rng(seed)
         where = ("wall", "slope", "table")[seed % 3]
-        way, rotation, objects = surface(make_cell, rng, where, 0.004)
-        arm = {"q_start": POSTURES[where], "gripper": False, "tool": ROD, "perturbation": LATE}
+        direction, rotation, objects = surface(make_cell, rng, where, 0.004)
+        arm = {"q_start": CONFIGURATIONS[where], "gripper": False, "tool": ROD, "perturbation": LATE}
         laws = {"law": {"type": law, "params": PRESSED_BY[law]}}
         cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects)
         cell.step(5)
         force, angle = float(rng.choice([10.0, 20.0, 30.0])), rng.uniform(0.0, 2.0 * np.pi)
-        cell.set_target("arm", wrench=[*(force * way), 0.0, 0.0, 0.0])
+        cell.set_target("arm", wrench=[*(force * direction), 0.0, 0.0, 0.0])
         cell.step(2000)
         along, start = rotation[:, :2] @ [np.cos(angle), np.sin(angle)], cell.pose("arm")
         found, speed = [], float(rng.choice([0.1, 0.3]))
@@ -350,6 +350,6 @@ def test_on_random_surfaces_late_arms_press_as_asked_while_targets_jump_and_stre
         touched = [-1, *np.flatnonzero(forces > 0.0), len(forces)]
         assert forces.max() < 2.0 * force, (seed, where, objects)
         assert np.diff(touched).max() <= 50, (seed, where, objects)
-        if not seed % 2:  # 24 N of friction may hold what a stream leads
+        if not seed % 2:  # 24 N of friction may hold back a streamed end effector
             assert cell.pose("arm").distance(start)[0] > 0.01, (seed, where)
         cell.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compensation of what was learned, on the plant of which it was, and with wrong weights."""
+"""Learned residual compensation on its training plant, and with wrong weights."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from multipanda_py.robots.residual.weights import load_residual
 pytestmark = [pytest.mark.sim, pytest.mark.inline]
 FOLDER = Path(__file__).parents[3] / "config" / "residual"
 WEIGHTS = FOLDER / "plant.npz"
-WAY = np.array([0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4])
+AMPLITUDE = np.array([0.5, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4])
 
 
 def plant(file=None, **params):
-    """Return the shipped plant under a joint law, with what was learned of it."""
+    """Return the shipped plant under a joint controllet, with its residual if given."""
     data = yaml.safe_load((FOLDER / "plant.yaml").read_text())["/**"]["ros__parameters"]
     data["cell"]["placement"] = "inline"
     features = ["coriolis"] + ["residual"] * (file is not None)
@@ -34,12 +34,12 @@ def plant(file=None, **params):
     return Cell(CellConfig.from_dict(data))
 
 
-def off_after_a_swing(cell):
-    """Return how far joints are off where they come to rest after a swing [rad], and how fast."""
+def error_after_swing(cell):
+    """Return the joint errors at rest after a swing [rad], and the speed there."""
     start, speed = cell.state("arm").q.copy(), []
     for step in range(400):
-        share = np.sin(2.0 * np.pi * min(step, 200) / 200.0)
-        cell.set_target("arm", q=start + WAY * share)
+        fraction = np.sin(2.0 * np.pi * min(step, 200) / 200.0)
+        cell.set_target("arm", q=start + AMPLITUDE * fraction)
         cell.step(10)
         if step > 350:
             speed.append(np.abs(cell.state("arm").dq).max())
@@ -49,7 +49,7 @@ def off_after_a_swing(cell):
 
 
 def scaled(path, factor):
-    """Write the shipped weights with all that they say multiplied, and no body."""
+    """Write the shipped weights, dense layer and bodies, multiplied by a factor."""
     trained = load_residual(WEIGHTS)
     arrays = dict(trained.arrays)
     for name in ("dense.weight", "dense.bias"):
@@ -62,28 +62,28 @@ def scaled(path, factor):
 
 
 @pytest.fixture(scope="module")
-def without():
+def uncompensated():
     with plant() as cell:
-        return off_after_a_swing(cell)[0]
+        return error_after_swing(cell)[0]
 
 
 @pytest.mark.slow
-def test_what_was_learned_carries_the_arm_to_where_it_is_to_be(without):
+def test_residual_reduces_error_at_rest(uncompensated):
     with plant(WEIGHTS) as cell:
-        off, speed = off_after_a_swing(cell)
-    assert without[[1, 3]].min() > 0.5e-3
-    assert off[[1, 3]].max() < 0.2e-3
-    assert np.linalg.norm(off) < 0.6 * np.linalg.norm(without)
+        error, speed = error_after_swing(cell)
+    assert uncompensated[[1, 3]].min() > 0.5e-3
+    assert error[[1, 3]].max() < 0.2e-3
+    assert np.linalg.norm(error) < 0.6 * np.linalg.norm(uncompensated)
     assert speed < 0.01  # its velocities are noisy: 0.001 rad/s
 
 
-def test_the_wrong_way_round_it_makes_things_worse(without, tmp_path):
+def test_inverted_residual_increases_error(uncompensated, tmp_path):
     with plant(scaled(tmp_path / "wrong.npz", -1.0)) as cell:
-        off, _ = off_after_a_swing(cell)
-    assert np.linalg.norm(off[[1, 3]]) > 1.5 * np.linalg.norm(without[[1, 3]])
+        error, _ = error_after_swing(cell)
+    assert np.linalg.norm(error[[1, 3]]) > 1.5 * np.linalg.norm(uncompensated[[1, 3]])
 
 
-def test_three_times_the_losses_do_not_move_an_arm_alone(tmp_path):
+def test_tripled_loss_residual_does_not_move_arm(tmp_path):
     trained = load_residual(WEIGHTS)
     arrays = dict(trained.arrays)
     for name in ("dense.weight", "dense.bias"):
@@ -92,11 +92,11 @@ def test_three_times_the_losses_do_not_move_an_arm_alone(tmp_path):
         tmp_path / "much.npz"
     )
     with plant(tmp_path / "much.npz") as cell:
-        _, speed = off_after_a_swing(cell)
+        _, speed = error_after_swing(cell)
         assert speed < 0.02
 
 
-def test_it_never_adds_more_than_its_bound_and_begins_with_nothing(tmp_path):
+def test_residual_is_bounded_and_starts_at_zero(tmp_path):
     file = scaled(tmp_path / "strong.npz", 20.0)
     with plant(file, max_torque=[0.5] * 7, scale=0.9) as cell, plant() as beside:
         apart = []
@@ -106,11 +106,11 @@ def test_it_never_adds_more_than_its_bound_and_begins_with_nothing(tmp_path):
             added = cell.state("arm").tau - beside.state("arm").tau
             apart.append(np.abs(added).max())
             if step < 50:
-                assert apart[-1] < 1e-9, step  # the network looks on
+                assert apart[-1] < 1e-9, step  # the network only observes at first
         assert max(apart) > 0.3
 
 
-def test_without_a_file_or_with_another_robots_the_cell_does_not_start(tmp_path):
+def test_missing_or_foreign_residual_file_prevents_start(tmp_path):
     data = plant(WEIGHTS).config.model_dump()
     data["arms"]["arm"]["residual"] = {"torque": ""}
     with pytest.raises(MultipandaError, match=r"\barms\.arm\.residual\.torque"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damping near singular postures, and the manipulability feature against finite differences."""
+"""Damping near singularities, and the manipulability feature against finite differences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def added(state, params=None):
     return tau[0]
 
 
-def test_motion_along_a_lost_direction_decays_at_the_rate_and_no_other():
+def test_damping_rate_applies_only_to_lost_directions():
     rng, maker, checked = np.random.default_rng(1), StateMaker(), 0
     while checked < 30:
         state = stretched(maker, rng.uniform(-0.5, -0.1), rng.normal(size=7) * 0.5)
@@ -43,7 +43,7 @@ def test_motion_along_a_lost_direction_decays_at_the_rate_and_no_other():
         assert np.allclose(acceleration, -rho * (v.T @ j @ state.dq), rtol=1e-6, atol=1e-9)
 
 
-def test_nothing_is_added_where_no_direction_is_lost():
+def test_no_damping_without_lost_direction():
     rng, maker, checked = np.random.default_rng(2), StateMaker(), 0
     while checked < 20:
         (state,) = maker.random(rng, speed=1.0)
@@ -55,7 +55,7 @@ def test_nothing_is_added_where_no_direction_is_lost():
             assert not added(state).any()
 
 
-def test_stretching_is_continuous_bounded_and_dissipative_down_to_the_singular_posture():
+def test_damping_is_continuous_bounded_and_dissipative_towards_singularity():
     maker, dq = StateMaker(), np.array([0.1, -0.2, 0.3, 0.5, -0.1, 0.2, 0.1])
     taus = []
     for elbow in np.linspace(-1.3, -0.002, 6001):
@@ -67,7 +67,7 @@ def test_stretching_is_continuous_bounded_and_dissipative_down_to_the_singular_p
     assert not taus[0].any()
     assert np.abs(taus).max() < 50.0
     assert np.abs(taus).max() > 0.1
-    assert steps < 0.2  # and half of it at half the step
+    assert steps < 0.2  # half of it at half the step size
 
 
 def potential(jacobian, params):
@@ -82,7 +82,7 @@ def potential_torque(params, state, context=CONTEXT):
 
 
 @pytest.mark.parametrize("model", ["fr3", "fer"])
-def test_hessian_is_the_derivative_of_the_jacobian(model):
+def test_hessian_is_derivative_of_jacobian(model):
     rng, maker, h = np.random.default_rng(1), StateMaker(1, model), 1e-6
     for _ in range(5):
         (state,) = maker.random(rng)
@@ -97,9 +97,9 @@ def test_hessian_is_the_derivative_of_the_jacobian(model):
 @pytest.mark.parametrize(
     ("robot", "threshold"),
     [(lambda: "fr3", 0.1), (lambda: "fr3", 1.2), (railed_ur5e, 1.2)],
-    ids=["near", "everywhere", "with_a_joint_that_slides"],
+    ids=["near", "everywhere", "prismatic_joint"],
 )
-def test_torque_is_the_negative_gradient_of_the_potential(robot, threshold):
+def test_manipulability_torque_is_negative_gradient_of_potential(robot, threshold):
     rng, maker, h = np.random.default_rng(2), StateMaker(model=robot()), 1e-6
     params = ManipulabilityParams(threshold=threshold, in_nullspace=False)
     active = 0
@@ -120,8 +120,8 @@ def test_torque_is_the_negative_gradient_of_the_potential(robot, threshold):
     assert active > 10
 
 
-def test_torque_is_that_of_the_hessian():
-    """As pinocchio differentiates the Jacobian, to a few bits of the largest joint's torque."""
+def test_manipulability_torque_matches_hessian():
+    """Pinocchio's derivative of the Jacobian, to a few bits of the largest joint's torque."""
     rng, maker = np.random.default_rng(5), StateMaker()
     params = ManipulabilityParams(threshold=1.2, in_nullspace=False)
     for _ in range(50):
@@ -133,7 +133,7 @@ def test_torque_is_that_of_the_hessian():
         assert np.abs(potential_torque(params, state) - torque).max() < 1e-9 * np.abs(torque).max()
 
 
-def test_nothing_is_added_above_the_threshold():
+def test_no_manipulability_torque_above_threshold():
     (state,) = StateMaker().states_at([np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])])
     m = np.sqrt(np.linalg.det(state.jacobian @ state.jacobian.T))
     assert not potential_torque(ManipulabilityParams(threshold=0.99 * m), state).any()
@@ -142,7 +142,7 @@ def test_nothing_is_added_above_the_threshold():
     ).any()
 
 
-def test_in_the_nullspace_no_task_coordinate_is_accelerated():
+def test_manipulability_in_nullspace_accelerates_no_task_coordinate():
     rng, maker, checked = np.random.default_rng(3), StateMaker(), 0
     while checked < 20:
         (state,) = maker.random(rng)
@@ -158,14 +158,14 @@ def test_in_the_nullspace_no_task_coordinate_is_accelerated():
         assert np.allclose(projected, dense @ free, atol=1e-8)
 
 
-def test_stretched_arm_stays_finite():
+def test_stretched_arm_has_finite_manipulability_torque():
     maker = StateMaker()
     for q4 in np.linspace(-0.2, 0.0, 201):
         (state,) = maker.states_at([np.array([0.0, 0.0, 0.0, q4, 0.0, 0.0, 0.0])])
         assert np.isfinite(potential_torque(ManipulabilityParams(), state)).all()
 
 
-def test_the_arm_moves_towards_more_manipulability_while_the_hand_rests(make_cell):
+def test_manipulability_increases_while_end_effector_rests(make_cell):
     laws = {"cart": {"type": "cartesian_impedance", "arms": ["left"],
                      "features": ["manipulability", "coriolis", "nullspace"],
                      "params": {"stiffness": [3000.0] * 3 + [300.0] * 3,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A low pass on targets, against its closed form."""
+"""Low-pass filter of targets, against its closed form."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ def started(target, time, n=1):
     return part, states
 
 
-def test_position_rotation_and_posture_are_first_order_with_the_time_constant():
+def test_targets_follow_first_order_with_time_constant():
     target = CartesianTarget(1)
     target.rotation_ee_in_base[0][:] = np.eye(3)
     part, states = started(target, 0.08)
-    turn, goal = np.array([0.3, -0.5, 0.4]), np.array([0.1, 0.0, -0.2])
+    rotation, goal = np.array([0.3, -0.5, 0.4]), np.array([0.1, 0.0, -0.2])
     for k in range(1, 2001):
         target.position_ee_in_base[0][:] = goal
-        target.rotation_ee_in_base[0][:] = pin.exp3(turn)
+        target.rotation_ee_in_base[0][:] = pin.exp3(rotation)
         target.nullspace_configuration[0][:] = 0.5
         part.prepare(states, target, PERIOD)
-        share = 1 - np.exp(-k * PERIOD / 0.08)
-        assert np.allclose(target.position_ee_in_base[0], share * goal, atol=2e-9)
-        assert np.allclose(pin.log3(target.rotation_ee_in_base[0]), share * turn, atol=2e-9)
-        assert np.allclose(target.nullspace_configuration[0], share * 0.5, atol=2e-9)
+        fraction = 1 - np.exp(-k * PERIOD / 0.08)
+        assert np.allclose(target.position_ee_in_base[0], fraction * goal, atol=2e-9)
+        assert np.allclose(pin.log3(target.rotation_ee_in_base[0]), fraction * rotation, atol=2e-9)
+        assert np.allclose(target.nullspace_configuration[0], fraction * 0.5, atol=2e-9)
     assert np.array_equal(target.position_ee_in_base[0], goal)
-    assert np.array_equal(target.rotation_ee_in_base[0], pin.exp3(turn))
+    assert np.array_equal(target.rotation_ee_in_base[0], pin.exp3(rotation))
 
 
-def test_no_time_constant_lets_targets_through():
+def test_zero_time_constant_passes_targets_through():
     target = ObjectTarget(2)
     target.rotation_object_in_world[:] = np.eye(3)
     part, states = started(target, 0.0, 2)
@@ -51,7 +51,7 @@ def test_no_time_constant_lets_targets_through():
 
 
 @pytest.mark.sim
-def test_in_front_of_the_governor_a_target_arrives_exactly_and_filters_can_be_switched(make_cell):
+def test_filtered_target_arrives_exactly_and_filter_can_be_disabled(make_cell):
     law = {"type": "cartesian_impedance", "features": ["target_filter", "nullspace", "coriolis"]}
     cell = make_cell(arms={"arm": {}}, controllets={"law": law}, active=["arm/law"])
     target = cell.loop.owners.active[0].target
@@ -64,6 +64,6 @@ def test_in_front_of_the_governor_a_target_arrives_exactly_and_filters_can_be_sw
     before = target.position_ee_in_base[0].copy()
     cell.set_parameters("arm/law", {"target_filter.enabled": False})
     cell.step()
-    assert np.abs(target.position_ee_in_base[0] - before).max() < 1e-3  # the governor goes on
+    assert np.abs(target.position_ee_in_base[0] - before).max() < 1e-3  # the governor continues
     cell.step(2500)
     assert np.array_equal(target.position_ee_in_base[0], goal.position)

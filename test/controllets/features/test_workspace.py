@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds on the target: a follower that is limited in place and speed, and does not drift."""
+"""Target bounds: a follower limited in position and speed, without drift."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 
 class Law:
-    """A follower with its target, driven as a controllet's cycle drives it."""
+    """A follower with its target, updated as in the cycle of a controllet."""
 
     def __init__(self, n=1, **params):
         maker = StateMaker(n)
@@ -30,7 +30,7 @@ class Law:
             self.target.rotation_ee_in_base[arm][:] = state.rotation_ee_in_base
         self.feature.on_activate(self.states, self.target)
 
-    def ask(self, position, rotation=None, arm=0):
+    def request(self, position, rotation=None, arm=0):
         self.target.position_ee_in_base[arm][:] = position
         if rotation is not None:
             self.target.rotation_ee_in_base[arm][:] = rotation
@@ -50,11 +50,11 @@ def about(axis, angle):
     return np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
 
 
-def test_target_moves_on_a_line_at_the_speed_and_arrives_exactly():
+def test_target_moves_on_line_at_speed_and_arrives_exactly():
     law = Law(linear_speed=0.2)
     start = law.states[0].position_ee_in_base.copy()
     goal = start + [0.03, -0.04, 0.0]
-    law.ask(goal)
+    law.request(goal)
     observed = law.cycles(400)
     steps = np.linalg.norm(np.diff(np.vstack([start, observed]), axis=0), axis=1)
     assert steps.max() <= 0.2 * PERIOD * (1 + 1e-9)
@@ -63,11 +63,11 @@ def test_target_moves_on_a_line_at_the_speed_and_arrives_exactly():
     assert np.allclose(np.cross(observed - start, goal - start), 0.0, atol=1e-12)
 
 
-def test_target_turns_about_one_axis_at_the_rate_and_arrives_exactly():
+def test_target_rotates_about_one_axis_at_rate_and_arrives_exactly():
     law = Law(angular_speed=0.5)
     start = law.states[0].rotation_ee_in_base.copy()
     goal = about(np.array([0.6, 0.0, 0.8]), 0.1) @ start
-    law.ask(law.states[0].position_ee_in_base, goal)
+    law.request(law.states[0].position_ee_in_base, goal)
     law.cycles(100)
     halfway = about(np.array([0.6, 0.0, 0.8]), 0.05) @ start
     assert np.allclose(law.target.rotation_ee_in_base[0], halfway, atol=1e-9)
@@ -75,15 +75,15 @@ def test_target_turns_about_one_axis_at_the_rate_and_arrives_exactly():
     assert np.array_equal(law.target.rotation_ee_in_base[0], goal)
 
 
-def test_target_outside_is_clamped_and_nothing_winds_up():
-    """After a long time at the wall, a target inside is followed at once."""
+def test_target_outside_is_clamped_without_windup():
+    """After a long time at the bound, a target inside is followed at once."""
     law = Law(linear_speed=0.5, upper=np.array([0.35, 0.9, 1.2]))
     start = law.states[0].position_ee_in_base.copy()
-    law.ask(start + [2.0, 0.0, 0.0])
+    law.request(start + [2.0, 0.0, 0.0])
     observed = law.cycles(2000)
     assert (observed[:, 0] <= 0.35).all()
     assert observed[-1][0] == 0.35
-    law.ask(start)
+    law.request(start)
     assert law.cycles(1)[0][0] == pytest.approx(0.35 - 0.5 * PERIOD)
 
 
@@ -91,24 +91,24 @@ def test_many_small_targets_do_not_drift():
     rng, law = np.random.default_rng(1), Law(linear_speed=0.3)
     for _ in range(500):
         goal = law.states[0].position_ee_in_base + rng.normal(size=3) * 0.01
-        law.ask(goal)
+        law.request(goal)
         law.cycles(3)
     law.cycles(1000)
     assert np.array_equal(law.target.position_ee_in_base[0], goal)
 
 
-def test_activation_outside_the_box_moves_nothing_until_a_target_comes():
+def test_activation_outside_box_moves_nothing_until_first_target():
     law = Law(upper=np.array([0.1, 0.9, 1.2]), linear_speed=0.5)
     start = law.states[0].position_ee_in_base.copy()
     assert start[0] > 0.3
     assert np.array_equal(law.cycles(100)[-1], start)
-    law.ask(start)
+    law.request(start)
     assert law.cycles(1000)[-1][0] == 0.1
 
 
-def test_a_new_box_takes_effect_without_a_jump():
+def test_changed_box_applies_without_jump():
     law = Law(linear_speed=0.5)
-    law.ask(law.states[0].position_ee_in_base + [0.1, 0.0, 0.0])
+    law.request(law.states[0].position_ee_in_base + [0.1, 0.0, 0.0])
     before = law.cycles(1000)[-1]
     law.feature.params = WorkspaceParams(upper=np.array([0.3, 0.9, 1.2]), linear_speed=0.5)
     law.feature.on_parameters()
@@ -117,15 +117,15 @@ def test_a_new_box_takes_effect_without_a_jump():
     assert observed[-1][0] == pytest.approx(0.3)
 
 
-def test_arms_are_apart():
+def test_arms_are_independent():
     law = Law(2)
-    law.ask(law.states[0].position_ee_in_base + [0.1, 0.0, 0.0], arm=1)
+    law.request(law.states[0].position_ee_in_base + [0.1, 0.0, 0.0], arm=1)
     before = law.target.position_ee_in_base[0].copy()
     law.cycles(100)
     assert np.array_equal(law.target.position_ee_in_base[0], before)
 
 
-def test_it_does_not_fit_a_joint_law():
+def test_workspace_refuses_joint_controllet():
     with pytest.raises(ConfigurationError, match=r"\bworkspace .*\bjoint_impedance\b"):
         CellConfig.from_dict(
             {
@@ -135,7 +135,7 @@ def test_it_does_not_fit_a_joint_law():
         )
 
 
-def test_the_hand_stays_in_the_box_and_below_the_speed(make_cell):
+def test_end_effector_stays_in_box_and_below_speed(make_cell):
     laws = {"cart": {"type": "cartesian_impedance",
                      "features": ["workspace", "nullspace", "coriolis"],
                      "params": {"workspace": {"upper": [0.4, 0.9, 1.2],

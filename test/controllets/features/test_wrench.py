@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrench feed-forward against its closed form, and a hand that presses with a known force."""
+"""Wrench feed-forward against its closed form, and a gripper that presses with a known force."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def added(feature, states, target):
     return tau
 
 
-def test_without_a_filter_the_torque_is_that_of_the_target():
+def test_unfiltered_torque_is_that_of_target_wrench():
     rng = np.random.default_rng(1)
     maker, feature, target = made(2, 0.0)
     states = maker.random(rng)
@@ -38,7 +38,7 @@ def test_without_a_filter_the_torque_is_that_of_the_target():
         assert np.allclose(tau, state.jacobian.T @ data, atol=1e-12)
 
 
-def test_a_step_arrives_as_an_exponential_and_starts_at_zero():
+def test_wrench_step_starts_at_zero_and_rises_exponentially():
     rng, constant = np.random.default_rng(2), 0.02
     maker, feature, target = made(1, constant)
     states = maker.random(rng)
@@ -48,11 +48,11 @@ def test_a_step_arrives_as_an_exponential_and_starts_at_zero():
     feature.on_target("wrench", 0, target)
     full = states[0].jacobian.T @ target.data["wrench"][0]
     for cycle in range(1, 100):
-        share = 1 - np.exp(-cycle * PERIOD / constant)
-        assert np.allclose(added(feature, states, target)[0], share * full, atol=1e-10)
+        fraction = 1 - np.exp(-cycle * PERIOD / constant)
+        assert np.allclose(added(feature, states, target)[0], fraction * full, atol=1e-10)
 
 
-def test_activation_forgets_the_filter():
+def test_activation_resets_filter():
     rng = np.random.default_rng(3)
     maker, feature, target = made(1, 1.0)
     states = maker.random(rng)
@@ -64,7 +64,7 @@ def test_activation_forgets_the_filter():
     assert not added(feature, states, target)[0].any()
 
 
-def test_the_hand_presses_on_a_plate_with_the_force_asked_for(make_cell):
+def test_gripper_presses_on_plate_with_requested_force(make_cell):
     plate = {"plate": {"shape": "box", "size": [0.2, 0.2, 0.02], "position": [0.307, 0.0, 0.44]}}
     laws = {"cart": {"type": "cartesian_impedance", "features": ["coriolis", "wrench"],
                      "params": {"stiffness": [400.0, 400.0, 0.0, 20.0, 20.0, 20.0]}}}  # fmt: skip
@@ -75,7 +75,7 @@ def test_the_hand_presses_on_a_plate_with_the_force_asked_for(make_cell):
     assert cell.state("left").wrench_ext_in_base[2] == pytest.approx(10.0, abs=0.2)
 
 
-def test_a_push_fades_out_near_the_speed_limit_whichever_joint_is_fast():
+def test_wrench_fades_out_near_speed_limit_of_any_joint():
     maker, feature, target = made(1, 0.0)
     states = maker.random(np.random.default_rng(4))
     limits = maker.context.arms[0].limits
@@ -83,18 +83,18 @@ def test_a_push_fades_out_near_the_speed_limit_whichever_joint_is_fast():
     feature.on_target("wrench", 0, target)
     full = states[0].jacobian.T @ target.data["wrench"][0]
     for joint in (0, 3, 6):
-        for used, share in ((0.0, 1.0), (0.5, 1.0), (0.65, 0.5), (0.8, 0.0), (1.2, 0.0)):
+        for used, fraction in ((0.0, 1.0), (0.5, 1.0), (0.65, 0.5), (0.8, 0.0), (1.2, 0.0)):
             states[0].dq[:] = 0.1 * limits.velocity
             states[0].dq[joint] = -used * limits.velocity[joint]
-            assert np.allclose(added(feature, states, target)[0], share * full, atol=1e-9)
+            assert np.allclose(added(feature, states, target)[0], fraction * full, atol=1e-9)
 
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
     "late", [{}, {"state_delay": 0.005, "torque_lag": 0.002, "link_mass": [0.8] * 7}]
 )
-def test_a_push_at_nothing_ended_at_the_speed_limit(make_cell, late):
-    """Commands within the gate, under a law without stiffness, ended in a fault after 0.15 s."""
+def test_wrench_in_free_space_ended_at_speed_limit(make_cell, late):
+    """Commands within the gate, without stiffness, caused a fault after 0.15 s."""
     cell = make_cell({"arm": {"perturbation": late}}, {"law": {"type": "cartesian_impedance"}})
     cell.switch(["arm/law"], strictness="force_auto")
     cell.step(20)

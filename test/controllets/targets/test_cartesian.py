@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wrench that an arm cannot exert in its posture is refused: which joint, asked, allowed."""
+"""Refusal of wrenches that an arm cannot exert, with joint, requested and allowed torque."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.inline
 
 
 def mujoco_jacobian(cell, q):
-    """The Jacobian of the tool by MuJoCo, from another model than the one that is tested."""
+    """Return the end-effector Jacobian by MuJoCo, independent of the tested model."""
     model = cell.simulation.model
     data = mujoco.MjData(model)
     for joint in range(7):
@@ -32,7 +32,7 @@ def mujoco_jacobian(cell, q):
 
 
 @pytest.mark.sim
-def test_the_bound_is_where_mujoco_has_it_in_any_posture(make_cell):
+def test_exertable_wrench_bound_matches_mujoco(make_cell):
     cell = make_cell(arms={"arm": {}}, controllets={})
     tool = ToolJacobian(describe_arm("arm", cell.config.arms["arm"]))
     rng = np.random.default_rng(4)
@@ -41,11 +41,11 @@ def test_the_bound_is_where_mujoco_has_it_in_any_posture(make_cell):
         q = rng.uniform(FR3_LIMITS.lower, FR3_LIMITS.upper)
         jacobian = mujoco_jacobian(cell, q)
         np.testing.assert_allclose(tool.compute(q), jacobian, atol=1e-9)
-        way = rng.normal(size=6) * np.repeat((1.0, 0.2), 3)
-        shares = np.abs(jacobian.T @ way) / FR3_LIMITS.torque
-        maximum = 0.9 * way / shares.max()
+        direction = rng.normal(size=6) * np.repeat((1.0, 0.2), 3)
+        fractions = np.abs(jacobian.T @ direction) / FR3_LIMITS.torque
+        maximum = 0.9 * direction / fractions.max()
         check_exertable(0.9999 * maximum, tool.compute(q), FR3_LIMITS, "arm")
-        worst = int(np.argmax(shares))
+        worst = int(np.argmax(fractions))
         allowed = 0.9 * FR3_LIMITS.torque[worst]
         text = rf"joint {worst + 1} .*arm: wrench .* Nm .*\b{allowed:.2f} Nm"
         with pytest.raises(TargetRejected, match=text):
@@ -55,7 +55,7 @@ def test_the_bound_is_where_mujoco_has_it_in_any_posture(make_cell):
 
 
 @pytest.mark.sim
-def test_a_force_of_the_gate_asked_21_nm_of_a_wrist_that_has_12(make_cell):
+def test_torque_limit_of_wrist_bounds_gate_force(make_cell):
     laws = {"law": {"type": "cartesian_impedance"}}
     cell = make_cell(arms={"arm": {"q_start": READY}}, controllets=laws, active=["arm/law"])
     cell.step(20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A law of a plug-in brings channels of its own; what cannot be one is refused."""
+"""Channels of a plug-in controllet; invalid channels are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.inline
 OWN = {"tugged": {"type": "tugged"}}
 
 
-def test_it_reaches_the_law_through_the_handle_and_its_bounds_refuse():
+def test_plug_in_channel_reaches_controllet_and_enforces_bounds():
     with simple_cell({"arm": {}}, OWN, ["arm/tugged"]) as cell:
         cell.set_channel("arm", "tug", [3.0, 0.0, 4.0])
         cell.step(2)
@@ -45,7 +45,7 @@ def test_it_reaches_the_law_through_the_handle_and_its_bounds_refuse():
         assert cell.report("arm/tugged")["force [N]"] == pytest.approx(5.0)
 
 
-def test_it_is_listed_with_topic_and_meaning(capsys):
+def test_plug_in_channel_is_listed_with_topic_and_meaning(capsys):
     assert main(["list", "controllets"]) == 0
     out = capsys.readouterr().out
     assert "target tug: force along the axes of the base; 3 numbers N; <arm>/target_tug, " in out
@@ -70,12 +70,12 @@ def test_it_is_listed_with_topic_and_meaning(capsys):
         ({"low": 2.0, "high": 1.0}, r"low: .*\b2\.0\b.*\b1\.0\b"),
     ],
 )
-def test_what_cannot_be_a_channel_is_refused_with_got_and_allowed(given, reason):
+def test_invalid_channel_is_refused_with_received_and_allowed_values(given, reason):
     with pytest.raises(ConfigurationError, match=reason):
         Channel(**{"name": "own", "width": 3, **given})
 
 
-def test_two_channels_with_one_name_are_refused():
+def test_duplicate_channel_names_are_refused():
     with pytest.raises(ConfigurationError, match=r"name: .*'pose'"):
         channel_table([Channel("pose", 3)])
     with pytest.raises(ConfigurationError, match=r"name: .*'own'"):
@@ -86,7 +86,7 @@ def test_two_channels_with_one_name_are_refused():
         channel_table(["poes"])
 
 
-def test_the_cell_file_names_the_path_of_a_law_whose_channel_is_another_s(monkeypatch):
+def test_cell_file_error_names_path_of_channel_conflict(monkeypatch):
     laws = {"a": {"type": "tugged", "arms": ["x"]}, "b": {"type": "gravity_compensation"}}
     monkeypatch.setattr(
         "multipanda_py.controllets.gravity_compensation.GravityCompensation.Target.channels",
@@ -96,7 +96,7 @@ def test_the_cell_file_names_the_path_of_a_law_whose_channel_is_another_s(monkey
         CellConfig.from_dict({"arms": {"x": {}}, "controllets": laws})
 
 
-def test_a_check_that_returns_another_width_or_raises_is_refused_at_the_gate(monkeypatch):
+def test_faulty_channel_check_is_refused_at_gate(monkeypatch):
     with simple_cell({"arm": {}}, OWN, ["arm/tugged"]) as cell:
         channel = cell.spec("arm/tugged").channel_table["tug"]
         for check, reason in (
@@ -109,7 +109,7 @@ def test_a_check_that_returns_another_width_or_raises_is_refused_at_the_gate(mon
                 cell.set_channel("arm", "tug", [0.0] * 3)
 
 
-def test_a_report_that_is_missing_or_no_number_is_not_decided_by():
+def test_missing_or_non_finite_report_raises():
     distance = Report("distance", "m")
     assert Reports({"distance [m]": 1.0}).value(distance) == 1.0
     with pytest.raises(ReportMissing, match=r"^distance \[m\].*\bnone\b"):
@@ -122,8 +122,8 @@ def test_a_report_that_is_missing_or_no_number_is_not_decided_by():
         report_titles([str(number) for number in range(13)])
 
 
-def test_an_object_pose_is_refused_if_the_law_does_not_say_where_the_object_is(monkeypatch):
-    """A missing report became NaN, which is not farther than anything."""
+def test_object_pose_without_reported_position_is_refused(monkeypatch):
+    """A missing report became NaN, which exceeds no bound."""
     with simple_cell(
         {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}},
         {"pair": {"type": "coupled_impedance", "arms": ["left", "right"]}},
@@ -138,5 +138,5 @@ def test_an_object_pose_is_refused_if_the_law_does_not_say_where_the_object_is(m
         assert cell.rejected["pair target"] == 2
 
 
-def test_every_built_in_channel_has_a_check_and_a_meaning():
+def test_every_built_in_channel_has_check_and_meaning():
     assert all(channel.check and channel.doc for channel in built_in_channels().values())
