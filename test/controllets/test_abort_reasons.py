@@ -68,9 +68,7 @@ def test_blocked_configuration_stream_stopped_without_notice(make_cell):
 
 
 @pytest.mark.parametrize("law", ["joint_trajectory", "joint_position"])
-def test_contact_abort_had_no_notice_and_stream_reports_once(
-    make_cell, law
-):
+def test_contact_abort_had_no_notice_and_stream_reports_once(make_cell, law):
     cell = start(make_cell, law, {"contact_torque": [6.0] * 7}, features=[])
     q = cell.state("left").q
     cell.set_target("left", q=q + 2.0 * DOWN)

@@ -404,10 +404,10 @@ def test_one_controllet_commands_arms_of_different_joint_counts(make_cell):
         f"{name}_arm": {
             "model": {"extra": f"config/compliant/{name}_extra.yaml", "name": name},
             "gripper": False,
-            "position": [0.0, position, 0.0],
+            "position": [0.0, base_y, 0.0],
             "actuators": {"all": {"type": "qbmove", "preset": 0.6}},
         }
-        for name, position in (("one_joint", 1.0), ("two_joints", -1.0))
+        for name, base_y in (("one_joint", 1.0), ("two_joints", -1.0))
     }
     laws = {LAW: {"type": "actuator_commands", "arms": list(arms)}}
     cell = make_cell(arms, laws, [LAW])

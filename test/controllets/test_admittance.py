@@ -142,8 +142,8 @@ def test_pure_torque_rotates_about_tool_point(make_cell):
     for _ in range(40):
         arm.push(0.1, torque=torque)
         worst = max(worst, float(np.linalg.norm(arm.moved())))
-    rotation = arm.cell.pose("arm").distance(arm.start)[1]
-    assert rotation == pytest.approx(1.5 / 10.0 + 1.5 / 50.0, rel=0.02)
+    rotated_by = arm.cell.pose("arm").distance(arm.start)[1]
+    assert rotated_by == pytest.approx(1.5 / 10.0 + 1.5 / 50.0, rel=0.02)
     assert worst < 5e-4
 
 
@@ -311,7 +311,7 @@ def test_inner_gains_change_live_without_torque_step():
 
 
 def test_joint_torque_limits_reduced_force_without_report():
-    """Bounds of force and torque hold in any configuration; joint torque limits take precedence."""
+    """Force and torque bounds hold in any configuration; joint torque limits come first."""
     maker, rng, observed = StateMaker(), np.random.default_rng(3), set()
     law = Admittance(maker.context, AdmittanceParams(max_force=120.0, tare_time=0.0))
     target, scale_index = Admittance.Target(1), law.report_names.index(WRENCH_SCALE)

@@ -274,7 +274,9 @@ def test_moving_reference_is_fed_forward_with_its_acceleration():
         damping = law.springs[0].damping
         wrench = np.linalg.solve(inertia_inv, motion.acceleration) + damping @ motion.twist
         fraction = np.clip((0.65 - np.abs(s.dq / s.limits.velocity).max()) / 0.3, 0, 1)
-        assert np.allclose(law.tau[0] - stationary, fraction * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9)
+        assert np.allclose(
+            law.tau[0] - stationary, fraction * s.jacobian.T @ wrench, rtol=1e-7, atol=1e-9
+        )
         motion.moving = False
         law.update([s], target, PERIOD)
         assert np.array_equal(law.tau[0], stationary)
@@ -318,7 +320,7 @@ def test_feedforward_removes_spring_lag_behind_moving_target(make_cell, forward,
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("q", "move", "rotation"),
+    ("q", "move", "delta_rotation"),
     [
         (
             [2.11, -0.81, -1.22, -1.4, -1.48, 4.13, -0.73],
@@ -332,13 +334,15 @@ def test_feedforward_removes_spring_lag_behind_moving_target(make_cell, forward,
         ),
     ],
 )
-def test_arm_target_beyond_reach_oscillated_for_seconds(make_cell, q, move, rotation):
+def test_arm_target_beyond_reach_oscillated_for_seconds(make_cell, q, move, delta_rotation):
     """Steps inside the gate that end with a stretched elbow, 3 and 5 cm short."""
     laws = {"cart": {"type": "cartesian_impedance"}}
     cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
+    cell.set_target(
+        "arm", Pose(here.position + move, pin.exp3(np.array(delta_rotation)) @ here.rotation)
+    )
     cell.step(2500)
     _, rows = cell.records()
     assert cell.state("arm").fault == ""
@@ -346,7 +350,7 @@ def test_arm_target_beyond_reach_oscillated_for_seconds(make_cell, q, move, rota
 
 
 def test_doubled_damping_made_nearly_singular_arm_creep(make_cell):
-    """The effective mass there is 240 kg: 400 N/m and critical damping converge at about 1.3 1/s."""
+    """The effective mass is 240 kg: 400 N/m and critical damping give about 1.3 1/s."""
     q = [-0.868, -0.567, 0.567, -1.701, 0.398, 3.393, 2.169]
     laws = {"cart": {"type": "cartesian_impedance"}}
     cell = make_cell({"arm": {"q_start": q}}, laws, active=["arm/cart"])
@@ -361,7 +365,7 @@ def test_doubled_damping_made_nearly_singular_arm_creep(make_cell):
 
 @pytest.mark.sim
 @pytest.mark.parametrize(
-    ("ratio", "perturbation", "q", "move", "rotation"),
+    ("ratio", "perturbation", "q", "move", "delta_rotation"),
     [
         (0.3, {}, [-0.868, -0.717, -0.675, -0.715, 0.62, 0.986, 2.099],
          [-0.0345, 0.0428, -0.1394], [0.0, 0.0, 0.0]),
@@ -373,7 +377,7 @@ def test_doubled_damping_made_nearly_singular_arm_creep(make_cell):
     ids=["underdamped", "critical and late", "behind the torque rate limit"],
 )  # fmt: skip
 def test_stiffest_spring_drove_joints_with_little_leverage_into_velocity_limit(
-    make_cell, ratio, perturbation, q, move, rotation
+    make_cell, ratio, perturbation, q, move, delta_rotation
 ):
     """Near singular configurations, with or without latency: no bound applied to their speed."""
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [ratio] * 6}
@@ -382,7 +386,9 @@ def test_stiffest_spring_drove_joints_with_little_leverage_into_velocity_limit(
     cell = make_cell(arms, laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
+    cell.set_target(
+        "arm", Pose(here.position + move, pin.exp3(np.array(delta_rotation)) @ here.rotation)
+    )
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()

@@ -57,7 +57,9 @@ def test_rates_follow_twist_and_nullspace_leaves_end_effector_at_rest(model):
         (after,) = maker.states_at([q + h * dq])
         np.testing.assert_allclose((after.position_ee_in_base - here) / h, twist[:3], atol=1e-5)
         change = (after.rotation_ee_in_base @ rotation.T - np.eye(3)) / h
-        np.testing.assert_allclose([change[2, 1], change[0, 2], change[1, 0]], twist[3:], atol=1e-5)
+        np.testing.assert_allclose(
+            [change[2, 1], change[0, 2], change[1, 0]], twist[3:], atol=1e-5
+        )
         rest = ik.rate(q, here, rotation, zero, 20.0, configuration, 1.0, free)
         (after,) = maker.states_at([q + h * rest])
         np.testing.assert_allclose(after.position_ee_in_base, here, atol=1e-5 * h * 10 + 1e-11)
@@ -68,8 +70,8 @@ def test_rates_follow_twist_and_nullspace_leaves_end_effector_at_rest(model):
 def test_pose_is_reached_and_commands_keep_limits(model):
     with make(model) as cell:
         here = cell.pose("left")
-        rotation = Pose.from_rpy([0, 0, 0], [0.2, -0.1, 0.3]).rotation @ here.rotation
-        goal = Pose(here.position + np.array([-0.05, 0.1, -0.08]), rotation)
+        goal_rotation = Pose.from_rpy([0, 0, 0], [0.2, -0.1, 0.3]).rotation @ here.rotation
+        goal = Pose(here.position + np.array([-0.05, 0.1, -0.08]), goal_rotation)
         cell.set_target("left", goal)
         found = commands(cell, 1200)
         now = cell.pose("left")

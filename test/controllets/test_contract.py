@@ -73,12 +73,12 @@ def test_controllet_that_damps_too_fast_breaks_contract(monkeypatch):
         check_bandwidth("joint_impedance")
 
 
-def check_beside_dampers(name, values, features, configurations):
+def check_beside_dampers(name, values, features, configuration_count):
     """Check bandwidth and latency of a controllet with features, for arms close to obstacles."""
     law = registry.find("controllets", name)
     maker = StateMaker(min(2, law.max_arms or 2))
     probe = arrived(law, maker, values, features)
-    for q in near_configurations(len(maker.states), configurations, 1):
+    for q in near_configurations(len(maker.states), configuration_count, 1):
         found = linearise(probe, q)
         assert found.bandwidth < testing.MAX_BANDWIDTH, q.tolist()
         for scale in (0.8, 1.2):

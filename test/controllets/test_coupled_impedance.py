@@ -107,7 +107,7 @@ def test_coupled_impedance_matches_equation(n, rotated, earlier, other):
     b = inertia @ a @ np.linalg.inv(a.T @ inertia @ a)
     b_n = b - np.outer(press, press) @ b / (press @ press)
     twist = np.concatenate([rotations[i] @ s.jacobian @ s.dq for i, s in enumerate(states)])
-    errorsive_pose = np.concatenate(
+    separation = np.concatenate(
         [
             [*(p_o + lever - h.position), *pin.log3(r_o @ g[1] @ h.rotation.T)]
             for lever, g, h in zip(levers, grasps, grippers)
@@ -123,10 +123,10 @@ def test_coupled_impedance_matches_equation(n, rotated, earlier, other):
     error = np.concatenate(
         [target.position_object_in_world - p_o, pin.log3(target.rotation_object_in_world @ r_o.T)]
     )
-    wrench = k @ (error + b_n.T @ errorsive_pose) - damping @ b_n.T @ twist
+    wrench = k @ (error + b_n.T @ separation) - damping @ b_n.T @ twist
     internal, slip = np.eye(6 * n) - a @ b_n.T, np.eye(6 * n) - a @ b.T
     expected = (
-        b_n @ wrench + internal.T @ block(springs) @ internal @ errorsive_pose
+        b_n @ wrench + internal.T @ block(springs) @ internal @ separation
         - slip.T @ block(dampers) @ slip @ twist + 12.0 * press
     )  # fmt: skip
     for i, state in enumerate(states):
@@ -150,7 +150,7 @@ def test_every_damper_is_updated_and_no_cycle_updates_two(n):
     for index, damper in enumerate(law.dampers):
         damper.design = partial(lambda index, inverse: done.append(index), index)
     refresh = law.held.sharing.refresh
-    law.held.sharing.refresh = lambda *arguments: (done.append("levers"), refresh(*arguments))
+    law.held.sharing.refresh = lambda *given: (done.append("levers"), refresh(*given))
     cycles = max(UPDATE_CYCLES, n + 2)
     for _ in range(cycles):
         before = len(done)
@@ -175,23 +175,23 @@ def test_pair_moves_30_cm_in_formation(make_cell):
     cell.step(10)
     bases = {"left": np.array([0.0, 0.3, 0.0]), "right": np.array([0.0, -0.3, 0.0])}
 
-    def errorsive_pose():
+    def separation():
         left, right = (cell.pose(a).position + bases[a] for a in ("left", "right"))
-        rotation = pin.log3(cell.pose("left").rotation.T @ cell.pose("right").rotation)
-        return float(np.linalg.norm(left - right)), rotation
+        delta_rotation = pin.log3(cell.pose("left").rotation.T @ cell.pose("right").rotation)
+        return float(np.linalg.norm(left - right)), delta_rotation
 
     report = cell.report("pair")
     start = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
-    gap, rotation = errorsive_pose()
+    gap, delta_rotation = separation()
     worst = 0.0
     for k in range(400):
         fraction = 0.5 - 0.5 * np.cos(np.pi * k / 400)
         goal = start + fraction * np.array([0.1, 0.28, -0.05])
         cell.set_object_target("pair", Pose(goal, np.eye(3)))
         cell.step(10)
-        now, rotation_now = errorsive_pose()
+        now, rotated = separation()
         worst = max(worst, abs(now - gap), cell.report("pair")["relative error [m]"])
-        assert np.linalg.norm(rotation_now - rotation) < 0.02
+        assert np.linalg.norm(rotated - delta_rotation) < 0.02
     assert worst < 1e-3
     cell.step(1500)
     moved = np.mean([cell.pose(a).position + bases[a] for a in bases], axis=0) - start
@@ -209,9 +209,9 @@ def test_push_on_one_gripper_is_shared_by_both(make_cell):
     cell.step(3000)
     moved = {arm: (cell.pose(arm).position - before[arm])[2] for arm in cell.arms}
     # One rigid object: it yields to the force, and rotates under its moment at 0.3 m.
-    translation, rotation = 20.0 / 600.0, 0.3 * np.sin(20.0 * 0.3 / 100.0)
-    assert moved["left"] == pytest.approx(translation + rotation, rel=0.03)
-    assert moved["right"] == pytest.approx(translation - rotation, rel=0.03)
+    given, rotated = 20.0 / 600.0, 0.3 * np.sin(20.0 * 0.3 / 100.0)
+    assert moved["left"] == pytest.approx(given + rotated, rel=0.03)
+    assert moved["right"] == pytest.approx(given - rotated, rel=0.03)
 
 
 @pytest.mark.slow
@@ -274,7 +274,7 @@ def test_invalid_object_targets_are_refused(make_cell):
 @pytest.mark.sim
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
 def test_internal_force_beyond_spring_capacity_was_accepted_without_notice(make_cell, law):
-    """At 0.6 m along y, 100 N/m across hold 30 N but not 31; the stiffness along y is irrelevant."""
+    """At 0.6 m along y, 100 N/m across hold 30 N but not 31; y stiffness is irrelevant."""
     params = {"relative_stiffness": [100.0, 2000.0, 150.0, 60.0, 60.0, 60.0]}
     laws = {"law": {"type": law, "arms": ["left", "right"], "params": params}}
     cell = make_cell(controllets=laws, active=["law"])
@@ -322,7 +322,9 @@ def test_internal_force_beyond_joint_torque_pressed_sideways():
             law.update(states, target, PERIOD)
         grippers = [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]
         inward = (grippers[1] - grippers[0]) / np.linalg.norm(grippers[1] - grippers[0])
-        torque_per_newton = [s.jacobian[:3].T @ direction for s, direction in zip(states, (inward, -inward))]
+        torque_per_newton = [
+            s.jacobian[:3].T @ direction for s, direction in zip(states, (inward, -inward))
+        ]
         limit = 0.9 * states[0].limits.torque
         hardest = max((np.abs(torque) / limit).max() for torque in torque_per_newton)
         maximum = min(100.0, 1.0 / hardest)

@@ -96,15 +96,20 @@ def test_cartesian_impedance_matches_equation(frame, pair):
             checked += 1
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
             e = np.concatenate([e_p, rotation_vector(r_d @ r.T)])
-            frame_rotation = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
+            rotator = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
             k, z = np.diag(params.stiffness), np.diag(params.damping_ratio)
-            k, d = impedance(frame_rotation.T @ np.linalg.inv(inverse) @ frame_rotation, k, z)
-            pull, damper = j.T @ frame_rotation @ k @ frame_rotation.T @ e, j.T @ frame_rotation @ d @ frame_rotation.T @ j @ s.dq
+            k, d = impedance(rotator.T @ np.linalg.inv(inverse) @ rotator, k, z)
+            pull, damper = (
+                j.T @ rotator @ k @ rotator.T @ e,
+                j.T @ rotator @ d @ rotator.T @ j @ s.dq,
+            )
             pull *= min(1.0, 0.9 / (np.abs(pull) / s.limits.torque).max())
             used = (np.abs(s.dq) / s.limits.velocity).max()
             faded += used > 0.72
             pull *= np.clip((1.0 - used) / 0.28, 0.0, 1.0)
-            w = np.linalg.eigvals(frame_rotation.T @ inverse @ frame_rotation @ np.diag(params.stiffness)).real.max()
+            w = np.linalg.eigvals(
+                rotator.T @ inverse @ rotator @ np.diag(params.stiffness)
+            ).real.max()
             missing = (
                 max(1.0, min(1.0, 60.0 / np.sqrt(w)) / max(params.damping_ratio.max(), 0.3)) - 1.0
             )
@@ -121,10 +126,10 @@ def test_rotation_error_up_to_pi(angle):
     axis = np.array([1.0, 2.0, -0.5])
     axis /= np.linalg.norm(axis)
     skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-    rotation = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
+    rotator = np.eye(3) + np.sin(angle) * skew + (1 - np.cos(angle)) * skew @ skew
     law, target = CartesianImpedance(CONTEXT[1], SOFT), CartesianImpedanceTarget(1)
     law.on_activate([state], target)
-    target.rotation_ee_in_base[0][:] = rotation @ state.rotation_ee_in_base
+    target.rotation_ee_in_base[0][:] = rotator @ state.rotation_ee_in_base
     law.update([state], target, PERIOD)
     k = SOFT.stiffness
     torques = [state.jacobian.T @ (k * np.array([0, 0, 0, *(s * angle * axis)])) for s in (1, -1)]

@@ -41,8 +41,8 @@ def test_torque_in_contact_matches_equation(frame):
     for _ in range(1000):
         law.update([state], target, PERIOD)
     j, size = state.jacobian, np.linalg.norm(wrench)
-    rotation = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
-    k = rotation @ np.diag([400.0, 400, 400, 20, 20, 20]) @ rotation.T
+    rotator = np.kron(np.eye(2), state.rotation_ee_in_base if frame == "tool" else np.eye(3))
+    k = rotator @ np.diag([400.0, 400, 400, 20, 20, 20]) @ rotator.T
     w, v = np.linalg.eigh(root(k) @ j @ np.linalg.inv(state.mass_matrix) @ j.T @ root(k))
     damping = 2.0 * root(k) @ v @ np.diag(w**-0.5) @ v.T @ root(k)
     twist, across = j @ state.dq, np.eye(6) - np.outer(u, u)
@@ -318,8 +318,8 @@ def book(seed, cycles=500):
                 step = rng.normal(size=3) * 0.08
                 target.position_ee_in_base[0][:] = state.position_ee_in_base + step
             if rng.random() < 0.5:
-                rotation = pin.exp3(rng.normal(size=3) * 0.3)
-                target.rotation_ee_in_base[0][:] = rotation @ state.rotation_ee_in_base
+                rotator = pin.exp3(rng.normal(size=3) * 0.3)
+                target.rotation_ee_in_base[0][:] = rotator @ state.rotation_ee_in_base
             if rng.random() < 0.6:
                 force = rng.normal(size=3) * 15 * (rng.random() < 0.8)
                 torque = rng.normal(size=3) * 2 * (rng.random() < 0.3)

@@ -21,19 +21,21 @@ BLOCKED = (
 """Configuration, step [m] and rotation [rad] towards a joint's barrier."""
 
 
-def stepped(make_cell, q, move, rotation, arm):
+def stepped(make_cell, q, move, delta_rotation, arm):
     """Return a cell with the stiffest springs and the least damping after one step."""
     params = {"stiffness": [5000.0] * 3 + [300.0] * 3, "damping_ratio": [0.3] * 6}
     laws = {"law": {"type": "force_impedance", "params": params}}
     cell = make_cell({"arm": {"q_start": q, "perturbation": arm}}, laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
+    cell.set_target(
+        "arm", Pose(here.position + move, pin.exp3(np.array(delta_rotation)) @ here.rotation)
+    )
     return cell
 
 
 @pytest.mark.parametrize(
-    ("q", "move", "rotation"),
+    ("q", "move", "delta_rotation"),
     [
         ([0.3734, 0.7941, -0.3641, -1.4389, 1.8062, 1.762, -2.1703],
          [0.0835, -0.096, -0.0737], [0.2438, -0.2447, 0.4759]),
@@ -42,9 +44,9 @@ def stepped(make_cell, q, move, rotation, arm):
         BLOCKED,
     ],
 )  # fmt: skip
-def test_stiffest_spring_drove_fast_joints_into_velocity_limit(make_cell, q, move, rotation):
+def test_stiffest_spring_drove_fast_joints_into_velocity_limit(make_cell, q, move, delta_rotation):
     """On a late arm: no bound applied to joints with little leverage on the end effector."""
-    cell = stepped(make_cell, q, move, rotation, LATE)
+    cell = stepped(make_cell, q, move, delta_rotation, LATE)
     cell.step(1200)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()

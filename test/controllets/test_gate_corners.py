@@ -136,8 +136,8 @@ def test_internal_force_of_gate_without_object(make_cell, episodes, law):
     rng = np.random.default_rng(9)
     for episode in range(episodes(1, 20)):
         cell = pair(make_cell, law, {} if episode % 2 else LATE, rng)
-        for internal_force in (0.999 * GATE.force, 0.0):
-            cell.set_object_target("law", internal_force=internal_force)
+        for requested_force in (0.999 * GATE.force, 0.0):
+            cell.set_object_target("law", internal_force=requested_force)
             rest(cell, names=PAIR)
         cell.close()
 
@@ -150,7 +150,9 @@ def test_object_steps_of_gate(make_cell, episodes):
         report = cell.report("law")
         middle = np.array([report[f"object_{axis} [m]"] for axis in "xyz"])
         rotation = pin.exp3(0.999 * GATE.rotation * next(axes))
-        cell.set_object_target("law", Pose(middle + 0.999 * GATE.position * next(directions), rotation))
+        cell.set_object_target(
+            "law", Pose(middle + 0.999 * GATE.position * next(directions), rotation)
+        )
         rest(cell, names=PAIR)
         cell.close()
 

@@ -54,7 +54,7 @@ def test_torque_matches_equation(hold, keep):
             rotational_stiffness=30.0, damping_ratio=0.8, joint_damping=1.5,
         )  # fmt: skip
         here = states[0].position_ee_in_base.copy()
-        start_rotation = states[0].rotation_ee_in_base.copy()
+        rotator = states[0].rotation_ee_in_base.copy()
         speeds = rng.uniform(-0.5, 0.5, 7)
         (state,) = maker.states_at([READY + rng.uniform(-0.05, 0.05, 7)], [speeds])
         law.update([state], target, PERIOD)
@@ -63,7 +63,7 @@ def test_torque_matches_equation(hold, keep):
         holds_orientation = hold == "orientation" or (keep and hold in ("position", "plane"))
         stiffness = np.zeros((6, 6))
         stiffness[:3, :3], stiffness[3:, 3:] = 700.0 * p, 30.0 * np.eye(3) * holds_orientation
-        r = start_rotation @ state.rotation_ee_in_base.T
+        r = rotator @ state.rotation_ee_in_base.T
         skew = np.array([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]]) / 2
         size = np.linalg.norm(skew)
         e = np.concatenate([here - state.position_ee_in_base, skew / size * np.arcsin(size)])
@@ -171,9 +171,16 @@ def test_held_orientation_allows_free_translation(make_cell):
     arm.push(4.0)
     assert arm.turned() < 1e-3
     arm.push(4.0, torque=torque)
-    rotation = arm.cell.pose("arm").rotation @ arm.start.rotation.T
+    rotator = arm.cell.pose("arm").rotation @ arm.start.rotation.T
     skew = (
-        np.array([rotation[2, 1] - rotation[1, 2], rotation[0, 2] - rotation[2, 0], rotation[1, 0] - rotation[0, 1]]) / 2
+        np.array(
+            [
+                rotator[2, 1] - rotator[1, 2],
+                rotator[0, 2] - rotator[2, 0],
+                rotator[1, 0] - rotator[0, 1],
+            ]
+        )
+        / 2
     )
     assert np.allclose(skew, torque / 40.0, rtol=0.02, atol=2e-4)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box that two hands hold in the air stays there, whatever law takes over."""
+"""Bumpless transfer with a box between two grippers, for every controllet."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.inline
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-@pytest.mark.parametrize(("mass", "squeeze", "seed"), [(0.8, 20.0, 1), (2.5, 35.0, 2)])
-def test_a_held_box_was_dropped_at_a_switch(make_cell, episodes, mass, squeeze, seed):
+@pytest.mark.parametrize(("mass", "grasp_force", "seed"), [(0.8, 20.0, 1), (2.5, 35.0, 2)])
+def test_grasped_box_was_dropped_at_switch(make_cell, episodes, mass, grasp_force, seed):
     box, rng = HeldBox(make_cell, mass), np.random.default_rng(seed)
-    box.lift(squeeze)
+    box.lift(grasp_force)
     before, height = box.in_hands(), box.cell.objects()["box"].position[2]
     names = [*LAWS, "hold", "failure"]
     for number in range(episodes(12, 150)):
@@ -35,13 +35,13 @@ def test_a_held_box_was_dropped_at_a_switch(make_cell, episodes, mass, squeeze, 
         assert slip < 2e-3, (number, name)
         assert abs(box.cell.objects()["box"].position[2] - height) < 5e-3, (number, name)
     for arm in BOTH:
-        assert box.force(arm) == pytest.approx(squeeze, rel=0.1)
+        assert box.force(arm) == pytest.approx(grasp_force, rel=0.1)
 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_box_is_held_through_switches_in_motion(make_cell):
-    """Carried sideways with 0.1 m/s, on late and noisy arms."""
+def test_box_is_held_through_switches_in_motion(make_cell):
+    """The box moves sideways with 0.1 m/s, on late and noisy arms."""
     late = {"state_delay": 0.002, "torque_lag": 0.002}
     noise = {"q": 1e-5, "dq": 2e-3, "tau": 0.1}
     box = HeldBox(make_cell, 1.5, perturbation=late, noise=noise)
@@ -67,8 +67,8 @@ def test_a_box_is_held_through_switches_in_motion(make_cell):
 @pytest.mark.parametrize("name", ["coupled_impedance", "coupled_force_impedance"])
 @pytest.mark.parametrize("stiff", [False, True])
 @pytest.mark.parametrize("n", [2, 3])
-def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name, stiff, n):
-    """Any wrenches that press inwards on the whole; also with gains that a posture cuts."""
+def test_coupled_controllet_continues_transferred_torques(name, stiff, n):
+    """Any wrenches with inward pressure; also with gains reduced by the configuration."""
     law_class = registry.find("controllets", name)
     maker, rng = StateMaker(n), np.random.default_rng(6)
     parameters = ParameterSet(law_class.Params)
@@ -80,9 +80,11 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
     ready = np.array([0, -0.785, 0, -2.356, 0, 1.571, 0.785])
     for _ in range(5):
         states = maker.states_at([ready + rng.normal(size=7) * 0.2 for _ in range(n)])
-        hands = np.array([s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)])
+        grippers = np.array(
+            [s.position_ee_in_base + [0, 0.6 * i, 0] for i, s in enumerate(states)]
+        )
         wrenches = rng.normal(size=(n, 6)) * [4, 4, 4, 0.4, 0.4, 0.4]
-        wrenches[:, :3] += 20.0 * (hands.mean(axis=0) - hands)
+        wrenches[:, :3] += 20.0 * (grippers.mean(axis=0) - grippers)
         handovers = [BumplessTransfer(w @ s.jacobian, w, w) for w, s in zip(wrenches, states)]
         for wrench, state in zip(wrenches, states):
             state.tau_ext[:] = -wrench @ state.jacobian
@@ -97,11 +99,11 @@ def test_the_seeded_coupled_law_asks_for_the_torques_that_were_handed_over(name,
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_the_reported_squeeze_is_what_the_hands_really_press_with(make_cell):
-    """Fed forward only, less arrives than was asked for: the formation holds the hands back."""
+def test_reported_internal_force_matches_contact_force(make_cell):
+    """The formation springs reduce a force that is only fed forward."""
     box = HeldBox(make_cell, 0.8, first="pair")
-    for squeeze in (10.0, 25.0):
-        box.cell.set_object_target("pair", internal_force=squeeze)
+    for grasp_force in (10.0, 25.0):
+        box.cell.set_object_target("pair", internal_force=grasp_force)
         box.cell.step(1500)
         pressed = 0.5 * (box.force("left") + box.force("right"))
         assert box.cell.report("pair")["internal force [N]"] == pytest.approx(pressed, abs=0.2)
@@ -109,8 +111,8 @@ def test_the_reported_squeeze_is_what_the_hands_really_press_with(make_cell):
 
 
 @pytest.mark.sim
-def test_two_free_hands_squeeze_nothing_after_a_switch(make_cell):
-    """Nor does a load on one of them, that nobody told of, count as a squeeze."""
+def test_switch_between_free_grippers_starts_no_internal_force(make_cell):
+    """An unknown load on one of them does not count as internal force."""
     payload = {"perturbation": {"payload": 1.5}}
     cell = make_cell(
         {n: {"position": list(b), **(payload if n == "left" else {})} for n, b in BASES.items()},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Velocities of arms that are commanded them: had, renewed, and stopped before limits."""
+"""Velocity commands of arms: applied, renewed, and stopped before limits."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def rows(cell, cycles, **target):
     return np.array(found)
 
 
-def test_a_velocity_is_had_while_it_is_renewed():
+def test_velocity_is_kept_while_renewed():
     with make() as cell:
         expected = np.array([0.3, -0.2, 0.1, 0.2, -0.3, 0.2, 0.4])
         found = rows(cell, 400, dq=expected)
         np.testing.assert_allclose(found["joint_command"][-1, 1], expected, atol=1e-9)
         np.testing.assert_allclose(found["dq"][-1], expected, atol=0.01)
-        late = rows(cell, 300)  # nobody renews it
+        late = rows(cell, 300)  # no renewal
         assert not late["joint_command"][-1, 1].any()
-        still = np.flatnonzero(~late["joint_command"][:, 1].any(axis=1))[0]
-        assert 90 - 50 <= still <= 100 + 60
+        stopped = np.flatnonzero(~late["joint_command"][:, 1].any(axis=1))[0]
+        assert 90 - 50 <= stopped <= 100 + 60
 
 
-def test_a_joint_stops_before_its_limit_without_a_jolt():
+def test_joint_stops_before_limit_without_jerk():
     with make() as cell:
         limits = cell.descriptions["left"].limits
         expected = np.array([0, 0, 0, 0, 0, 0, 2.0])
@@ -48,5 +48,5 @@ def test_a_joint_stops_before_its_limit_without_a_jolt():
         assert limits.upper[6] - 0.05 - 1e-3 < end <= limits.upper[6] - 0.05
         rate = np.diff(found["joint_command"][:, 0, 6]) / 1e-3
         assert np.abs(np.diff(rate) / 1e-3).max() <= 10.0 * (1 + 1e-3)
-        assert (np.diff(rate[-1000:]) <= 1e-6).all()  # it creeps to a stop, and does not hop
+        assert (np.diff(rate[-1000:]) <= 1e-6).all()  # it decelerates monotonically
         assert cell.state("left").fault == ""

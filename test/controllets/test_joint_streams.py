@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint targets streamed as a leader arm sends them: they were followed 100 to 172 ms late, with
-two to three times the jerk of the hand, and worse where their velocities came along."""
+"""Joint targets streamed by a leader arm.
+
+They were followed 100 to 172 ms late, with two to three times the operator's jerk, and worse if
+their velocities were sent.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,14 @@ def one_arm(make_cell, arm):
 
 
 def followed(cell, q, dq, rate, seed=1):
-    """Stream a motion from where the arm is; return measured positions and velocities."""
-    start, came = cell.state("arm").q.copy(), arrivals(np.random.default_rng(seed), len(q), rate)
+    """Stream a motion from the current configuration; return measured positions and velocities."""
+    start, arrival_cycles = (
+        cell.state("arm").q.copy(),
+        arrivals(np.random.default_rng(seed), len(q), rate),
+    )
     first, _ = cell.records()
     for k in range(len(q)):
-        if k in came:
+        if k in arrival_cycles:
             cell.set_target("arm", q=start + q[k], dq=None if dq is None else dq[k])
         cell.step()
     _, rows = cell.records(first)
@@ -46,11 +52,11 @@ def followed(cell, q, dq, rate, seed=1):
 @pytest.mark.parametrize(("arm", "rate", "largest"), [
     ("ideal", 30.0, 70), ("late", 100.0, 40), ("ideal", 500.0, 40),
 ])  # fmt: skip
-def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rate, largest):
+def test_operator_motion_is_followed_with_little_lag_and_jerk(make_cell, arm, rate, largest):
     q, dq = strokes(np.random.default_rng(3), 4000)
     errors = []
-    for given in (None, dq):
-        measured, velocity = followed(one_arm(make_cell, arm), q, given, rate)
+    for velocities in (None, dq):
+        measured, velocity = followed(one_arm(make_cell, arm), q, velocities, rate)
         assert lag(q[500:], measured[500:]) < largest
         assert jerk(velocity[500:]) < 1.3 * jerk(dq[500:])
         errors.append(np.sqrt(((measured - q)[500:] ** 2).mean()))
@@ -58,7 +64,7 @@ def test_a_hand_is_followed_with_little_lag_and_its_own_jerk(make_cell, arm, rat
 
 
 @pytest.mark.parametrize(("rate", "largest"), [(30.0, 0.13), (100.0, 0.08)])
-def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cell, rate, largest):
+def test_interrupted_stream_at_full_speed_ends_on_last_target(make_cell, rate, largest):
     time = np.arange(600) * 1e-3
     q = np.zeros((600, 7))
     q[:, 0] = np.cumsum(0.95 * np.minimum(1.0, time / 0.3)) * 1e-3
@@ -69,25 +75,25 @@ def test_a_stream_that_breaks_off_at_full_speed_ends_on_its_last_target(make_cel
     first, _ = cell.records()
     cell.step(1500)
     _, rows = cell.records(first)
-    places = rows["arms"]["q"][:, 0, 0] - start[0]
-    assert abs(places[-1] - goal) < 1e-3
-    assert places.max() - goal < largest
+    positions = rows["arms"]["q"][:, 0, 0] - start[0]
+    assert abs(positions[-1] - goal) < 1e-3
+    assert positions.max() - goal < largest
     steps = np.abs(np.diff(rows["arms"]["tau"][:, 0], axis=0)).max()
     assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
 
 
 @pytest.mark.parametrize("joint", [3, 5])
-def test_a_stream_into_a_joint_limit_does_not_carry_the_joint_past_it(make_cell, joint):
+def test_stream_into_joint_limit_does_not_carry_joint_past_it(make_cell, joint):
     cell = one_arm(make_cell, "late")
     start = cell.state("arm").q.copy()
     limit = FR3_LIMITS.upper[joint]
-    places = np.arange(start[joint], limit + 0.2, 0.95e-3)
-    came = arrivals(np.random.default_rng(0), len(places), 30.0)
+    positions = np.arange(start[joint], limit + 0.2, 0.95e-3)
+    arrival_cycles = arrivals(np.random.default_rng(0), len(positions), 30.0)
     refused, first = 0, cell.records()[0]
-    for k, place in enumerate(places):
-        if k in came:
+    for k, position in enumerate(positions):
+        if k in arrival_cycles:
             q = start.copy()
-            q[joint] = place
+            q[joint] = position
             try:
                 cell.set_target("arm", q=q)
             except TargetRejected:
@@ -100,7 +106,7 @@ def test_a_stream_into_a_joint_limit_does_not_carry_the_joint_past_it(make_cell,
 
 
 @pytest.mark.parametrize("rate", [20.0, 200.0])
-def test_targets_that_jump_about_are_not_taken_for_a_stream(make_cell, rate):
+def test_random_target_steps_are_not_treated_as_stream(make_cell, rate):
     rng, cell = np.random.default_rng(5), one_arm(make_cell, "late")
     start = cell.state("arm").q.copy()
     low = high = start
@@ -120,7 +126,7 @@ def test_targets_that_jump_about_are_not_taken_for_a_stream(make_cell, rate):
     assert steps < 0.8 * FR3_LIMITS.torque_rate[0] * 1e-3
 
 
-def test_a_jump_within_a_stream_is_made_with_the_bounds_of_any_jump(make_cell):
+def test_step_within_stream_has_bounds_of_any_step(make_cell):
     q, _ = strokes(np.random.default_rng(1), 3200)
     q[1200:] += 0.25 * np.array([1, -1, 1, 1, -1, 1, 1])
     cell = one_arm(make_cell, "ideal")

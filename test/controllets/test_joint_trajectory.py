@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories and postures: the law's equation, and what it does to an arm."""
+"""Trajectories and configurations: the controllet's equation, and its effect on an arm."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(target, rows):
 
 
 @pytest.mark.parametrize("feedforward", [True, False])
-def test_law_against_dense_equation(feedforward):
+def test_torque_matches_dense_equation(feedforward):
     rng = np.random.default_rng(1)
     maker = StateMaker()
     for _ in range(10):
@@ -68,13 +68,13 @@ def test_law_against_dense_equation(feedforward):
             assert np.allclose(law.tau[0], expected, rtol=1e-9, atol=1e-8)
 
 
-def held_by_the_package():
-    """Return the traced bytes that lines of the package hold; other threads have their own."""
+def package_memory():
+    """Return the traced bytes of lines of the package; other threads have their own."""
     ours = tracemalloc.Filter(True, "*/multipanda_py/*")
     return sum(trace.size for trace in tracemalloc.take_snapshot().filter_traces([ours]).traces)
 
 
-def test_targets_leave_nothing_behind():
+def test_targets_leak_no_memory():
     rng = np.random.default_rng(2)
     maker = StateMaker()
     law, target = JointTrajectory(maker.context, JointTrajectoryParams()), TrajectoryTarget(1)
@@ -91,10 +91,10 @@ def test_targets_leave_nothing_behind():
     arrive(0), arrive(1)
     tracemalloc.start()
     try:
-        before = held_by_the_package()
+        before = package_memory()
         for number in range(300):
             arrive(number)
-        grown = held_by_the_package() - before
+        grown = package_memory() - before
     finally:
         tracemalloc.stop()
     assert grown < 10_000
@@ -114,7 +114,7 @@ def running(make_cell, **params):
 
 @pytest.mark.sim
 @pytest.mark.parametrize("speed", [0.3, 0.7])
-def test_posture_is_reached_within_the_limits(make_cell, speed):
+def test_configuration_is_reached_within_limits(make_cell, speed):
     cell, q = running(make_cell, velocity_scaling=speed)
     start, _ = cell.records()
     cell.set_target("left", q=q + STEP)
@@ -133,7 +133,7 @@ def test_posture_is_reached_within_the_limits(make_cell, speed):
 
 
 @pytest.mark.sim
-def test_only_a_law_that_goes_there_smoothly_takes_far_postures(make_cell):
+def test_only_trajectory_controllets_accept_distant_configurations(make_cell):
     cell = make_cell(ARM, LAWS, active=["left/joint"])
     q = cell.state("left").q
     with pytest.raises(TargetRejected, match=r"gate\.joint"):
@@ -145,8 +145,8 @@ def test_only_a_law_that_goes_there_smoothly_takes_far_postures(make_cell):
 
 
 @pytest.mark.sim
-def test_of_a_posture_and_a_trajectory_in_one_cycle_the_trajectory_was_followed(make_cell):
-    """Also where the posture was asked for last; and both were counted as motions."""
+def test_trajectory_overrode_later_configuration_of_same_cycle(make_cell):
+    """The order did not matter, and both were counted as motions."""
     cell, q = running(make_cell)
     cell.set_target("left", q=q - 0.2 * STEP)
     cell.follow_trajectory("left", complete([0.0, 0.5], [q, q + 0.1 * STEP]))
@@ -154,7 +154,7 @@ def test_of_a_posture_and_a_trajectory_in_one_cycle_the_trajectory_was_followed(
     assert np.abs(cell.state("left").q - q - 0.1 * STEP).max() < 2e-3
     assert cell.report("left/jt").value(MOTIONS) == 1
     cell.follow_trajectory("left", complete([0.0, 0.5], [q + 0.1 * STEP, q]))
-    cell.set_target("left", q=q - 0.2 * STEP)  # which is the newer one now
+    cell.set_target("left", q=q - 0.2 * STEP)  # the newer target
     cell.step(3000)
     assert np.abs(cell.state("left").q - q + 0.2 * STEP).max() < 2e-3
 
@@ -179,7 +179,7 @@ def test_trajectory_is_tracked_in_space_and_time(make_cell):
 
 
 @pytest.mark.sim
-def test_without_feedforward_the_same_path_is_tracked_less_well(make_cell):
+def test_path_without_feedforward_has_larger_error(make_cell):
     errors = []
     for feedforward in (True, False):
         cell, q = running(make_cell, feedforward=feedforward)
@@ -190,7 +190,7 @@ def test_without_feedforward_the_same_path_is_tracked_less_well(make_cell):
 
 
 @pytest.mark.sim
-def test_stop_on_the_way_is_smooth(make_cell):
+def test_stop_in_motion_is_smooth(make_cell):
     cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
@@ -214,7 +214,7 @@ def push(cell, force):
 
 
 @pytest.mark.sim
-def test_arm_that_is_held_back_gives_way(make_cell):
+def test_blocked_arm_yields(make_cell):
     cell, q = running(make_cell, path_tolerance=[0.04] * 7, contact_torque=[0.0] * 7)
     cell.follow_trajectory("left", complete([2.0], [q + 0.5 * STEP]))
     cell.step(400)
@@ -235,9 +235,9 @@ def test_arm_that_is_held_back_gives_way(make_cell):
 
 
 @pytest.mark.sim
-def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
+def test_arm_yields_after_contact_with_table(make_cell):
     table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
-    # Nothing keeps it away from this table, nor stops it by force: it is to run into it.
+    # No feature keeps the arm off this table, and no contact limit stops it.
     laws = {"jt": {"type": "joint_trajectory", "features": ["coriolis"],
                    "params": {"path_tolerance": [0.05] * 7,
                               "contact_torque": [0.0] * 7}}}  # fmt: skip
@@ -245,24 +245,24 @@ def test_arm_that_meets_a_table_does_not_go_on_pressing(make_cell):
     cell.step(5)
     down = np.array([0.0, 0.4, 0.0, 0.0, 0.0, 0.0, 0.0])
     cell.follow_trajectory("left", complete([2.0], [cell.state("left").q + down]))
-    pressed = 0.0
+    peak_torque = 0.0
     for _ in range(30):
         cell.step(100)
-        pressed = max(pressed, np.abs(cell.state("left").tau_ext).max())
+        peak_torque = max(peak_torque, np.abs(cell.state("left").tau_ext).max())
     assert motion_state(cell) is MotionState.PATH_TOLERANCE_VIOLATED
-    assert pressed > 20.0
-    assert np.abs(cell.state("left").tau_ext).max() < 0.25 * pressed
+    assert peak_torque > 20.0
+    assert np.abs(cell.state("left").tau_ext).max() < 0.25 * peak_torque
     assert np.abs(cell.state("left").dq).max() < 1e-2
 
 
-LIBFRANKA = [20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0]  # what its examples tell robots [Nm]
+LIBFRANKA = [20.0, 20.0, 18.0, 18.0, 16.0, 14.0, 12.0]  # thresholds of its examples [Nm]
 
 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.parametrize("sense", ["torque", "force"])
-def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, sense):
-    """In contact it gives way below a robot's own thresholds, and may move away from there."""
+def test_motion_pressed_on_table_until_path_tolerance(make_cell, sense):
+    """In contact it yields below a robot's own thresholds, and may then move away."""
     table = {"shape": "box", "size": [0.3, 0.3, 0.02], "position": [0.4, 0.0, 0.4]}
     params = {} if sense == "torque" else {"contact_torque": [0.0] * 7, "contact_force": 25.0}
     laws = {"jt": {"type": "joint_trajectory", "params": params, "features": ["coriolis"]}}
@@ -297,7 +297,7 @@ def test_motion_pressed_on_against_a_table_until_the_path_was_left(make_cell, se
 
 
 @pytest.mark.sim
-def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(make_cell):
+def test_motion_away_from_contact_continues_and_motion_against_it_stops(make_cell):
     cell, q = running(make_cell, path_tolerance=[0.0] * 7)
     push(cell, [0.0, 60.0, 0.0])
     cell.step(500)
@@ -318,7 +318,7 @@ def test_a_motion_away_from_what_presses_goes_on_and_one_against_it_does_not(mak
 
 
 @pytest.mark.sim
-def test_goal_that_is_not_met_in_time(make_cell):
+def test_missed_goal_depends_on_goal_tolerance(make_cell):
     cell, q = running(make_cell, goal_tolerance=[1e-3] * 7, goal_time=0.1)
     push(cell, [0.0, 0.0, -20.0])
     for requested, expected in (
@@ -334,7 +334,7 @@ def test_goal_that_is_not_met_in_time(make_cell):
 
 
 @pytest.mark.sim
-def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
+def test_switch_in_motion_brakes_arm_smoothly(make_cell):
     cell, q = running(make_cell, velocity_scaling=1.0)
     cell.set_target("left", q=q + STEP)
     cell.step(500)
@@ -347,8 +347,8 @@ def test_switch_while_the_arm_moves_brakes_it_smoothly(make_cell):
     assert (np.abs(np.diff(rates, axis=0)) / PERIOD < 1.3 * LIMIT.acceleration).all()
 
 
-def test_share_of_the_stiffness_was_reported_in_place_of_the_contact(make_cell):
-    """It went last, where this law has its contacts, and read 0 under a notice that was false."""
+def test_stiffness_scale_was_reported_in_place_of_contact(make_cell):
+    """It took the last index, that of the contact, and read 0 under a false notice."""
     cell = make_cell(ARM, LAWS, [])
     assert cell.switch(["left/jt"]).notices == ()
     cell.step(5)
@@ -358,15 +358,15 @@ def test_share_of_the_stiffness_was_reported_in_place_of_the_contact(make_cell):
     assert [event.event for event in cell.events()] == [Event.SWITCHED]
 
 
-def test_stiffest_joints_report_the_share_that_the_posture_leaves(make_cell):
-    """Against the fastest frequency of K^1/2 M^-1 K^1/2, which a quarter of b^2 bounds."""
+def test_stiffest_joints_report_stiffness_scale_of_configuration(make_cell):
+    """Against the highest frequency of K^1/2 M^-1 K^1/2, which a quarter of b^2 bounds."""
     laws = {"jt": {"type": "joint_trajectory", "params": {"stiffness": MAXIMUM}}}
     cell = make_cell(LIGHT, laws, [])
     notices = cell.switch(["left/jt"]).notices
     cell.step(1)
     mass = cell.loop.arms[0].state.mass_matrix
     root = np.diag(np.sqrt(MAXIMUM))
-    share = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
-    assert share < 0.95
-    assert cell.report("left/jt")[str(STIFFNESS_SCALE)] == pytest.approx(share, rel=1e-3)
-    assert f"joint_trajectory keeps {share:.0%}" in notices[0]
+    fraction = BANDWIDTH**2 / 4.0 / np.linalg.eigvalsh(root @ np.linalg.inv(mass) @ root)[-1]
+    assert fraction < 0.95
+    assert cell.report("left/jt")[str(STIFFNESS_SCALE)] == pytest.approx(fraction, rel=1e-3)
+    assert f"joint_trajectory keeps {fraction:.0%}" in notices[0]

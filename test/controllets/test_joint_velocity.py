@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint velocities: the law's equation, its bounds, and what it does to an arm."""
+"""Joint velocities: the controllet's equation, its bounds, and its effect on an arm."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ LAWS = {"jv": {"type": "joint_velocity"}}
 EXPECTED = np.array([0.4, 0.2, -0.4, 0.3, 0.5, -0.5, 0.8])
 
 
-def ask(law, target, dq, arm=0):
+def request(law, target, dq, arm=0):
     target.dq[arm][:] = dq
     law.on_target("joint", arm, target)
 
 
-def test_law_against_dense_equation():
+def test_torque_matches_dense_equation():
     rng = np.random.default_rng(1)
     maker = StateMaker(2)
     for _ in range(10):
@@ -40,7 +40,7 @@ def test_law_against_dense_equation():
         law.on_activate(maker.states_at(q), target)
         desired = rng.uniform(-1, 1, (2, 7))
         for arm in range(2):
-            ask(law, target, desired[arm], arm)
+            request(law, target, desired[arm], arm)
         reference, rate = np.array(q), np.zeros((2, 7))
         for _ in range(50):
             states = maker.states_at(list(np.array(q) + rng.uniform(-0.01, 0.01, (2, 7))),
@@ -62,7 +62,7 @@ def follow(law, target, state, cycles, desired=None):
     path = []
     for _ in range(cycles):
         if desired is not None:
-            ask(law, target, desired())
+            request(law, target, desired())
         law.update([state], target, PERIOD)
         reference = law.references[0]
         path.append((reference.q.copy(), reference.dq.copy()))
@@ -79,7 +79,7 @@ def started(q=READY, **params):
 
 
 @pytest.mark.parametrize("acceleration", [0.05, 0.3, 1.0])
-def test_reference_keeps_every_limit_whatever_is_asked(acceleration):
+def test_reference_keeps_limits_for_any_request(acceleration):
     rng = np.random.default_rng(2)
     law, target, state = started(
         acceleration_scaling=acceleration, velocity_scaling=0.6, margin=0.03
@@ -94,7 +94,7 @@ def test_reference_keeps_every_limit_whatever_is_asked(acceleration):
         assert (change <= acceleration * LIMIT.acceleration * (1 + 1e-6)).all()
 
 
-def test_it_slows_down_before_a_limit_and_reaches_it():
+def test_reference_slows_down_before_limit_and_reaches_it():
     law, target, state = started()
     _, dq = follow(law, target, state, 8000, lambda: LIMIT.velocity)
     upper = LIMIT.upper - JointVelocityParams().margin
@@ -104,9 +104,9 @@ def test_it_slows_down_before_a_limit_and_reaches_it():
     assert (q[-1] < upper - 0.05).all()
 
 
-def test_velocity_that_is_not_renewed_ramps_to_zero():
+def test_stale_velocity_ramps_to_zero():
     law, target, state = started(timeout=0.05)
-    ask(law, target, EXPECTED)
+    request(law, target, EXPECTED)
     _, dq = follow(law, target, state, 400)
     assert np.abs(dq[48]).max() > 0.1
     assert np.abs(dq[-1]).max() == 0.0
@@ -114,10 +114,10 @@ def test_velocity_that_is_not_renewed_ramps_to_zero():
     assert law.report[1] == pytest.approx(0.4)
 
 
-def test_reference_does_not_run_away_from_an_arm_that_is_held():
+def test_reference_does_not_wind_up_against_blocked_arm():
     law, target, state = started(max_reference_lead=0.02)
     for _ in range(3000):
-        ask(law, target, EXPECTED)
+        request(law, target, EXPECTED)
         law.update([state], target, PERIOD)
     assert law.report[0] == pytest.approx(0.02)
     k = JointVelocityParams().stiffness
@@ -130,7 +130,7 @@ def test_reference_does_not_run_away_from_an_arm_that_is_held():
 
 
 @pytest.mark.sim
-def test_arm_tracks_and_stops(make_cell):
+def test_arm_tracks_velocity_and_stops(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
     start, _ = cell.records()
     for _ in range(40):
@@ -147,9 +147,9 @@ def test_arm_tracks_and_stops(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_arm_driven_at_its_limits_does_not_fault(make_cell):
+def test_arm_driven_to_its_limits_does_not_fault(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
-    free = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0])  # these move without meeting anything
+    free = np.array([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0])  # joints with a free path
     for sign in (1.0, -1.0):
         for _ in range(150):
             cell.set_target("left", dq=sign * 0.6 * free * LIMIT.velocity)
@@ -160,7 +160,7 @@ def test_arm_driven_at_its_limits_does_not_fault(make_cell):
 
 
 @pytest.mark.sim
-def test_taking_over_a_moving_arm_brakes_without_a_jerk(make_cell):
+def test_takeover_of_moving_arm_brakes_without_jerk(make_cell):
     cell = make_cell({"left": {}}, LAWS, active=["left/jv"])
     for _ in range(25):
         cell.set_target("left", dq=EXPECTED)

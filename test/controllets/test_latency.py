@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Late states, lagging torques, wrong inertia: pushed arms come to rest under every law."""
+"""Delayed states, lagging torques, wrong inertia: every controllet brings pushed arms to rest."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LAWS = {
         "hold": "position", "keep_orientation": True, "translational_stiffness": 5000.0,
         "rotational_stiffness": 300.0, "joint_damping": 5.0,
     },
-    "teleoperation": {  # a leader that is hardly damped floats on for seconds
+    "teleoperation": {  # a weakly damped leader floats for seconds
         "stiffness": STIFF, "nullspace_stiffness": 100.0,
         "leader_damping": [20.0] * 4 + [4.0, 4.0, 1.5],
     },
@@ -46,13 +46,13 @@ LAWS = {
 """The highest gains within the bounds."""
 
 
-def fastest_after_a_push(make_cell, law, params, postures, cycles=1400, **perturbation):
-    """Push every joint, wait, and return how fast any joint is at last [rad/s]."""
+def fastest_after_a_push(make_cell, law, params, pair, cycles=1400, **perturbation):
+    """Push every joint, wait, and return the final maximum joint speed [rad/s]."""
     names = ["left", "right"]
     late = {"state_delay": 0.005, "torque_lag": 0.002, **perturbation}
     arms = {
         name: {"position": [0.0, y, 0.0], "q_start": q.tolist(), "perturbation": late}
-        for name, y, q in zip(names, (0.3, -0.3), postures)
+        for name, y, q in zip(names, (0.3, -0.3), pair)
     }
     instance = {"type": law, "params": params}
     active = [f"{name}/law" for name in names]
@@ -74,55 +74,55 @@ def fastest_after_a_push(make_cell, law, params, postures, cycles=1400, **pertur
 
 
 @pytest.mark.parametrize("law", ["coupled_impedance", "coupled_force_impedance"])
-def test_free_hands_of_a_coupled_law_do_not_swing_with_5_ms_of_delay(make_cell, law, episodes):
-    """Moments as pure torque on light wrists made a limit cycle of 2 to 3 rad/s."""
+def test_free_grippers_of_coupled_controllet_are_stable_at_5_ms_delay(make_cell, law, episodes):
+    """Moments as pure torque on light wrists caused a limit cycle of 2 to 3 rad/s."""
     for scale in (0.8, 1.2)[: episodes(1, 2)]:
-        for posture in (READY, BENT):
+        for configuration in (READY, BENT):
             found = fastest_after_a_push(
-                make_cell, law, {}, (posture, posture * MIRROR), inertia_scale=scale
+                make_cell, law, {}, (configuration, configuration * MIRROR), inertia_scale=scale
             )
             assert found < 0.05, scale
 
 
-def test_a_posture_without_a_projector_swung_the_wrists_of_a_coupled_law(make_cell):
-    """Its damper and that of the law braked joint 7 together: a limit cycle of 2.6 rad/s."""
+def test_unprojected_nullspace_made_coupled_wrists_oscillate(make_cell):
+    """Its damper added to that of the controllet on joint 7: a limit cycle of 2.6 rad/s."""
     law = {"stiffness": STIFF, "relative_stiffness": STIFF, "damping_ratio": 5.0}
-    posture = {"stiffness": [100.0] * 7, "damping_ratio": [5.0] * 7, "projector": "none",
+    configuration = {"stiffness": [100.0] * 7, "damping_ratio": [5.0] * 7, "projector": "none",
                "max_torque": [100.0] * 7}  # fmt: skip
     q = READY + [0.1, -0.2, 0.2, 0.1, -0.3, 0.2, 0.1]
-    law |= {f"nullspace.{name}": value for name, value in posture.items()}
+    law |= {f"nullspace.{name}": value for name, value in configuration.items()}
     found = fastest_after_a_push(
         make_cell, "coupled_impedance", law, (q, q * MIRROR), cycles=500, inertia_scale=0.8
     )
     assert found < 0.1
 
 
-def test_the_stiffest_joints_do_not_swing_with_5_ms_of_delay(make_cell):
-    """A bound of 5000 Nm/rad for all joints alike was a wrist that vibrates."""
+def test_stiffest_joints_are_stable_at_5_ms_delay(make_cell):
+    """A common bound of 5000 Nm/rad made wrists oscillate."""
     params = LAWS["joint_impedance"]
     assert fastest_after_a_push(make_cell, "joint_impedance", params, (READY, BENT)) < 0.02
 
 
 @pytest.mark.parametrize("law", every_nth(3, LAWS))
-def test_gains_at_their_bounds_come_to_rest_in_any_posture(make_cell, law, episodes):
+def test_maximum_gains_come_to_rest_in_any_configuration(make_cell, law, episodes):
     rng = np.random.default_rng(sum(map(ord, law)))
     for episode in range(episodes(1, 40)):
-        postures = [READY + rng.uniform(-0.5, 0.5, 7) for _ in range(2)]
-        if law.startswith("coupled"):  # hands that could hold something
-            postures[1] = postures[0] * MIRROR + rng.uniform(-0.1, 0.1, 7)
+        pair = [READY + rng.uniform(-0.5, 0.5, 7) for _ in range(2)]
+        if law.startswith("coupled"):  # grippers that could hold an object
+            pair[1] = pair[0] * MIRROR + rng.uniform(-0.1, 0.1, 7)
         scale = (0.8, 1.2)[episode % 2]
-        found = fastest_after_a_push(make_cell, law, LAWS[law], postures, inertia_scale=scale)
-        assert found < 0.05, f"{[q.tolist() for q in postures]}, inertia x {scale}"
+        found = fastest_after_a_push(make_cell, law, LAWS[law], pair, inertia_scale=scale)
+        assert found < 0.05, f"{[q.tolist() for q in pair]}, inertia x {scale}"
 
 
 @pytest.mark.parametrize("law", ["joint_velocity", "joint_impedance"])
 @pytest.mark.parametrize(
     "late", [{"state_delay": 0.002}, {"state_delay": 0.005, "torque_lag": 0.002}]
 )
-def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(
+def test_stiffest_joints_oscillated_at_torque_rate_limit_after_nudge(
     make_cell, episodes, law, late
 ):
-    """Of 0.3 rad/s: at 3000 Nm/rad, 2 ms were enough in half of the postures."""
+    """A nudge of 0.3 rad/s: at 3000 Nm/rad, 2 ms were enough in half of the configurations."""
     bound = specs_of(registry.find("controllets", law).Params)[0].high
     rng = np.random.default_rng(3)
     for _ in range(episodes(2, 3)):
@@ -139,8 +139,8 @@ def test_the_stiffest_joints_swung_at_the_torque_rate_limit_after_a_nudge(
         assert np.abs(state.dq).max() < 0.05
 
 
-def maximum_turns(q):
-    """Return how often a joint turns round, of the one that does so most; q is (k, n) [rad]."""
+def maximum_reversals(q):
+    """Return the largest number of reversals of a joint; q is (k, n) [rad]."""
     steps = np.diff(q[::10], axis=0)
     signs = [np.sign(joint[np.abs(joint) > 1e-5]) for joint in steps.T]
     return max(np.count_nonzero(np.diff(sign)) for sign in signs)
@@ -148,8 +148,8 @@ def maximum_turns(q):
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e"])
 @pytest.mark.parametrize("law", every_nth(3, ["joint_position", "cartesian_pose", "joint_rate"]))
-def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, model, episodes):
-    """Neither what is commanded nor the arm goes to and fro, and at last they rest."""
+def test_target_steps_of_late_position_controlled_arms_do_not_oscillate(law, model, episodes):
+    """Neither commands nor arm reverse repeatedly, and both come to rest."""
     late = {"state_delay": 0.005, "torque_lag": 0.002}
     arm = {"model": model, "gripper": False, "perturbation": late}
     for episode in range(episodes(1, 20)):
@@ -177,6 +177,6 @@ def test_steps_of_targets_on_late_arms_that_take_positions_do_not_swing(law, mod
             if law == "cartesian_pose":
                 assert cell.pose("left").distance(goal)[0] < 1e-3
             for moved in (found["joint_command"][:, 0], found["q"]):
-                assert maximum_turns(moved) <= 2  # a swing of 2 Hz has three
+                assert maximum_reversals(moved) <= 2  # an oscillation of 2 Hz has three
             for rate in (found["joint_command"][-100:, 1], found["dq"][-100:]):
-                assert np.abs(rate).max() < 0.01  # a posture is still on its way
+                assert np.abs(rate).max() < 0.01  # a nullspace motion may continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A box that an FR3 and an arm of another kind hold and move together."""
+"""A box that an FR3 and an arm of another model hold and move together."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ COUPLED = ("coupled_impedance", "coupled_force_impedance")
 
 @pytest.mark.long
 @pytest.mark.parametrize("right", BESIDE)
-def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_switches(
-    make_cell, right
-):
+def test_box_between_different_arms_is_lifted_and_carried_over_switches(make_cell, right):
     """Statics within 1 % of MuJoCo's contact forces and of the object's spring."""
     box = HeldBox(make_cell, 1.5, right=right)
     box.lift(30.0)
@@ -32,7 +30,7 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
     assert forces[0][2] + forces[1][2] == pytest.approx(WEIGHT, rel=0.01)
     assert report["internal force [N]"] == pytest.approx(30.0, rel=0.01)
     active = box.cell.loop.owners.active[0]
-    # The object's place counts each hand's deviation by its share of the load.
+    # The object position weights each gripper's deviation by its fraction of the load.
     shift = active.law.held.sharing.shift[2]
     sag = active.target.position_object_in_world[2] - report["object_z [m]"] + shift
     assert 600.0 * sag == pytest.approx(WEIGHT, rel=0.01)
@@ -57,7 +55,7 @@ def test_a_box_between_two_kinds_of_arms_is_pressed_lifted_and_carried_over_swit
     ("late", "right"),
     over_others([(law, scale) for law in COUPLED for scale in (0.8, 1.2)]),
 )
-def test_free_hands_of_two_kinds_do_not_swing_with_5_ms_of_delay(make_cell, late, right):
+def test_free_grippers_of_different_arms_are_stable_at_5_ms_delay(make_cell, late, right):
     law, scale = late
     perturbation = {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": scale}
     arms = {

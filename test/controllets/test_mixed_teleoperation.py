@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leader and follower of different kinds: the pose is followed, and force reflected."""
+"""Leader and follower of different models: pose following and force reflection."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def running(make_cell, pair, objects=None, **params):
     }
     law = {"type": "teleoperation", "arms": ["left", "right"], "params": params}
     cell = make_cell(arms, {"tele": law}, ["tele"], **({"objects": objects} if objects else {}))
-    cell.step(150)  # what the follower seems to feel is taken off first
+    cell.step(150)  # tare of the follower's wrench
     flange = {name: f"{name}_{m}_{MODELS[m].flange.name}" for name, m in zip(arms, pair)}
     return cell, flange
 
 
 def moved(cell, arm, start):
-    """How far an arm's tool has come and turned, along the axes of the world."""
+    """Return translation and rotation of an end effector, along the axes of the world."""
     now = cell.pose(arm)
     return now.position - start.position, pin.log3(now.rotation @ start.rotation.T)
 
 
 @pytest.mark.parametrize("pair", pairs())
-def test_a_follower_of_another_kind_does_what_the_leader_does(make_cell, pair):
+def test_follower_of_different_model_follows_leader(make_cell, pair):
     cell, flange = running(make_cell, pair)
     start = {arm: cell.pose(arm) for arm in flange}
     damping = cell.parameters("tele")["leader_damping"]
@@ -53,8 +53,8 @@ def test_a_follower_of_another_kind_does_what_the_leader_does(make_cell, pair):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", pairs())
-def test_a_leader_feels_the_table_that_a_follower_of_another_kind_presses_on(make_cell, pair):
-    """What the operator presses with is what the leader gives back, and both come to rest."""
+def test_leader_reflects_contact_force_of_different_follower(make_cell, pair):
+    """The reflected force equals the operator's, and both arms come to rest."""
     state, model = live_arm({"model": pair[1], "gripper": False})
     state.q[:] = model.arm.robot.ready
     model.update(state)
@@ -67,7 +67,7 @@ def test_a_leader_feels_the_table_that_a_follower_of_another_kind_presses_on(mak
     _, rows = cell.records(start)
     assert cell.report("tele")["reflected force [N]"] == pytest.approx(6.0, rel=0.05)
     pressed = cell.simulation.contact_force("table")[2]
-    assert pressed == pytest.approx(-(6.0 / 0.5 + 2.0), rel=0.05)  # the deadband is taken off
+    assert pressed == pytest.approx(-(6.0 / 0.5 + 2.0), rel=0.05)  # beyond the deadband
     speeds = np.abs(rows["arms"]["twist_ee_in_base"][:, :, :3]).max(axis=(1, 2))
     assert speeds[-300:].max() < 5e-3
     assert cell.events() == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms near singular postures whose model lacks 3 % of each torque limit, and no command."""
+"""Arms near singularities whose models lack 3 % of each torque limit, without commands."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from multipanda_py.testing import StateMaker
 
 pytestmark = pytest.mark.inline
 
-SHARE = 0.03
-"""Share of the torque limits that no model contains."""
+MODEL_ERROR = 0.03
+"""Fraction of the torque limits that the model lacks."""
 REST = 0.1
-"""Joint speed that counts as rest [rad/s]."""
+"""Maximum joint speed at rest [rad/s]."""
 STILL, STILL_FOR = 0.005, 3
-"""Speed of an arm that has come to rest [rad/s], and tenths of a second after which it stays."""
+"""Maximum speed of an arm at rest [rad/s], and tenths of a second until a run ends."""
 WHOLE = {"hold": "position", "keep_orientation": True}
 LAWS = {
     "cartesian_impedance": {},
@@ -53,13 +53,13 @@ FAULTY = [
 
 
 def run(make_cell, model, law, q, signs, seconds=4.0):
-    """Let an arm, or two, be; return the largest share of a speed limit and the last states."""
+    """Run one or two arms without commands; return the peak speed fraction and the last states."""
     limits = StateMaker(1, model).states[0].limits
-    bias = SHARE * limits.torque * np.array(signs)
+    bias = MODEL_ERROR * limits.torque * np.array(signs)
     arms = {
         name: {"model": model, "position": [0.0, y, 1.5], "q_start": list(q),
-               "perturbation": {"torque_bias": (way * bias).tolist()}}
-        for name, y, way in (("arm", 0.0, 1), ("other", 1.6, -1))[: 1 + (law in PAIRS)]
+               "perturbation": {"torque_bias": (sign * bias).tolist()}}
+        for name, y, sign in (("arm", 0.0, 1), ("other", 1.6, -1))[: 1 + (law in PAIRS)]
     }  # fmt: skip
     spec = {"type": law, "params": LAWS[law]}
     active = ["arm/law"]
@@ -69,14 +69,14 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
     if cell.simulation.data.ncon:
         cell.close()
         return None
-    used, still = 0.0, 0
+    used, rest_count = 0.0, 0
     for _ in range(round(seconds / 0.1)):
         count = cell.records()[0]
         cell.step(100)
         dq = cell.records(count)[1]["arms"]["dq"][..., : limits.n_joints]
         used = max(used, float((np.abs(dq) / limits.velocity).max()))
-        still = still + 1 if np.abs(dq).max() < STILL else 0
-        if still == STILL_FOR or any(cell.state(name).fault for name in arms):
+        rest_count = rest_count + 1 if np.abs(dq).max() < STILL else 0
+        if rest_count == STILL_FOR or any(cell.state(name).fault for name in arms):
             break
     states = [cell.state(name) for name in arms]
     cell.close()
@@ -85,8 +85,8 @@ def run(make_cell, model, law, q, signs, seconds=4.0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "law", "q", "signs"), every_nth(3, FAULTY))
-def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model, law, q, signs):
-    """Within half a second of its activation, and by nothing but what its model lacks."""
+def test_arm_near_singularity_reached_its_speed_limit(make_cell, model, law, q, signs):
+    """Within half a second of its activation, only because of model errors."""
     used, states = run(make_cell, model, law, q, signs)
     assert [str(state.fault) for state in states] == [""] * len(states)
     assert used < 0.95
@@ -101,17 +101,15 @@ def test_an_arm_near_a_singular_posture_reached_its_speed_limit(make_cell, model
          [1, -1, -1, 1, -1, 1, 1]),
     ]),
 )  # fmt: skip
-def test_admittance_took_torque_errors_near_a_singular_posture_for_a_push(
-    make_cell, model, q, signs
-):
-    """The estimate of the wrench divides them by a vanishing singular value."""
+def test_admittance_treated_torque_errors_near_singularity_as_push(make_cell, model, q, signs):
+    """The wrench estimate divides them by a vanishing singular value."""
     used, (state,) = run(make_cell, model, "admittance", q, signs)
     assert used < 0.4
     assert np.abs(state.dq).max() < 0.02
 
 
 @pytest.mark.parametrize("signs", every_nth(2, [[1, -1, -1, 1, -1, 1], [-1, 1, 1, -1, 1, 1]]))
-def test_an_arm_with_an_aligned_wrist_comes_to_rest(make_cell, signs):
+def test_arm_with_aligned_wrist_comes_to_rest(make_cell, signs):
     used, (state,) = run(make_cell, "ur5e", "cartesian_impedance", WRIST, signs)
     assert used < 0.5
     assert np.abs(state.dq).max() < 0.02
@@ -126,22 +124,22 @@ def test_an_arm_with_an_aligned_wrist_comes_to_rest(make_cell, signs):
          [-1, 1, -1, 1, -1, -1, -1]),
     ]),
 )  # fmt: skip
-def test_an_elbow_ran_away_from_a_posture_spring_of_another_robot(make_cell, q, signs):
-    """An FR3's 5 Nm cannot bear the 9.6 Nm that an iiwa14 may lack."""
+def test_nullspace_spring_of_another_robot_let_elbow_run_away(make_cell, q, signs):
+    """An FR3's 5 Nm cannot balance the 9.6 Nm that the model of an iiwa14 may lack."""
     _, (state,) = run(make_cell, "iiwa14", "cartesian_impedance", q, signs)
     assert str(state.fault) == ""
     assert np.abs(state.dq).max() < 0.02
 
 
 @pytest.mark.parametrize("model", ["ur5e", "kinova_gen3", "iiwa14", "fr3", "fer"])
-def test_default_posture_springs_bear_what_a_model_may_lack(model):
-    """Half a radian of deflection exerts the maximum, which no joint takes for large."""
+def test_default_nullspace_springs_balance_model_errors(model):
+    """A moderate deflection of half a radian exerts the maximum."""
     robot = StateMaker(1, model).context.arms[0].robot
     largest, stiffness = np.array(
         [robot.value("lacking_torque"), robot.value("posture_stiffness")]
     )
     torque = robot.limits.torque
-    assert (largest > 1.5 * SHARE * torque).all()
+    assert (largest > 1.5 * MODEL_ERROR * torque).all()
     assert (largest <= 0.42 * torque).all()
     assert (stiffness * 0.5 >= largest - 1e-9).all()
     if model in ("fr3", "fer"):
@@ -154,11 +152,9 @@ SWITCHED = [("cartesian_impedance", 0.02), ("force_impedance", 0.02), ("coupled_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("law", "farthest"), every_nth(3, SWITCHED))
-def test_a_balanced_arm_moved_by_radians_after_a_switch_near_a_singular_posture(
-    make_cell, law, farthest
-):
-    """``hold`` balances what the model lacks; gravity compensation lets its load go."""
-    bias = SHARE * StateMaker(1, "ur5e").states[0].limits.torque * [1, 1, -1, 1, 1, -1]
+def test_balanced_arm_moved_by_radians_after_switch_near_singularity(make_cell, law, farthest):
+    """``hold`` balances the model error; gravity compensation does not."""
+    bias = MODEL_ERROR * StateMaker(1, "ur5e").states[0].limits.torque * [1, 1, -1, 1, 1, -1]
     arms = {
         name: {"model": "ur5e", "position": [0.0, y, 1.5], "q_start": WRIST,
                "perturbation": {"torque_bias": bias.tolist()}}
@@ -178,17 +174,20 @@ def test_a_balanced_arm_moved_by_radians_after_a_switch_near_a_singular_posture(
         assert np.abs(cell.state("arm").dq).max() < 0.02
 
 
-def postures(model, rng, count):
-    """Configurations with the signs of what is unknown: half near singular ones."""
+def configurations(model, rng, count):
+    """Yield configurations and signs of the model error; half of them are near singular."""
     maker = StateMaker(1, model)
     limits = maker.states[0].limits
     lower, upper = np.maximum(limits.lower, -np.pi) + 0.1, np.minimum(limits.upper, np.pi) - 0.1
-    for place in range(count):
-        many = rng.uniform(lower, upper, (rng.integers(5, 60) if place % 2 else 1, len(lower)))
+    for case in range(count):
+        candidates = rng.uniform(
+            lower, upper, (rng.integers(5, 60) if case % 2 else 1, len(lower))
+        )
         smallest = [
-            np.linalg.svd(maker.states_at([q])[0].jacobian, compute_uv=False)[-1] for q in many
+            np.linalg.svd(maker.states_at([q])[0].jacobian, compute_uv=False)[-1]
+            for q in candidates
         ]
-        yield many[np.argmin(smallest)], rng.choice([-1, 1], len(lower))
+        yield candidates[np.argmin(smallest)], rng.choice([-1, 1], len(lower))
 
 
 LAWS_ON_ARMS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3", "iiwa14", "fr3")]
@@ -203,19 +202,19 @@ LAWS_ON_ARMS = [(law, model) for law in LAWS for model in ("ur5e", "kinova_gen3"
         keep=((law, model) for law, model in LAWS_ON_ARMS if not len(law + model) % 9),
     ),
 )
-def test_no_law_lets_an_arm_run_away_that_has_unknown_torques(
+def test_no_controllet_lets_arm_with_model_errors_run_away(
     make_cell, episodes, record_property, model, law
 ):
-    """Laws that hold with at least 400 N/m come to rest within 4 s."""
+    """Controllets with at least 400 N/m come to rest within 4 s."""
     rng, moving, n = np.random.default_rng(crc32(f"{law} {model}".encode())), 0, 0
-    for q, signs in postures(model, rng, episodes(1, 200)):
+    for q, signs in configurations(model, rng, episodes(1, 200)):
         found = run(make_cell, model, law, q, signs)
         if found is None:
             continue
         used, states = found
-        place = f"{q.round(3).tolist()} {signs.tolist()}"
-        assert [str(state.fault) for state in states] == [""] * len(states), place
-        assert used < 1.05, place
+        case = f"{q.round(3).tolist()} {signs.tolist()}"
+        assert [str(state.fault) for state in states] == [""] * len(states), case
+        assert used < 1.05, case
         n += 1
         moving += max(float(np.abs(state.dq).max()) for state in states) > REST
     record_property("moving after 4 s", f"{moving} of {n}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm of which one joint slides: its laws in metres and newtons."""
+"""An arm with a prismatic joint: controllets in metres and newtons."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ K = np.diag([400.0] * 3 + [20.0] * 3)
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """What a cell file says of it."""
+    """Return the model section of a cell file."""
     path = write_rail(tmp_path_factory.mktemp("rail"))
     return {"urdf": str(path.with_suffix(".urdf")), "extra": str(path), "base": "rail",
             "tip": "tool0"}  # fmt: skip
 
 
 def bare_cell(make_cell, model, law="cartesian_impedance"):
-    """An arm with the law's own answer: no governor in front of it, no posture beside it."""
+    """Return an arm with the bare controllet: no governor, no nullspace torque."""
     params = {"governor": {"enabled": False}}
     features = []
     if law == "cartesian_impedance":
@@ -41,7 +41,7 @@ def bare_cell(make_cell, model, law="cartesian_impedance"):
 
 @pytest.mark.robustness
 def test_hold_comes_to_rest_from_any_motion(model, episodes):
-    """With delay, lag and inertia that is off; from the limits' speeds and forces at once."""
+    """With delay, lag and wrong inertia, from the maximum speeds and forces together."""
     rng, late, rigs = np.random.default_rng(5), [], {}
     for episode in range(episodes(4, 100)):
         throw = Throw.random(rng, payload=False, limits=railed_ur5e().limits)
@@ -56,7 +56,7 @@ def test_hold_comes_to_rest_from_any_motion(model, episodes):
     assert not late, late
 
 
-def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, model):
+def test_pushed_end_effector_deflects_by_force_over_stiffness(make_cell, model):
     cell = bare_cell(make_cell, model)
     before, force = cell.pose("arm"), np.array([2.0, -3.0, 2.5])
     cell.simulation.apply_wrench("arm_railed_ur5e_tool0", force)
@@ -65,7 +65,7 @@ def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, model):
     np.testing.assert_allclose(moved, force / 400.0, rtol=0.01, atol=2e-5)
 
 
-def test_a_pushed_joint_gives_way_by_force_over_its_stiffness(make_cell, model):
+def test_pushed_joint_deflects_by_force_over_stiffness(make_cell, model):
     """Newton per metre on the rail, newton metre per radian behind it."""
     cell = bare_cell(make_cell, model, "joint_impedance")
     before = cell.state("arm").q
@@ -73,23 +73,23 @@ def test_a_pushed_joint_gives_way_by_force_over_its_stiffness(make_cell, model):
     cell.simulation.apply_wrench("arm_railed_ur5e_tool0", force)
     cell.step(3000)
     state = cell.state("arm")
-    (there,) = StateMaker(model=railed_ur5e()).states_at([state.q])
-    torque = there.jacobian[:3].T @ force
+    (final_state,) = StateMaker(model=railed_ur5e()).states_at([state.q])
+    torque = final_state.jacobian[:3].T @ force
     stiffness = railed_ur5e().value("stiffness")
     np.testing.assert_allclose(state.q - before, torque / stiffness, rtol=0.01, atol=1e-6)
     assert (state.q - before)[0] == pytest.approx(8.0 / 10800.0, rel=0.01)
 
 
-def test_a_step_is_that_of_the_designed_linear_system(make_cell, model):
+def test_step_matches_designed_linear_system(make_cell, model):
     assert step_difference(bare_cell(make_cell, model), "arm/law", railed_ur5e(), K) < 0.03
 
 
 @pytest.mark.parametrize("law", ["hold", "joint_impedance", "cartesian_impedance"])
-def test_the_contract_holds_with_a_joint_that_slides(law):
+def test_contract_holds_with_prismatic_joint(law):
     check_contract(law, model=railed_ur5e())
 
 
-def test_mujoco_has_the_mass_matrix_and_the_tool_of_pinocchio(make_cell, model):
+def test_mujoco_matches_mass_matrix_and_pose_of_pinocchio(make_cell, model):
     cell = make_cell({"arm": {"model": model}}, {}, [])
     backend, n = cell.loop.backends[0], 7
     maker, mass = StateMaker(model=railed_ur5e()), np.zeros((n, n))
@@ -107,8 +107,8 @@ def test_mujoco_has_the_mass_matrix_and_the_tool_of_pinocchio(make_cell, model):
 
 
 @pytest.mark.slow
-def test_a_carriage_stops_in_front_of_what_stands_beside_the_rail(make_cell, model):
-    """How far a body may come in a time is what the rail runs, not an angle times a radius."""
+def test_carriage_stops_before_obstacle_beside_rail(make_cell, model):
+    """The reach of a body in a time is the rail travel, not an angle times a radius."""
     wall = {"shape": "box", "size": [0.3, 0.05, 0.3], "position": [0.0, 0.55, 0.3]}
     law = {"type": "joint_impedance", "features": ["collision_avoidance"]}
     cell = make_cell({"arm": {"model": model}}, {"law": law}, ["arm/law"],
@@ -122,7 +122,7 @@ def test_a_carriage_stops_in_front_of_what_stands_beside_the_rail(make_cell, mod
     assert not cell.simulation.contact_force("arm_railed_ur5e_carriage").any()
 
 
-def test_a_position_law_runs_the_rail_within_its_limits(make_cell, model):
+def test_position_controllet_moves_rail_within_limits(make_cell, model):
     limits = railed_ur5e().limits
     arm = {"model": model, "interfaces": ["position"]}
     cell = make_cell({"arm": arm}, {"law": {"type": "joint_position"}}, ["arm/law"])
@@ -136,7 +136,7 @@ def test_a_position_law_runs_the_rail_within_its_limits(make_cell, model):
     np.testing.assert_allclose(cell.state("arm").q, goal, atol=1e-3)
 
 
-def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
+def test_carriage_speed_was_refused_in_radians(make_cell, model):
     laws = {"rate": {"type": "joint_rate", "features": [""], "params": {"timeout": 10.0}},
             "torques": {"type": "joint_impedance"}}  # fmt: skip
     cell = make_cell({"arm": {"model": model}}, laws, ["arm/rate"])
@@ -152,7 +152,7 @@ def test_the_speed_of_a_carriage_was_refused_in_radians(make_cell, model):
         cell.tare_result(request)
 
 
-def test_units_are_those_of_the_joint(model):
+def test_units_match_joint_type(model):
     robot = railed_ur5e()
     assert robot.unit("Nm s/rad") == "Nm s/rad; N s/m for prismatic joint 1"
     with pytest.raises(ConfigurationError, match=r"q_start: joint 1:.*0\.9 m.*\[-0\.8"):

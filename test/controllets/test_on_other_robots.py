@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold, statics and steps of arms whose figures mostly follow from their limits and inertia."""
+"""Hold, statics and steps of robots with parameters derived from limits and inertia."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ K = np.diag([400.0] * 3 + [20.0] * 3)
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", ROBOTS)
-def test_hold_comes_to_rest_within_a_second_from_any_motion(name, episodes):
-    """With delay, lag and inertia that is off; from the limits' speeds and torques at once.
+def test_hold_comes_to_rest_within_one_second_from_any_motion(name, episodes):
+    """With delay, lag and wrong inertia, from the maximum speeds and torques together.
 
-    An iiwa with a torque rate of 1000 Nm/s, a third of a second from its torque limit to zero,
-    was thrown to 18 rad/s by the torque of before, and a UR5e took up to 1.2 s.
+    An iiwa with a torque rate of 1000 Nm/s needs a third of a second from its torque limit to
+    zero. The previous torque accelerated it to 18 rad/s, and a UR5e took up to 1.2 s.
     """
     limits, rigs, late = MODELS[name].limits, Rigs(), []
     rng = np.random.default_rng(5)
@@ -42,7 +42,7 @@ def test_hold_comes_to_rest_within_a_second_from_any_motion(name, episodes):
 
 
 def soft_cell(make_cell, name):
-    """An arm with the law's own answer: no governor in front of it, no posture beside it."""
+    """Return an arm with the bare controllet: no governor, no nullspace torque."""
     loose = {"stiffness": [0.0] * MODELS[name].n_joints}
     params = {"governor": {"enabled": False}, "nullspace": loose}
     law = {"type": "cartesian_impedance", "features": ["nullspace"], "params": params}
@@ -52,7 +52,7 @@ def soft_cell(make_cell, name):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, name):
+def test_pushed_end_effector_deflects_by_force_over_stiffness(make_cell, name):
     cell = soft_cell(make_cell, name)
     before = cell.pose("arm")
     flange = f"arm_{name}_{MODELS[name].flange.name}"
@@ -60,13 +60,13 @@ def test_a_pushed_tool_gives_way_by_force_over_stiffness(make_cell, name):
     cell.simulation.apply_wrench(flange, force)
     cell.step(4000)
     moved = cell.pose("arm").position - before.position
-    # As the push has its point at the body, which is the tool, it turns nothing.
+    # The force acts at the end effector and therefore causes no rotation.
     np.testing.assert_allclose(moved, force / 400.0, rtol=0.01, atol=2e-5)
     assert not cell.state("arm").fault
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_a_step_is_that_of_the_designed_linear_system(make_cell, name):
+def test_step_matches_designed_linear_system(make_cell, name):
     assert step_difference(soft_cell(make_cell, name), LAW, name, K) < 0.03
 
 
@@ -75,23 +75,23 @@ def check_all(name, laws):
         check_contract(law, model=name)
 
 
-def test_the_contract_holds_for_joints_that_turn_without_end():
+def test_contract_holds_for_continuous_joints():
     check_all("kinova_gen3", ["hold", "joint_impedance", "cartesian_impedance"])
 
 
 @pytest.mark.robustness
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_law_keeps_the_contract_on_every_robot(name, episodes):
-    """Its velocity loop among it: with figures that follow from limits and inertia."""
+def test_every_controllet_keeps_contract_on_every_robot(name, episodes):
+    """Including the velocity loop, with parameters derived from limits and inertia."""
     laws = registry.built_in("controllets")
     check_all(name, laws[: episodes(1, len(laws))])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ROBOTS)
-def test_every_feature_takes_part_at_once_on_every_robot(make_cell, name):
-    """Barriers at limits that are infinite, distances of links that turn about any axis."""
-    # Nothing was learned of these robots.
+def test_all_features_together_work_on_every_robot(make_cell, name):
+    """Barriers at infinite limits, distances of links with any axis of rotation."""
+    # No residual was learned for these robots.
     features = sorted({*registry.built_in("features")} - {"target_filter", "residual"})
     law = {"type": "cartesian_impedance", "features": features}
     arms = {"arm": {"model": name}, "other": {"position": [0.0, 1.5, 0.0]}}

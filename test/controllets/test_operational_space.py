@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operational-space control: its equation, the motion it promises, live gains, singularities."""
+"""Operational-space control: its equation, designed response, live gains, singularities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ W_0, LAMBDA_MAX = 0.02, 0.01  # [1/kg], as the documentation says
 
 
 def damped_inertia(state):
-    """The inertia at the tool, damped where its smallest manipulability axis is below W_0."""
+    """Return the end-effector inertia, damped below W_0, and its smallest manipulability."""
     inverse = state.jacobian @ np.linalg.inv(state.mass_matrix) @ state.jacobian.T
     w, v = np.linalg.eigh(0.5 * (inverse + inverse.T))
     w = np.maximum(w, 0.0)
@@ -30,8 +30,8 @@ def damped_inertia(state):
     return v @ np.diag(w / (w**2 + damping)) @ v.T, w[0]
 
 
-def speed_share(state, twist, braking, fastest):
-    """How much of a twist joints stand and can stop from, by eigenvalues of the inertia."""
+def speed_fraction(state, twist, braking, fastest):
+    """Return the fraction of a twist that joints can reach and stop from."""
     minv_jt = np.linalg.solve(state.mass_matrix, state.jacobian.T)
     w, v = np.linalg.eigh(state.jacobian @ minv_jt)
     w = np.maximum(w, 0.0)
@@ -39,10 +39,10 @@ def speed_share(state, twist, braking, fastest):
     dq = minv_jt @ v @ np.diag(w / (w**2 + damping)) @ v.T @ twist
     requested = np.abs(dq / state.limits.velocity).max()
     measured = np.abs(state.dq / state.limits.velocity).max()
-    share = min(1.0, 0.6 / requested) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
+    fraction = min(1.0, 0.6 / requested) * np.clip((1.0 - measured) / 0.28, 0.0, 1.0)
     largest_torque = 0.6 * np.minimum(state.limits.torque, state.limits.torque_rate / fastest)
     steeper = np.abs(state.jacobian.T @ damped_inertia(state)[0] @ braking / largest_torque).max()
-    return min(share, np.sqrt(2 * steeper - 1) / steeper if steeper > 1 else 1.0)
+    return min(fraction, np.sqrt(2 * steeper - 1) / steeper if steeper > 1 else 1.0)
 
 
 def rotation_vector(r):
@@ -51,7 +51,7 @@ def rotation_vector(r):
     return skew / size * np.arctan2(size, (np.trace(r) - 1) / 2)
 
 
-def turned(rng, largest):
+def random_rotation(rng, largest):
     axis = rng.normal(size=3)
     axis *= rng.uniform(0, largest) / np.linalg.norm(axis)
     k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
@@ -60,7 +60,7 @@ def turned(rng, largest):
 
 
 @pytest.mark.parametrize("frame", ["base", "tool"])
-def test_the_equation_in_every_posture(frame):
+def test_torque_matches_equation_in_every_configuration(frame):
     rng = np.random.default_rng(6)
     maker = StateMaker(2)
     damped = slowed = hard = 0
@@ -71,36 +71,38 @@ def test_the_equation_in_every_posture(frame):
         law, target = OperationalSpace(maker.context, params), CartesianTarget(2)
         states = maker.random(rng, speed=1.0)
         law.on_activate(states, target)
-        postures = rng.normal(size=(2, 7))
+        nullspace_goals = rng.normal(size=(2, 7))
         for arm in range(2):
-            target.nullspace_configuration[arm][:] = postures[arm]
+            target.nullspace_configuration[arm][:] = nullspace_goals[arm]
             far = rng.choice([0.02, 1.0])
             target.position_ee_in_base[arm][:] += far * rng.uniform(-0.5, 0.5, 3)
-            turn = turned(rng, 2.0 * far)
-            target.rotation_ee_in_base[arm][:] = turn @ states[arm].rotation_ee_in_base
+            frame_axes = random_rotation(rng, 2.0 * far)
+            target.rotation_ee_in_base[arm][:] = frame_axes @ states[arm].rotation_ee_in_base
         law.update(states, target, PERIOD)
         lowest_scale = 1.0
         for arm, s in enumerate(states):
             r = s.rotation_ee_in_base
             e_p = target.position_ee_in_base[arm] - s.position_ee_in_base
             e_r = rotation_vector(target.rotation_ee_in_base[arm] @ r.T)
-            turn = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
-            e = np.clip(turn.T @ np.concatenate([e_p, e_r]), -0.3, 0.3)
-            rate = turn.T @ s.jacobian @ s.dq
+            frame_axes = np.kron(np.eye(2), r) if frame == "tool" else np.eye(6)
+            e = np.clip(frame_axes.T @ np.concatenate([e_p, e_r]), -0.3, 0.3)
+            rate = frame_axes.T @ s.jacobian @ s.dq
             k, z = params.stiffness, params.damping_ratio
             inertia, smallest = damped_inertia(s)
             damped += smallest < W_0
             d = np.minimum(2 * z * np.sqrt(k), 80.0)
-            nu = speed_share(s, turn @ (k / d * e), turn @ ((k / d) ** 2 * e), d.max())
+            nu = speed_fraction(
+                s, frame_axes @ (k / d * e), frame_axes @ ((k / d) ** 2 * e), d.max()
+            )
             slowed += nu < 1.0
-            spring = s.jacobian.T @ inertia @ turn @ (nu * k * e)
+            spring = s.jacobian.T @ inertia @ frame_axes @ (nu * k * e)
             bearable = min(1.0, (0.9 * s.limits.torque / np.abs(spring)).min())
             lowest_scale, hard = min(lowest_scale, bearable), hard + (bearable < 1.0)
-            expected = bearable * spring - s.jacobian.T @ inertia @ turn @ (d * rate)
+            expected = bearable * spring - s.jacobian.T @ inertia @ frame_axes @ (d * rate)
             exact = np.linalg.inv(s.jacobian @ np.linalg.inv(s.mass_matrix) @ s.jacobian.T)
             max_speed = 0.6 * s.limits.velocity
             pull = np.clip(
-                k.min() / 16 * (postures[arm] - s.q),
+                k.min() / 16 * (nullspace_goals[arm] - s.q),
                 -d.min() / 4 * max_speed,
                 d.min() / 4 * max_speed,
             )
@@ -116,15 +118,15 @@ def test_the_equation_in_every_posture(frame):
 @pytest.mark.sim
 @pytest.mark.parametrize("q", [READY, SIDEWAYS], ids=["ready", "sideways"])
 @pytest.mark.parametrize(("ratio", "axis"), [(1.0, 0), (0.5, 2)])
-def test_the_same_motion_in_every_posture(make_cell, q, ratio, axis):
-    """A step decays as e'' + 2 z w e' + w^2 e = 0, and the other axes stay where they are."""
-    params = {"damping_ratio": [ratio] * 6, "governor.enabled": False}  # the bare law's response
+def test_step_response_is_identical_in_every_configuration(make_cell, q, ratio, axis):
+    """A step decays as e'' + 2 z w e' + w^2 e = 0, and the other axes do not move."""
+    params = {"damping_ratio": [ratio] * 6, "governor.enabled": False}  # no governor
     law = {"type": "operational_space", "params": params}
     cell = make_cell(
         arms={"arm": {"q_start": q.tolist()}}, controllets={"osc": law}, active=["arm/osc"],
         blend_time=0.0,
     )  # fmt: skip
-    step = 0.003  # small enough for the loop's torque rate limit to stay out of it
+    step = 0.003  # small enough to avoid the loop's torque rate limit
     start = cell.pose("arm")
     goal = start.position + step * np.eye(3)[axis]
     cell.set_target("arm", Pose(goal, start.rotation))
@@ -141,7 +143,7 @@ def test_the_same_motion_in_every_posture(make_cell, q, ratio, axis):
     assert np.abs(np.delete(moved, axis, axis=1)).max() < 0.005 * step
 
 
-def test_gains_change_without_a_torque_step():
+def test_gains_change_without_torque_step():
     maker = StateMaker()
     law, target = OperationalSpace(maker.context, OperationalSpaceParams()), CartesianTarget(1)
     states = maker.states_at([READY], [np.full(7, 0.1)])
@@ -165,8 +167,8 @@ def test_gains_change_without_a_torque_step():
 @pytest.mark.long
 @pytest.mark.sim
 @pytest.mark.parametrize(("stiffness", "largest_torque"), [(400.0, 10.0), (1600.0, 30.0)])
-def test_singular_reach_stays_bounded(make_cell, stiffness, largest_torque):
-    """Draw the hand out of the workspace and back; the arm stretches and stays calm."""
+def test_target_beyond_workspace_keeps_motion_bounded(make_cell, stiffness, largest_torque):
+    """Move the target out of the workspace and back; the arm stretches without oscillation."""
     law = {"type": "operational_space", "params": {"stiffness": [stiffness] * 6}}
     cell = make_cell(
         arms={"arm": {}}, controllets={"osc": law}, active=["arm/osc"],
@@ -190,8 +192,8 @@ def test_singular_reach_stays_bounded(make_cell, stiffness, largest_torque):
 @pytest.mark.sim
 @pytest.mark.robustness
 @pytest.mark.parametrize("stiffness", every_nth(2, [400.0, 1600.0]))
-def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, episodes, stiffness):
-    """As a policy streams it: 14 cm ahead of where the tool is, in one direction, for ever."""
+def test_target_kept_ahead_of_end_effector_ended_in_velocity_limit(make_cell, episodes, stiffness):
+    """A policy may stream targets 14 cm ahead of the end effector, always in one direction."""
     directions = [np.eye(3)[0], -np.eye(3)[2], np.eye(3)[1], np.eye(3)[2], *-np.eye(3)[:2]]
     for direction in directions[: episodes(2, 6)]:
         law = {"type": "operational_space", "params": {"stiffness": [stiffness] * 6}}
@@ -217,19 +219,19 @@ def test_a_target_kept_ahead_of_the_tool_ended_in_velocity_limit(make_cell, epis
         [0.4784, 0.6202, 0.4412, -2.1257, 0.9873, 2.494, 0.4985],
     ],
 )
-def test_a_start_with_links_almost_touching_ends_at_rest(make_cell, q, late):
-    """Nearest pairs are 6 and 2 mm apart; the stiffest gains, and a step towards anything."""
+def test_start_with_links_almost_touching_ends_at_rest(make_cell, q, late):
+    """The nearest pairs are 6 and 2 mm apart; stiffest gains, and a step either way."""
     assert 0.0 < Approach(1).nearest(np.array(q)) < 0.006
     arm = {"q_start": q, "gripper": False}
     if late:
         arm["perturbation"] = {"state_delay": 0.005, "torque_lag": 0.002}
     params = {"stiffness": [1600.0] * 6}
     laws = {"law": {"type": "operational_space", "params": params}}
-    for way in (1.0, -1.0):
+    for sign in (1.0, -1.0):
         cell = make_cell({"arm": arm}, laws, active=["arm/law"])
         cell.step(20)
         here = cell.pose("arm")
-        step = way * np.array([0.08, -0.08, 0.08])
+        step = sign * np.array([0.08, -0.08, 0.08])
         cell.set_target("arm", Pose(here.position + step, here.rotation))
         cell.step(1500)
         assert cell.state("arm").fault == "", [event.text for event in cell.events()]

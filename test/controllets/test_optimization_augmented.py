@@ -28,7 +28,7 @@ INWARD = {"left": np.array([0, -1.0, 0, 0, 0, 0]), "right": np.array([0, 1.0, 0,
 
 
 class Rig:
-    """A law on N arms whose states are made up."""
+    """A controllet on N arms with synthetic states."""
 
     def __init__(self, n, law=LAW, **values):
         self.maker = StateMaker(n)
@@ -49,11 +49,11 @@ class Rig:
         self.law.on_parameters()
 
     def press(self, wrenches):
-        for place, wrench in enumerate(wrenches):
-            self.target.data["wrench"][place][:] = wrench
-            self.law.on_target("wrench", place, self.target)
+        for index, wrench in enumerate(wrenches):
+            self.target.data["wrench"][index][:] = wrench
+            self.law.on_target("wrench", index, self.target)
 
-    def feel(self, wrenches):
+    def sense(self, wrenches):
         for state, wrench in zip(self.states, wrenches):
             state.wrench_ext_in_base[:] = -np.asarray(wrench)
 
@@ -68,7 +68,7 @@ class Rig:
 
 
 def parts(state, tau):
-    """Split joint torques into what they do at the tool, (6,), and the rest, densely."""
+    """Split joint torques into the end-effector wrench, (6,), and the rest, densely."""
     minv = np.linalg.inv(state.mass_matrix)
     inertia = np.linalg.inv(state.jacobian @ minv @ state.jacobian.T)
     wrench = inertia @ state.jacobian @ minv @ tau
@@ -76,14 +76,14 @@ def parts(state, tau):
 
 
 def outward(n, size):
-    """Wrenches of n hands in a row that press alternately along y and against it."""
+    """Return wrenches of n grippers in a row that press alternately along y and against it."""
     found = np.zeros((n, 6))
     found[:, 1] = [size * (1 if i % 2 == 0 else -1) for i in range(n)]
     return found
 
 
 def expected_modes(n):
-    """What adds up to nothing of hands that stand in a row along the line they press in."""
+    """Return the internal force modes of grippers in a row along the line of their forces."""
     if n == 1:
         return np.eye(1)
     signs = np.array([1.0 if i % 2 == 0 else -1.0 for i in range(n)])
@@ -95,7 +95,7 @@ def test_contract_with_four_arms(episodes):
     check_contract(LAW, n_arms=4, seed=4, configurations=episodes(1, 2))
 
 
-def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
+def test_plan_alone_is_followed_like_joint_trajectory():
     ours, theirs = Rig(2, integral_rate=0.0), Rig(2, "joint_trajectory")
     rng = np.random.default_rng(3)
     for rig in (ours, theirs):
@@ -111,16 +111,16 @@ def test_a_plan_alone_is_followed_as_joint_trajectory_follows_it():
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
-def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
+def test_hybrid_mode_replaces_force_of_plan_by_controlled_force(n):
     rig = Rig(n, mode="hybrid", integral_rate=0.0)
     wrenches = outward(n, 20.0)
     rig.press(wrenches)
-    rig.feel(wrenches)
+    rig.sense(wrenches)
     rig.step()
     planned = [state.q.copy() for state in rig.states]
     off = np.linspace(-0.01, 0.012, 7)
     rig.maker.states_at([q + (1 + i) * off for i, q in enumerate(planned)])
-    rig.feel(wrenches)
+    rig.sense(wrenches)
     found = rig.step(600)
     assert rig.law.report[11] == 1.0
     u = [wrench / 20.0 for wrench in wrenches]
@@ -128,76 +128,82 @@ def test_hybrid_is_the_plan_without_the_controlled_forces_and_these(n):
     split = [parts(state, tau) for state, tau in zip(rig.states, requested)]
     along = np.array([w[0] @ axis for w, axis in zip(split, u)])
     left = along - expected_modes(n) @ along
-    for place, (state, tau) in enumerate(zip(rig.states, found)):
-        of_plan, rest = split[place]
-        pushed = rig.law.force_control.arm_controllers[place].exerted
-        across = of_plan - along[place] * u[place]
-        expected = across + (left[place] + pushed) * u[place]
+    for index, (state, tau) in enumerate(zip(rig.states, found)):
+        of_plan, rest = split[index]
+        pushed = rig.law.force_control.arm_controllers[index].exerted
+        across = of_plan - along[index] * u[index]
+        expected = across + (left[index] + pushed) * u[index]
         assert tau == pytest.approx(rest + state.jacobian.T @ expected, abs=1e-8)
 
 
 @pytest.mark.parametrize("n", [1, 2, 4])
-def test_force_is_the_spring_of_the_pose_and_the_posture_of_the_plan(n):
+def test_force_mode_combines_pose_spring_with_nullspace_of_plan(n):
     rig = Rig(n, mode="force", integral_rate=0.0)
     shift = np.array([0.02, -0.03, 0.01])
-    for place, state in enumerate(rig.states):
-        record = rig.target.data["pose"][place]
+    for index, state in enumerate(rig.states):
+        record = rig.target.data["pose"][index]
         record[:3] = state.position_ee_in_base + shift
         record[3:] = state.rotation_ee_in_base.ravel()
-        rig.law.on_target("pose", place, rig.target)
+        rig.law.on_target("pose", index, rig.target)
     planned = [state.q.copy() for state in rig.states]
     here = [state.position_ee_in_base.copy() for state in rig.states]
-    turned = [state.rotation_ee_in_base.copy() for state in rig.states]
+    start_rotations = [state.rotation_ee_in_base.copy() for state in rig.states]
     off = np.linspace(-0.004, 0.005, 7)
     rig.maker.states_at([q + off for q in planned])
     found = rig.step(700)
-    for place, (state, tau) in enumerate(zip(rig.states, found)):
-        turn = turned[place] @ state.rotation_ee_in_base.T
+    for index, (state, tau) in enumerate(zip(rig.states, found)):
+        rotation_error = start_rotations[index] @ state.rotation_ee_in_base.T
         angle = 0.5 * np.array(
-            [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+            [
+                rotation_error[2, 1] - rotation_error[1, 2],
+                rotation_error[0, 2] - rotation_error[2, 0],
+                rotation_error[1, 0] - rotation_error[0, 1],
+            ]
         )
         angle *= np.arcsin(np.linalg.norm(angle)) / np.linalg.norm(angle)
-        way = np.concatenate([here[place] + shift - state.position_ee_in_base, angle])
-        pull = np.array([600.0] * 3 + [30.0] * 3) * way
-        _, rest = parts(state, rig.stiffness @ (planned[place] - state.q))
+        path = np.concatenate([here[index] + shift - state.position_ee_in_base, angle])
+        pull = np.array([600.0] * 3 + [30.0] * 3) * path
+        _, rest = parts(state, rig.stiffness @ (planned[index] - state.q))
         assert tau == pytest.approx(rest + state.jacobian.T @ pull, abs=1e-6)
 
 
-def test_nobody_presses_until_all_touch():
+def test_no_arm_presses_before_all_are_in_contact():
     rig = Rig(2, mode="hybrid")
     wrenches = outward(2, 30.0)
     rig.press(wrenches)
-    rig.feel(wrenches * [[0.1], [0.0]])
+    rig.sense(wrenches * [[0.1], [0.0]])
     rig.step(500)
     assert not rig.law.force_control.presses
     assert 0.2 < rig.law.report[11] < 0.5
-    assert max(abs(hand.exerted) for hand in rig.law.force_control.arm_controllers) < 5.0
-    rig.feel(wrenches * 0.1)
+    assert (
+        max(abs(controller.exerted) for controller in rig.law.force_control.arm_controllers) < 5.0
+    )
+    rig.sense(wrenches * 0.1)
     rig.step(500)
     assert rig.law.report[11] == 1.0
-    assert min(hand.exerted for hand in rig.law.force_control.arm_controllers) > 20.0
+    assert min(controller.exerted for controller in rig.law.force_control.arm_controllers) > 20.0
 
 
-def test_a_wrench_waits_for_its_mode():
+def test_wrench_waits_for_its_mode():
     rig = Rig(1)
     rig.press(outward(1, 30.0))
-    rig.feel(outward(1, 30.0))
+    rig.sense(outward(1, 30.0))
     assert np.abs(rig.step(300)).max() < 1e-9
     rig.change(mode="force")
     rig.step(600)
     assert rig.law.report[11] == 1.0
 
 
-@pytest.mark.parametrize("way", [("optimization", "force"), ("force", "hybrid", "optimization")])
-def test_torques_have_no_step_where_the_mode_changes(way):
-    """Held off the plan and pressing: nothing jumps, and the force across goes on."""
-    rig = Rig(2, mode=way[0])
+@pytest.mark.parametrize("path", [("optimization", "force"), ("force", "hybrid", "optimization")])
+def test_mode_changes_cause_no_torque_step(path):
+    """Arms displaced from the plan keep pressing without a step."""
+    rig = Rig(2, mode=path[0])
     rig.press(outward(2, 20.0))
-    rig.feel(outward(2, 20.0))
+    rig.sense(outward(2, 20.0))
     rig.maker.states_at([state.q + 0.004 for state in rig.states])
-    rig.feel(outward(2, 20.0))
+    rig.sense(outward(2, 20.0))
     last = rig.step(800)
-    for mode in way[1:]:
+    for mode in path[1:]:
         rig.change(mode=mode)
         for _ in range(800):
             taus = rig.step()
@@ -206,13 +212,13 @@ def test_torques_have_no_step_where_the_mode_changes(way):
             last = taus
 
 
-def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
+def test_lost_contact_ends_all_forces_and_is_reported():
     rig = Rig(2, mode="hybrid")
     wrenches = outward(2, 30.0)
     rig.press(wrenches)
-    rig.feel(wrenches)
+    rig.sense(wrenches)
     before = rig.step(800)
-    rig.feel(wrenches * [[1.0], [0.0]])
+    rig.sense(wrenches * [[1.0], [0.0]])
     for _ in range(400):
         taus = rig.step()
         step = max(np.abs(a - b).max() for a, b in zip(taus, before))
@@ -221,8 +227,8 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
     (reported,) = rig.maker.context.notices
     assert re.match(r"contact lost: arm1 .*\b30\.0 N", reported)
     assert rig.law.force_control.is_idle
-    assert all(hand.exerted == 0.0 for hand in rig.law.force_control.arm_controllers)
-    rig.feel(wrenches)
+    assert all(controller.exerted == 0.0 for controller in rig.law.force_control.arm_controllers)
+    rig.sense(wrenches)
     rig.step(300)
     assert rig.law.force_control.is_idle
     rig.press(wrenches)
@@ -231,7 +237,7 @@ def test_a_lost_contact_ends_the_forces_of_all_and_says_so():
 
 
 class Carried(HeldBox):
-    """Two hands at a box under the law, and plans for them to carry it."""
+    """Two grippers at a box under the controllet, and plans for them to carry it."""
 
     def __init__(self, make_cell, mass=0.8, **arm):
         super().__init__(make_cell, mass, "augmented", laws=AUGMENTED, half=0.0995, **arm)
@@ -250,19 +256,23 @@ class Carried(HeldBox):
         self.cell.step(500)
 
     def shifted(self, arm, shift):
-        """Move a planned hand by (3,) [m] as it is turned, by Newton's method."""
+        """Return the planned configuration after a shift (3,) [m], by Newton's method."""
         (state,) = self.maker.states_at([self.planned[arm]])
         goal, frame = state.position_ee_in_base + shift, state.rotation_ee_in_base.copy()
         for _ in range(20):
-            turn = frame @ state.rotation_ee_in_base.T
-            angle = [turn[2, 1] - turn[1, 2], turn[0, 2] - turn[2, 0], turn[1, 0] - turn[0, 1]]
+            rotation_error = frame @ state.rotation_ee_in_base.T
+            angle = [
+                rotation_error[2, 1] - rotation_error[1, 2],
+                rotation_error[0, 2] - rotation_error[2, 0],
+                rotation_error[1, 0] - rotation_error[0, 1],
+            ]
             error = np.concatenate([goal - state.position_ee_in_base, 0.5 * np.array(angle)])
             (state,) = self.maker.states_at([state.q + np.linalg.pinv(state.jacobian) @ error])
         assert np.abs(error).max() < 1e-9
         return state.q.copy()
 
     def carry(self, shift, waypoints, time=0.4):
-        """Go from waypoint to waypoint, at rest at each, and watch the forces."""
+        """Move through waypoints, at rest at each, and record the forces."""
         for _ in range(waypoints):
             for arm in BOTH:
                 self.planned[arm] = self.shifted(arm, np.array(shift) / waypoints)
@@ -278,8 +288,8 @@ class Carried(HeldBox):
 @pytest.mark.parametrize(
     "wrong", every_nth(2, [{}, {"state_delay": 0.005, "torque_lag": 0.002, "inertia_scale": 1.2}])
 )
-def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, wrong):
-    """The force stays, at the switches of waypoints, too."""
+def test_two_grippers_press_and_carry_box_through_waypoints(make_cell, wrong):
+    """The force also persists at waypoints."""
     box = Carried(make_cell, perturbation=wrong) if wrong else Carried(make_cell)
     box.press(20.0)
     start = box.cell.objects()["box"].position
@@ -294,8 +304,8 @@ def test_two_hands_squeeze_and_carry_a_box_from_waypoint_to_waypoint(make_cell, 
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_a_held_box_stays_where_modes_change(make_cell):
-    """And torques go on within the limit of their rate, without needing it."""
+def test_box_stays_at_rest_over_mode_changes(make_cell):
+    """Torques stay far within their rate limit."""
     box = Carried(make_cell)
     box.press(20.0)
     box.carry([0.0, 0.0, 0.05], 2)
@@ -317,12 +327,12 @@ def test_a_held_box_stays_where_modes_change(make_cell):
 
 @pytest.mark.slow
 @pytest.mark.sim
-def test_hands_stand_where_the_box_between_them_is_gone(make_cell):
+def test_grippers_stop_when_box_disappears(make_cell):
     box = Carried(make_cell)
     box.press(25.0)
     here = {arm: box.cell.pose(arm).position for arm in BOTH}
-    place = box.model.jnt_qposadr[box.model.body("box").jntadr[0]]
-    box.data.qpos[place : place + 3] = [2.0, 2.0, 0.5]
+    index = box.model.jnt_qposadr[box.model.body("box").jntadr[0]]
+    box.data.qpos[index : index + 3] = [2.0, 2.0, 0.5]
     farthest = 0.0
     for _ in range(100):
         box.cell.step(10)
@@ -335,7 +345,7 @@ def test_hands_stand_where_the_box_between_them_is_gone(make_cell):
 
 
 @pytest.mark.sim
-def test_what_is_not_finite_is_refused_and_changes_nothing(make_cell):
+def test_non_finite_targets_are_refused_without_effect(make_cell):
     box = Carried(make_cell)
     for wrong in (np.nan, np.inf):
         with pytest.raises(TargetRejected, match="finite"):
@@ -349,8 +359,8 @@ def test_what_is_not_finite_is_refused_and_changes_nothing(make_cell):
 @pytest.mark.sim
 @pytest.mark.robustness
 @pytest.mark.parametrize("mode", ["hybrid", "force"])
-def test_a_hand_whose_wall_is_gone_stops_though_its_plan_goes_on_into_it(mode):
-    """Of a late arm that presses with 60 N; it went 4 cm on, at 0.46 m/s, and to its plan."""
+def test_gripper_stops_when_wall_disappears_despite_plan_into_it(mode):
+    """A late arm pressing with 60 N moved on by 4 cm, at 0.46 m/s, and then to its plan."""
     late = {"perturbation": {**LATE, "inertia_scale": 1.2}}
     rig = ContactRig(1e4, 0.001, {"mode": mode}, late, law=LAW)
     try:
@@ -363,25 +373,25 @@ def test_a_hand_whose_wall_is_gone_stops_though_its_plan_goes_on_into_it(mode):
         assert before[-100:] == pytest.approx(60.0, abs=3.0)
         rig.floor -= 1.0
         _, heights = rig.step(800)
-        way = heights - heights[0]
-        assert way.min() > -0.025
+        path = heights - heights[0]
+        assert path.min() > -0.025
         assert np.abs(np.diff(heights)).max() / PERIOD < 0.35
-        assert abs(way[-1]) < 0.01
+        assert abs(path[-1]) < 0.01
         assert rig.cell.report("arm/law")["state"] == MotionState.CONTACT_LOST
         assert [event.text for event in rig.cell.events() if "contact lost" in event.text]
     finally:
         rig.close()
 
 
-def test_a_force_that_ends_leaves_the_hands_where_they_are():
-    """Hands stood off their plan for it: this went on to press with what the plan asks for."""
+def test_withdrawn_force_moves_no_gripper():
+    """Grippers displaced from their plan continued to press with the spring of the plan."""
     rig = Rig(2, mode="hybrid", integral_rate=0.0)
     wrenches = outward(2, 20.0)
     rig.press(wrenches)
-    rig.feel(wrenches)
+    rig.sense(wrenches)
     rig.step()
     rig.maker.states_at([state.q + np.array([0.02, 0, 0, 0, 0, 0, 0]) for state in rig.states])
-    rig.feel(wrenches)
+    rig.sense(wrenches)
     before = rig.step(600)
     rig.press(np.zeros((2, 6)))
     for _ in range(3000):
@@ -391,36 +401,38 @@ def test_a_force_that_ends_leaves_the_hands_where_they_are():
     assert rig.law.force_control.is_idle
     found = [parts(state, tau)[0][1] for state, tau in zip(rig.states, taus)]
     signs = np.array([1.0, -1.0])
-    assert signs @ found == pytest.approx(0.0, abs=0.01)  # of what was controlled
+    assert signs @ found == pytest.approx(0.0, abs=0.01)  # along the controlled forces
 
 
-def test_hands_press_with_what_the_joints_of_all_can_exert_and_not_beyond():
-    """With 200 N asked for; what comes back is what is exerted, and nothing winds up."""
+def test_force_is_bounded_by_joint_torques_of_all_arms():
+    """200 N are requested; the sensed force equals the exerted one, and nothing winds up."""
     rig = Rig(2, mode="hybrid", integral_rate=0.0)
     rig.press(outward(2, 200.0))
-    rig.feel(outward(2, 10.0))
-    axes, hands = outward(2, 1.0), rig.law.force_control.arm_controllers
+    rig.sense(outward(2, 10.0))
+    axes, controllers = outward(2, 1.0), rig.law.force_control.arm_controllers
     for cycle in range(2600):
         if cycle > 300:
-            rig.feel(axes * [[max(10.0, hand.exerted)] for hand in hands])
+            rig.sense(axes * [[max(10.0, controller.exerted)] for controller in controllers])
         rig.step()
     worst = max(
         (np.abs(state.jacobian.T @ axis) / state.limits.torque).max()
         for state, axis in zip(rig.states, axes)
     )
-    assert [hand.exerted for hand in hands] == pytest.approx([0.9 / worst] * 2, rel=1e-3)
+    assert [controller.exerted for controller in controllers] == pytest.approx(
+        [0.9 / worst] * 2, rel=1e-3
+    )
     assert 0.9 / worst < 190.0
     rig.press(outward(2, 20.0))
     maximum = 0.0
     for cycle in range(2600):
-        rig.feel(axes * [[hand.exerted] for hand in hands])
+        rig.sense(axes * [[controller.exerted] for controller in controllers])
         rig.step()
-        maximum = max(maximum, hands[0].exerted) if cycle > 2100 else 0.0
+        maximum = max(maximum, controllers[0].exerted) if cycle > 2100 else 0.0
     assert maximum == pytest.approx(20.0, abs=0.5)
 
 
-def test_soft_joints_do_not_swing_up_by_the_integral():
-    """With 10 Nm/rad, a damping ratio of 0.3 and the fastest integral they did; dense model."""
+def test_integral_does_not_excite_soft_joints():
+    """10 Nm/rad, a damping ratio of 0.3 and the fastest integral oscillated; dense model."""
     soft, ratios = np.full(7, 10.0), np.full(7, 0.3)
     rig = Rig(
         1, stiffness=soft, damping_ratio=ratios, integral_rate=3.0, integral_torque_scale=0.3
@@ -442,8 +454,8 @@ def test_soft_joints_do_not_swing_up_by_the_integral():
 
 
 @pytest.mark.sim
-def test_a_hand_that_slides_along_a_surface_presses_on_as_asked():
-    """As in polishing, by a late arm: a pose 6 cm along what it presses on."""
+def test_sliding_gripper_keeps_requested_force():
+    """As in polishing, by a late arm: a pose 6 cm along the surface."""
     rig = ContactRig(2e4, 0.001, {"mode": "force"}, {"perturbation": LATE}, law=LAW)
     try:
         rig.step(50)
@@ -461,8 +473,8 @@ def test_a_hand_that_slides_along_a_surface_presses_on_as_asked():
 
 
 @pytest.mark.sim
-def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was_lost(make_cell):
-    """A UR5e's shoulder is nearly singular, and its motors exert 4.5 Nm that nobody told of."""
+def test_nullspace_torque_was_unbounded_where_task_direction_was_lost(make_cell):
+    """A UR5e's shoulder is nearly singular, and its motors have an unknown bias of 4.5 Nm."""
     bias = [4.5, 4.5, 4.5, 0.84, -0.84, 0.84]
     arm = {
         "model": "ur5e",
@@ -478,12 +490,12 @@ def test_a_posture_pulled_with_all_it_had_gone_where_a_direction_of_the_tool_was
         cell.step(10)
         torques.append(np.abs(cell.state("arm").tau[0]))
     assert not [str(event) for event in cell.events() if event.event is Event.VELOCITY_LIMIT]
-    assert max(torques) < 30.0  # 78 Nm on their way to a limit of 150
+    assert max(torques) < 30.0  # it was 78 Nm, of a limit of 150
     assert np.abs(cell.state("arm").dq).max() < 0.05
 
 
-def test_a_motion_began_at_the_reference_that_a_force_of_before_had_displaced():
-    """It turned round in its first slice: 10 Nm more pressed a tool back that was to leave."""
+def test_motion_started_at_reference_displaced_by_earlier_force():
+    """It reversed in its first segment: 10 Nm more pushed a departing end effector back."""
     rig = Rig(1)
     rig.step(10)
     displaced = READY + [0.0, 0.01, 0.0, -0.005, 0.0, 0.0, 0.0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms under weights that nobody declared, led by hand, and pushed hard."""
+"""Arms with unknown loads, hand-guided, and pushed hard."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEFT_OF = ("force_impedance", "cartesian_impedance")
 
 
 class HandledArm:
-    """An arm under a law, with wrenches at the tool's point."""
+    """An arm under a controllet, with wrenches at the tool centre point."""
 
     def __init__(self, make_cell, law, model="fr3"):
         arms = {"arm": {"model": model, "position": [0.0, 0.0, 1.0], "q_start": READY[model]}}
@@ -52,13 +52,13 @@ class HandledArm:
         return float(np.linalg.norm(self.position() - self.start))
 
     def handle(self, seconds, force, lever=0.0, ramp=0.0):
-        """Exert a force at the tool's point, or at a distance from it along its axis."""
+        """Exert a force at the tool centre point, or at a distance along its axis."""
         data, force = self.cell.simulation.data, np.asarray(force, dtype=float)
         for step in range(round(seconds * 100)):
-            share = min(1.0, 0.01 * (step + 1) / ramp) if ramp else 1.0
+            fraction = min(1.0, 0.01 * (step + 1) / ramp) if ramp else 1.0
             point = data.site_xpos[self.site].copy()
             point += lever * data.site_xmat[self.site].reshape(3, 3)[:, 2]
-            self.cell.simulation.apply_wrench(self.body, force=share * force, point=point)
+            self.cell.simulation.apply_wrench(self.body, force=fraction * force, point=point)
             self.cell.step(10)
             speeds = np.abs(self.cell.state("arm").dq) / self.limits
             self.fastest = max(self.fastest, float(speeds.max()))
@@ -73,8 +73,8 @@ class HandledArm:
 
 
 @pytest.mark.parametrize("model", every_nth(2, READY))
-def test_force_impedance_without_a_force_holds_an_undeclared_payload(make_cell, model, episodes):
-    """It sagged by 280 mm and more under 1.5 kg, as its spring could hold 7.5 N."""
+def test_force_impedance_without_force_holds_unknown_payload(make_cell, model, episodes):
+    """It sagged by 280 mm and more under 1.5 kg, as its spring was limited to 7.5 N."""
     loads = [(1.5, 0.2), (3.0, 0.0), (3.0, 0.1)]
     if model == "kinova_gen3":  # its wrist cannot bear 3 kg at 0.1 m beyond the tool
         loads.pop()
@@ -90,8 +90,8 @@ def test_force_impedance_without_a_force_holds_an_undeclared_payload(make_cell, 
 
 
 @pytest.mark.parametrize("law", ["cartesian_impedance", "force_impedance", "operational_space"])
-def test_an_arm_yields_to_a_hard_push_and_returns(make_cell, law):
-    """It was pushed into the velocity limit by 150 N within 140 ms."""
+def test_arm_yields_to_hard_push_and_returns(make_cell, law):
+    """150 N pushed it into the velocity limit within 140 ms."""
     push = np.random.default_rng(4).normal(size=3)
     arm = HandledArm(make_cell, law)
     arm.handle(0.3, 150.0 * push / np.linalg.norm(push))
@@ -101,7 +101,7 @@ def test_an_arm_yields_to_a_hard_push_and_returns(make_cell, law):
     assert arm.moved() < 0.01
 
 
-def test_an_arm_pushed_harder_than_its_joints_bear_ends_at_rest(make_cell, episodes):
+def test_arm_pushed_beyond_joint_torques_ends_at_rest(make_cell, episodes):
     for seed in range(episodes(2, 20)):
         push = np.random.default_rng(seed).normal(size=3)
         arm = HandledArm(make_cell, "cartesian_impedance")
@@ -112,8 +112,8 @@ def test_an_arm_pushed_harder_than_its_joints_bear_ends_at_rest(make_cell, episo
 
 
 @pytest.mark.parametrize("law", ["gravity_compensation", "teleoperation", "admittance"])
-def test_an_arm_led_by_hand_brakes_itself_near_its_speed_limits(make_cell, law, episodes):
-    """Joint 6 of a Gen3 led with 40 N came to its velocity fault within 120 ms."""
+def test_hand_guided_arm_brakes_near_speed_limits(make_cell, law, episodes):
+    """Joint 6 of a Gen3, guided with 40 N, had a velocity fault within 120 ms."""
     for model in ["kinova_gen3", "iiwa14", "fr3", "ur5e"][: episodes(1, 4)]:
         for seed in range(episodes(1, 4)):
             lead = np.random.default_rng(seed).normal(size=3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two arms of any kind under any laws, late, heavier and pushed about: bounds hold, stops stop."""
+"""Two arms of any model and controllet, late, heavier and pushed: bounds hold, stops work."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ BLOCK = {"shape": "box", "size": [0.2] * 3, "mass": 1.0, "position": [0.5, 0.0, 
 
 
 class Pair:
-    """Random arms and laws, and a watch over what they are commanded and what they do.
+    """Random arms and controllets, with checks of their commands and motions.
 
-    A torque that nobody told of may take a nearly singular arm to its speed limit.
+    An unknown torque may drive a nearly singular arm to its speed limit.
     """
 
     def __init__(self, make_cell, rng):
@@ -62,8 +62,8 @@ class Pair:
             "noise": {"q": 1e-5, "dq": 2e-3, "tau": 0.1} if rng.random() < 0.5 else {},
         }
 
-    def whole(self):
-        """What is commanded with what carries arms that do not do so themselves."""
+    def total_torques(self):
+        """Return commanded torques, with gravity torques of arms that do not add them."""
         return [
             state.tau + (0.0 if robot.compensates_gravity else state.tau_gravity)
             for state, robot in zip(self.states, self.robots)
@@ -73,7 +73,7 @@ class Pair:
         before = None
         for _ in range(cycles):
             self.cell.step(1)
-            now = self.whole()
+            now = self.total_torques()
             for place, robot in enumerate(self.robots):
                 limits = robot.limits
                 assert np.isfinite(now[place]).all()
@@ -99,8 +99,8 @@ class Pair:
         with contextlib.suppress(MultipandaError):
             self.cell.switch(self.laws, strictness="force_auto")
 
-    def ask(self):
-        """Ask for something that may be too far: then it is refused."""
+    def request(self):
+        """Send a random target, which is refused if it is too far away."""
         rng = self.rng
         if len(self.laws) == 1:
             report = self.cell.report(self.laws[0])
@@ -126,25 +126,25 @@ class Pair:
                 self.cell.set_target(arm, q=self.cell.state(arm).q + step)
 
     def beside(self, pose, far):
-        turn = pin.exp3(self.rng.normal(size=3) * 2.0 * far)
-        return Pose(pose.position + self.rng.normal(size=3) * far, turn @ pose.rotation)
+        delta_rotation = pin.exp3(self.rng.normal(size=3) * 2.0 * far)
+        return Pose(pose.position + self.rng.normal(size=3) * far, delta_rotation @ pose.rotation)
 
     def stop(self):
-        """Arms are at rest soon after, and not far from where they were."""
+        """Hold; arms are at rest soon after, close to their configuration before."""
         before = [np.abs(self.speeds(place)).max() for place in range(2)]
         here = [self.cell.state(arm).q for arm in ARMS]
         self.cell.hold()
         self.run(1800)
         for place, arm in enumerate(ARMS):
-            gone = np.abs(self.cell.state(arm).q - here[place]).max()
+            distance = np.abs(self.cell.state(arm).q - here[place]).max()
             assert np.abs(self.speeds(place)).max() < 0.05, self.laws
-            assert gone < 0.1 + 0.35 * before[place], self.laws
+            assert distance < 0.1 + 0.35 * before[place], self.laws
 
 
 @pytest.mark.slow
 @pytest.mark.sim
 @pytest.mark.robustness
-def test_random_pairs_stay_within_their_bounds_and_stop(make_cell, episodes):
+def test_random_pairs_stay_within_bounds_and_stop(make_cell, episodes):
     for seed in range(episodes(1, 200)):
         rng = np.random.default_rng(seed)
         pair = Pair(make_cell, rng)
@@ -152,7 +152,7 @@ def test_random_pairs_stay_within_their_bounds_and_stop(make_cell, episodes):
             pair.switch()
             for _ in range(int(rng.integers(1, 8))):
                 with contextlib.suppress(MultipandaError):
-                    pair.ask()
+                    pair.request()
                 pair.run(int(rng.integers(20, 400)))
             pair.stop()
         pair.cell.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories of several arms: one clock, one beginning, one end."""
+"""Trajectories of several arms: common clock, start and end."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def state_of(cell, name=BOTH):
     return MotionState(int(cell.report(name).value(STATE)))
 
 
-def beginning(cell, name, cycles):
-    """Step until a law has begun a motion; return the time of the world."""
+def time_of_start(cell, name, cycles):
+    """Step until a controllet has started a motion; return the simulation time."""
     for _ in range(cycles):
         cell.step()
         if cell.report(name).value(MOTIONS):
@@ -57,7 +57,7 @@ def beginning(cell, name, cycles):
     raise AssertionError(f"{name} has not begun within {cycles} cycles")
 
 
-def test_both_arms_are_where_one_clock_says(make_cell):
+def test_both_arms_follow_one_clock(make_cell):
     cell, left, right = make_pair(make_cell)
     times = np.array([0.6, 1.2, 1.8])
     paths = {
@@ -71,15 +71,15 @@ def test_both_arms_are_where_one_clock_says(make_cell):
     assert state_of(cell) is MotionState.DONE
     assert cell.report(BOTH).value(MOTIONS) == 2.0
     at = PERIOD * np.arange(1, 1800)
-    for place, (arm, begin) in enumerate((("left", left), ("right", right))):
+    for index, (arm, begin) in enumerate((("left", left), ("right", right))):
         whole = np.vstack([[0.0, *begin, *np.zeros(14)], paths[arm]])
-        ways = evaluate(whole, at)[:, 0]
-        assert np.abs(record["arms"]["q"][1:1800, place] - ways).max() < 2e-3
+        planned = evaluate(whole, at)[:, 0]
+        assert np.abs(record["arms"]["q"][1:1800, index] - planned).max() < 2e-3
     assert cell.events() == []
 
 
-def test_goals_with_one_start_began_tens_of_milliseconds_apart(make_cell):
-    """Each began on its way when it arrived."""
+def test_goals_with_common_start_began_tens_of_milliseconds_apart(make_cell):
+    """Each motion began on arrival of its goal."""
     cell = make_two(make_cell)
     start = cell.state("left").time + 0.2
     before = {}
@@ -91,7 +91,7 @@ def test_goals_with_one_start_began_tens_of_milliseconds_apart(make_cell):
     for arm, q in before.items():
         assert np.abs(cell.state(arm).q - q).max() < 1e-4, "it moves before its start"
         assert not cell.report(f"{arm}/jt").value(MOTIONS)
-    assert beginning(cell, "left/jt", 20) == pytest.approx(start, abs=2.1 * PERIOD)
+    assert time_of_start(cell, "left/jt", 20) == pytest.approx(start, abs=2.1 * PERIOD)
     for _ in range(5):
         left, right = (cell.report(f"{arm}/jt") for arm in ("left", "right"))
         assert left.value(TIME) == right.value(TIME) > 0.0
@@ -101,7 +101,7 @@ def test_goals_with_one_start_began_tens_of_milliseconds_apart(make_cell):
         assert np.abs(cell.state(arm).q - q - STEP).max() < 2e-3
 
 
-def test_a_newer_target_takes_the_place_of_what_waits(make_cell):
+def test_newer_target_replaces_pending_trajectory(make_cell):
     cell, left, right = make_pair(make_cell)
     ahead = cell.state("left").time + 0.3
     later = {
@@ -110,14 +110,14 @@ def test_a_newer_target_takes_the_place_of_what_waits(make_cell):
     }
     cell.follow_trajectories(BOTH, later)
     cell.step(10)
-    cell.follow_trajectory("left", [])  # what was to begin with it does not begin alone
+    cell.follow_trajectory("left", [])  # the pending motion of the other arm is dropped
     cell.step(600)
     assert cell.report(BOTH).value(MOTIONS) == 1.0
     for arm, q in (("left", left), ("right", right)):
         assert np.abs(cell.state(arm).q - q).max() < 1e-3
 
 
-def test_nothing_waits_over_an_activation(make_cell):
+def test_activation_clears_pending_trajectory(make_cell):
     cell = make_two(make_cell)
     q = cell.state("left").q
     cell.follow_trajectory(
@@ -129,7 +129,7 @@ def test_nothing_waits_over_an_activation(make_cell):
     assert np.abs(cell.state("left").q - q).max() < 1e-3
 
 
-def test_an_arm_that_is_held_back_stops_the_other_smoothly(make_cell):
+def test_blocked_arm_stops_other_arm_smoothly(make_cell):
     cell, left, right = make_pair(make_cell, path_tolerance=[0.04] * 7, contact_torque=[0.0] * 7)
     paths = {
         "left": Trajectory(complete([2.0], [left + 3 * STEP])),
@@ -151,16 +151,16 @@ def test_an_arm_that_is_held_back_stops_the_other_smoothly(make_cell):
     assert np.abs(rates[-1]).max() < 1e-2
     change = np.diff(rates, axis=0) / PERIOD
     assert (np.abs(change) < 1.1 * LIMIT.acceleration).all()
-    # It comes to rest on its way: all joints have done the same share of it.
-    share = (cell.state("right").q - right) / (3 * STEP)
-    assert 0.05 < share.min() <= share.max() < 0.95
-    assert np.ptp(share) < 0.03
+    # The arm stops on its path: all joints have covered the same fraction of it.
+    fraction = (cell.state("right").q - right) / (3 * STEP)
+    assert 0.05 < fraction.min() <= fraction.max() < 0.95
+    assert np.ptp(fraction) < 0.03
     assert state_of(cell) is MotionState.PATH_TOLERANCE_VIOLATED
     (event,) = cell.events()
     assert re.match(r"left: .*\bjoint \d", event.text)
 
 
-def test_contact_names_joints_of_the_second_arm_after_those_of_the_first(make_cell):
+def test_contact_joint_numbers_second_arm_after_first(make_cell):
     cell, left, right = make_pair(make_cell, path_tolerance=[0.0] * 7)
     sim = cell.simulation
     sim.data.xfrc_applied[sim.model.body("right_fr3_hand").id][:3] = [0.0, 60.0, 0.0]
@@ -179,7 +179,7 @@ def test_contact_names_joints_of_the_second_arm_after_those_of_the_first(make_ce
     assert cell.report(BOTH).value(CONTACT_JOINT) in (8.0, 10.0)
 
 
-def test_one_bad_trajectory_moves_no_arm(make_cell):
+def test_invalid_trajectory_of_one_arm_moves_no_arm(make_cell):
     cell, left, right = make_pair(make_cell)
     good, bad = complete([0.5], [left + STEP]), complete([0.5], [right + 3.0])
     for paths, reason in (
@@ -194,7 +194,7 @@ def test_one_bad_trajectory_moves_no_arm(make_cell):
     assert np.abs(cell.state("left").q - left).max() < 1e-3
 
 
-def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
+def test_future_start_requires_arms_at_rest(make_cell):
     cell = make_two(make_cell)
     q = cell.state("left").q
     cell.follow_trajectory("left", complete([1.0], [q + 2 * STEP]))
@@ -205,7 +205,7 @@ def test_a_start_in_the_future_is_for_arms_at_rest(make_cell):
     assert np.abs(cell.state("left").q - q - 2 * STEP).max() < 2e-3
 
 
-def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
+def test_newer_goal_and_stop_continue_from_current_velocity(make_cell):
     cell, left, right = make_pair(make_cell)
     law = next(one for one in cell.loop.instances if one.spec.name == BOTH).law
     references = []
@@ -215,17 +215,17 @@ def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
             cell.step()
             references.append([[m.q.copy(), m.dq.copy(), m.ddq.copy()] for m in law.motions])
 
-    def both(*shares):
+    def both(*fractions):
         return {
-            arm: Trajectory(complete([1.0], [q + share * STEP]) if share else [])
-            for arm, q, share in zip(("left", "right"), (left, right), shares)
+            arm: Trajectory(complete([1.0], [q + fraction * STEP]) if fraction else [])
+            for arm, q, fraction in zip(("left", "right"), (left, right), fractions)
         }
 
     cell.follow_trajectories(BOTH, both(2.0, -2.0))
     step(400)
     cell.follow_trajectories(BOTH, both(3.0, -1.0))
     step(400)
-    turn = len(references)
+    stop_index = len(references)
     assert max(np.abs(motion.dq).max() for motion in law.motions) > 0.2
     cell.follow_trajectories(BOTH, both(0.0, 0.0))
     step(400)
@@ -233,6 +233,6 @@ def test_a_newer_goal_and_a_stop_go_on_from_the_velocity_of_now(make_cell):
     q, dq, ddq = np.moveaxis(np.array(references), 2, 0)
     assert np.allclose(np.diff(q, axis=0) / PERIOD, (dq[1:] + dq[:-1]) / 2, atol=1e-4)
     assert (np.abs(np.diff(dq, axis=0)) / PERIOD < 1.01 * LIMIT.acceleration).all()
-    jerk = np.abs(np.diff(ddq[turn - 1 :], axis=0)) / PERIOD
+    jerk = np.abs(np.diff(ddq[stop_index - 1 :], axis=0)) / PERIOD
     assert (jerk < 1.01 * np.minimum(LIMIT.jerk, LIMIT.acceleration / 0.03)).all()
     assert not dq[-1].any()

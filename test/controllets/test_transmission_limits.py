@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands of springs may do to the links of an arm."""
+"""Link limits under commands of elastic elements."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def commanded(make_cell, mode, **cell):
     return make_cell({"left": arm}, laws, [LAW], **cell)
 
 
-def go_on(cell, cycles):
-    """Return the largest torque beyond what links bear, and the largest speed."""
+def simulate(cell, cycles):
+    """Return the largest ratio of torque to the link limits, and of speed."""
     arm, data = cell.descriptions["left"], cell.simulation.data
     beyond, speed = -np.inf, 0.0
     for _ in range(cycles):
@@ -35,7 +35,7 @@ def go_on(cell, cycles):
 
 
 @pytest.mark.parametrize("mode", ["equilibrium", "equilibrium_pid"])
-def test_a_jump_beyond_the_gate_is_refused_and_changes_nothing(make_cell, mode):
+def test_equilibrium_step_beyond_gate_is_refused_without_effect(make_cell, mode):
     cell = commanded(make_cell, mode)
     cell.step(20)
     q, before = cell.state("left").q.copy(), cell.actuators("left").equilibrium
@@ -48,7 +48,7 @@ def test_a_jump_beyond_the_gate_is_refused_and_changes_nothing(make_cell, mode):
         np.testing.assert_allclose(cell.actuators("left").equilibrium, before, atol=1e-4)
 
 
-def test_a_stream_goes_as_far_as_single_steps_are_near(make_cell):
+def test_stream_of_small_steps_covers_large_distance(make_cell):
     cell = commanded(make_cell, "equilibrium_pid")
     cell.step(20)
     start = cell.actuators("left").equilibrium[6]
@@ -62,8 +62,8 @@ def test_a_stream_goes_as_far_as_single_steps_are_near(make_cell):
 
 @pytest.mark.parametrize("mode", every_nth(3, ["equilibrium", "spring_references", "motor_pid",
                                   "equilibrium_pid", "motor_torque"]))  # fmt: skip
-def test_a_far_command_put_427_nm_on_joints_that_bear_87(make_cell, mode):
-    """Springs wound up, and the hold that followed unwound at 20 rad/s."""
+def test_distant_command_put_427_nm_on_joints_with_limit_87(make_cell, mode):
+    """Springs wound up, and the following hold released them at 20 rad/s."""
     cell = commanded(make_cell, mode, gate={"joint": 7.0})
     cell.step(20)
     q = cell.state("left").q
@@ -75,19 +75,19 @@ def test_a_far_command_put_427_nm_on_joints_that_bear_87(make_cell, mode):
     else:
         cell.command_actuators("left", reference_1=q + AWAY)
         cell.command_actuators("left", reference_2=q + AWAY)
-    beyond, speed = go_on(cell, 300)
+    beyond, speed = simulate(cell, 300)
     assert cell.state("left").fault or mode.startswith("motor") or mode.endswith("pid")
     assert beyond < 1.2
     assert speed < 1.3
     cell.hold()
     cell.step(500)
-    _, speed = go_on(cell, 100)
+    _, speed = simulate(cell, 100)
     assert speed < 0.05
 
 
 @pytest.mark.parametrize("seed", every_nth(2, range(4)))
-def test_springs_that_pulled_against_each_other_let_go_of_a_link_unevenly(make_cell, seed):
-    """The next hold relaxed them by motors: 5 times the torque that joints bear, 40 rad/s."""
+def test_antagonistic_springs_released_link_unevenly(make_cell, seed):
+    """The next hold released them by motors: 5 times the joint torque limits, 40 rad/s."""
     rng = np.random.default_rng(seed)
     cell = commanded(make_cell, "spring_references", gate={"joint": 7.0})
     cell.step(20)
@@ -97,10 +97,10 @@ def test_springs_that_pulled_against_each_other_let_go_of_a_link_unevenly(make_c
         q = cell.state("left").q
         cell.command_actuators("left", reference_1=q + rng.uniform(-reach, reach, 7))
         cell.command_actuators("left", reference_2=q + rng.uniform(-reach, reach, 7))
-        beyond, speed = go_on(cell, int(rng.integers(1, 100)))
+        beyond, speed = simulate(cell, int(rng.integers(1, 100)))
         assert beyond < 1.2
         assert speed < 2.0
     assert cell.state("left").fault
-    beyond, speed = go_on(cell, 400)
+    beyond, speed = simulate(cell, 400)
     assert beyond < 1.2
     assert speed < 2.0

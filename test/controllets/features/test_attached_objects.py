@@ -117,7 +117,7 @@ BOX = {"shape": "box", "size": [0.03, 0.03, 0.06], "mass": 0.1}
 def test_attached_object_keeps_clear_of_nearby_objects(make_cell):
     """Check MuJoCo's distances for each attached object, with and without a second one."""
     positions = {f"box{k}": [0.307, 0.3 - 0.12 * k, 0.417] for k in range(6)}
-    objects = {name: {**BOX, "position": position} for name, position in positions.items()}
+    objects = {name: {**BOX, "position": box_position} for name, box_position in positions.items()}
     settings = {"distance": 0.15, "max_force": 0.0, "bandwidth": 0.0, "movable_objects": "all"}
     law = {"type": "cartesian_impedance", "params": {"collision_avoidance": settings}}
     cell = make_cell(BASES, {"law": law}, ["left/law"], objects=objects)

@@ -46,10 +46,10 @@ def segments(arm, q):
     found = []
     for link, capsules in arm.capsules.items():
         frame = model.getFrameId(link)
-        pose = data.oMf[frame]
+        link_pose = data.oMf[frame]
         found += [
-            (model.frames[frame].parentJoint, pose.act(np.array(c.start)),
-             pose.act(np.array(c.end)), c.radius, link.endswith("hand"))
+            (model.frames[frame].parentJoint, link_pose.act(np.array(c.start)),
+             link_pose.act(np.array(c.end)), c.radius, link.endswith("hand"))
             for c in capsules
         ]  # fmt: skip
     return found
@@ -529,9 +529,13 @@ def avoidance_torques(angle, rate, external_force):
     feature.on_activate(maker.states_at(two_grippers(0.1)), JointTarget(2))
     states = maker.states_at(two_grippers(angle))
     pair = min(feature.measure(states, 0.3), key=lambda one: one.distance)
-    directions = [np.linalg.solve(state.mass_matrix, g) for state, g in zip(states, pair.gradients)]
+    directions = [
+        np.linalg.solve(state.mass_matrix, g) for state, g in zip(states, pair.gradients)
+    ]
     speed = sum(float(g @ direction) for g, direction in zip(pair.gradients, directions))
-    states = maker.states_at(two_grippers(angle), [-rate / speed * direction for direction in directions])
+    states = maker.states_at(
+        two_grippers(angle), [-rate / speed * direction for direction in directions]
+    )
     for state, g in zip(states, pair.gradients):
         state.tau_ext[:] = external_force * g
     tau = [-80.0 * g + state.coriolis for state, g in zip(states, pair.gradients)]

@@ -90,9 +90,7 @@ def test_nullspace_feeds_no_energy_into_free_end_effector(make_cell, episodes):
         assert maximum < start + 0.02 * start + 1e-3, (seed, law, params, start, maximum)
 
 
-def test_nullspace_feeds_no_energy_with_full_stiffness_matrix(
-    make_cell, episodes
-):
+def test_nullspace_feeds_no_energy_with_full_stiffness_matrix(make_cell, episodes):
     for seed in range(200, 200 + episodes(1, 100)):
         rng = np.random.default_rng(seed)
         params = {"stiffness": stiffness_with_free_axes(rng).tolist(), "error_clip": [10.0] * 6}

@@ -93,7 +93,7 @@ def test_activation_clears_wrench_and_imperceptible_timeout_is_not_reported():
 
 
 @pytest.mark.parametrize("seed", range(20 if LONG else 2))
-def test_no_stream_makes_feature_an_energy_source(seed):
+def test_no_stream_makes_feature_source_of_energy(seed):
     """A mass with little friction under random wrenches gains no more energy than the bound."""
     rng = np.random.default_rng(seed)
     arm = FeedbackArm(translational_damping=0.0, rotational_damping=0.0)
@@ -111,12 +111,12 @@ def test_no_stream_makes_feature_an_energy_source(seed):
     assert 0.01 < maximum < 5.0 * p.max_force**2 / p.translational_stiffness / 2
 
 
-def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, keeps_account=True, seconds=6.0):
+def contact(arm, feedback, delay=(0.0, 0.0), loss=0.0, observes_passivity=True, seconds=6.0):
     """Press a mass that leads another one to a wall; return path and force of the wall."""
     line, back = (Line(np.random.default_rng(k), delay, loss) for k in (1, 2))
     arm, feed = FeedbackArm(**arm), WrenchFeedback(feedback)
-    if not keeps_account:
-        arm.feature.arms[0].account.update = lambda *_: 1.0
+    if not observes_passivity:
+        arm.feature.arms[0].observer.update = lambda *_: 1.0
         arm.feature.arms[0].damping[:] = 0.0
     x = y = v = u = goal = requested = 0.0
     rows = []
@@ -155,7 +155,7 @@ def test_wall_of_10_kn_per_m_is_displayed_without_oscillation(delay, loss):
     assert wall[-1000:].min() > 5.0
 
 
-def test_contact_oscillates_without_account_and_dampers():
+def test_contact_oscillates_without_passivity_observer_and_dampers():
     """Control experiment: without them this contact is not stable."""
-    _, v, _ = contact({}, 0.5, (0.3, 0.0), keeps_account=False)
+    _, v, _ = contact({}, 0.5, (0.3, 0.0), observes_passivity=False)
     assert np.abs(v[-1000:]).max() > 0.1

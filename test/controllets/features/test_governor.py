@@ -40,10 +40,10 @@ def one_arm(make_cell, law, params=None, q=READY, perturbation=None, **settings)
 def random_pose(rng, cell):
     """Return a pose at the corner of the gate, at full distance and full angle."""
     here = cell.pose("arm")
-    move, rotation = rng.normal(size=(2, 3))
+    move, delta_rotation = rng.normal(size=(2, 3))
     move *= 0.999 * GATE.position / np.linalg.norm(move)
-    rotation *= 0.999 * GATE.rotation / np.linalg.norm(rotation)
-    return Pose(here.position + move, pin.exp3(rotation) @ here.rotation)
+    delta_rotation *= 0.999 * GATE.rotation / np.linalg.norm(delta_rotation)
+    return Pose(here.position + move, pin.exp3(delta_rotation) @ here.rotation)
 
 
 def random_configuration(rng, cell):
@@ -133,14 +133,14 @@ def test_nullspace_configuration_step_under_stiff_nullspace(make_cell, episodes)
 def test_pose_is_reached_exactly_by_shortest_rotation(make_cell):
     cell = one_arm(make_cell, "cartesian_impedance")
     start = cell.pose("arm")
-    rotation = 0.55 * np.array([0.6, 0.0, 0.8])
-    goal = Pose(start.position + [0.0, 0.1, 0.0], pin.exp3(rotation) @ start.rotation)
+    delta_rotation = 0.55 * np.array([0.6, 0.0, 0.8])
+    goal = Pose(start.position + [0.0, 0.1, 0.0], pin.exp3(delta_rotation) @ start.rotation)
     cell.set_target("arm", goal)
     target = cell.loop.owners.active[0].target
     angles, positions = [], []
     for _ in range(1200):
         cell.step()
-        angles.append(pin.log3(target.rotation_ee_in_base[0] @ start.rotation.T) @ rotation)
+        angles.append(pin.log3(target.rotation_ee_in_base[0] @ start.rotation.T) @ delta_rotation)
         positions.append(target.position_ee_in_base[0][1] - start.position[1])
     assert (np.diff(angles) > -1e-12).all()
     assert (np.diff(positions) > -1e-12).all()

@@ -66,8 +66,8 @@ def steps(rng):
     for axis in rng.permutation(axes):
         yield axis, np.zeros(3)
         yield np.zeros(3), axis
-        move, rotation = rng.normal(size=(2, 3))
-        yield move / np.linalg.norm(move), rotation / np.linalg.norm(rotation)
+        move, delta_rotation = rng.normal(size=(2, 3))
+        yield move / np.linalg.norm(move), delta_rotation / np.linalg.norm(delta_rotation)
 
 
 def rest(cell, which="default", seconds=6.0, slowest=0.05):
@@ -102,11 +102,11 @@ CASES = [(law, which) for law in POSES for which in ("default", "lowest", "highe
 def test_pose_steps_at_corner_gains_end_at_rest(make_cell, episodes, law, which):
     rng = np.random.default_rng([21, *f"{law} {which}".encode()])
     n = episodes(1, 19)
-    for episode, (move, axis) in zip(range(n), steps(rng)):
+    for episode, (move, delta_rotation) in zip(range(n), steps(rng)):
         q = anywhere(rng) if episode % 3 < 2 else np.array(Q_READY)
         cell = started(make_cell, law, which, q)
         here = cell.pose("arm")
-        rotation = pin.exp3(0.999 * GATE.rotation * axis) @ here.rotation
+        rotation = pin.exp3(0.999 * GATE.rotation * delta_rotation) @ here.rotation
         cell.set_target("arm", Pose(here.position + 0.999 * GATE.position * move, rotation))
         rest(cell, which)
 
@@ -133,13 +133,16 @@ def test_velocity_feedforward_through_strong_damper_ended_in_velocity_limit(
     known = np.array([-0.33, -0.67, 0.40, -1.97, -0.37, 1.70, 1.18])
     for episode in range(episodes(1, 20)):
         q = known if not episode else np.array(Q_READY) + rng.uniform(-0.5, 0.5, 7)
-        move, axis = KNOWN_STEP if not episode else rng.normal(size=(2, 3))
+        move, delta_rotation = KNOWN_STEP if not episode else rng.normal(size=(2, 3))
         laws = {"law": {"type": "cartesian_impedance", "params": params}}
         arms = {"arm": {"q_start": q.tolist(), "perturbation": arm}}
         cell = make_cell(arms=arms, controllets=laws, active=["arm/law"])
         cell.step(20)
         here = cell.pose("arm")
-        rotation = pin.exp3(0.98 * GATE.rotation * axis / np.linalg.norm(axis)) @ here.rotation
+        rotation = (
+            pin.exp3(0.98 * GATE.rotation * delta_rotation / np.linalg.norm(delta_rotation))
+            @ here.rotation
+        )
         step = 0.98 * GATE.position * move / np.linalg.norm(move)
         cell.set_target("arm", Pose(here.position + step, rotation))
         cell.step(1000)
@@ -150,7 +153,7 @@ def test_velocity_feedforward_through_strong_damper_ended_in_velocity_limit(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "perturbation", "q", "move", "rotation"),
+    ("ratio", "perturbation", "q", "move", "delta_rotation"),
     [
         (1.0, {}, *STRETCHED),
         (0.5, {"state_delay": 0.005, "torque_lag": 0.002}, *BENT),
@@ -158,7 +161,7 @@ def test_velocity_feedforward_through_strong_damper_ended_in_velocity_limit(
     ids=["nearly singular", "late"],
 )
 def test_abrupt_braking_at_speed_bound_ended_in_velocity_limit(
-    make_cell, ratio, perturbation, q, move, rotation
+    make_cell, ratio, perturbation, q, move, delta_rotation
 ):
     """Where the bound of the joint speeds ended, the stiffest spring requested 100 Nm in 40 ms."""
     params = {"stiffness": [1600.0] * 6, "damping_ratio": [ratio] * 6}
@@ -167,7 +170,9 @@ def test_abrupt_braking_at_speed_bound_ended_in_velocity_limit(
     cell = make_cell(arms={"arm": arm}, controllets=laws, active=["arm/law"])
     cell.step(20)
     here = cell.pose("arm")
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(np.array(rotation)) @ here.rotation))
+    cell.set_target(
+        "arm", Pose(here.position + move, pin.exp3(np.array(delta_rotation)) @ here.rotation)
+    )
     cell.step(750)
     assert cell.state("arm").fault == "", [event.text for event in cell.events()]
     _, rows = cell.records()

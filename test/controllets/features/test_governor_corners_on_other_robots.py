@@ -34,8 +34,11 @@ def test_full_gate_step_does_not_oscillate(make_cell, episodes, law, model):
             cell.set_target("arm", q=np.clip(cell.state("arm").q + step, low, high))
         else:
             here = cell.pose("arm")
-            rotation = pin.exp3(0.999 * gate.rotation * directions[1])
-            goal = Pose(here.position + 0.999 * gate.position * directions[0], rotation @ here.rotation)
+            delta_rotation = pin.exp3(0.999 * gate.rotation * directions[1])
+            goal = Pose(
+                here.position + 0.999 * gate.position * directions[0],
+                delta_rotation @ here.rotation,
+            )
             cell.set_target("arm", goal)
         fastest = []
         for _ in range(2):  # near a singularity the end of the path is slow

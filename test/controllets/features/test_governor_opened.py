@@ -26,7 +26,7 @@ TOLERANCE = 5
 """Cycles by which another shape of the same duration may reach 95 % later."""
 
 
-def arrival(make_cell, governor, stiffness, move, rotation, cycles=2500):
+def arrival(make_cell, governor, stiffness, move, delta_rotation, cycles=2500):
     """Return the first cycle at 95 % of a pose step."""
     params = {"stiffness": [stiffness] * 3 + [stiffness / 20] * 3, "governor": governor}
     cell = make_cell(
@@ -35,7 +35,7 @@ def arrival(make_cell, governor, stiffness, move, rotation, cycles=2500):
     )  # fmt: skip
     cell.step(5)
     here, (first, _) = cell.pose("arm"), cell.records()
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(rotation) @ here.rotation))
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(delta_rotation) @ here.rotation))
     for _ in range(0, cycles, 250):
         cell.step(250)
         _, rows = cell.records(first)
@@ -47,10 +47,10 @@ def arrival(make_cell, governor, stiffness, move, rotation, cycles=2500):
 
 
 def random_step(rng):
-    move, rotation = rng.normal(size=(2, 3))
+    move, delta_rotation = rng.normal(size=(2, 3))
     move *= rng.uniform(0.01, 0.1) / np.linalg.norm(move)
-    rotation *= rng.choice([0.0, 0.1, 0.2, 0.5]) / np.linalg.norm(rotation)
-    return move, rotation
+    delta_rotation *= rng.choice([0.0, 0.1, 0.2, 0.5]) / np.linalg.norm(delta_rotation)
+    return move, delta_rotation
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def random_step(rng):
 def test_relaxed_parameter_makes_no_step_slower(make_cell, episodes, name):
     rng = np.random.default_rng(sum(map(ord, name)))
     for _ in range(episodes(1, 12)):
-        move, rotation = random_step(rng)
+        move, delta_rotation = random_step(rng)
         stiffness = float(np.exp(rng.uniform(np.log(200), np.log(3000))))
         governor = {
             other: float(closed + rng.uniform() * (default - closed))
@@ -70,10 +70,10 @@ def test_relaxed_parameter_makes_no_step_slower(make_cell, episodes, name):
         if episodes(0, 1):
             values.insert(1, minimum + 0.5 * (CLOSED[name][1] - minimum))
         found = [
-            arrival(make_cell, {**governor, name: value}, stiffness, move, rotation)
+            arrival(make_cell, {**governor, name: value}, stiffness, move, delta_rotation)
             for value in values
         ]
-        assert max(np.diff(found)) <= TOLERANCE, (found, governor, stiffness, move, rotation)
+        assert max(np.diff(found)) <= TOLERANCE, (found, governor, stiffness, move, delta_rotation)
 
 
 @pytest.mark.parametrize("stiffness", [400.0, 2000.0])
@@ -91,11 +91,15 @@ def test_position_and_orientation_arrive_together(make_cell):
     )
     cell.step(5)
     here, target = cell.pose("arm"), cell.loop.owners.active[0].target
-    move, rotation = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
-    cell.set_target("arm", Pose(here.position + move, pin.exp3(rotation) @ here.rotation))
+    move, delta_rotation = np.array([0.0, 0.01, 0.0]), np.array([0.0, 0.0, 0.4])
+    cell.set_target("arm", Pose(here.position + move, pin.exp3(delta_rotation) @ here.rotation))
     for _ in range(400):
         cell.step()
-        progress = (target.position_ee_in_base[0] - here.position) @ move / (move @ move)
-        angle = pin.log3(target.rotation_ee_in_base[0] @ here.rotation.T) @ rotation / (rotation @ rotation)
-        assert abs(progress - angle) < 0.02
-    assert progress > 0.99
+        move_progress = (target.position_ee_in_base[0] - here.position) @ move / (move @ move)
+        angle = (
+            pin.log3(target.rotation_ee_in_base[0] @ here.rotation.T)
+            @ delta_rotation
+            / (delta_rotation @ delta_rotation)
+        )
+        assert abs(move_progress - angle) < 0.02
+    assert move_progress > 0.99

@@ -73,9 +73,7 @@ def test_smoothing_set_in_motion_applies_from_next_rest_without_step(make_cell, 
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_pending_change_applied_all_parameters_in_every_cycle(
-    make_cell, monkeypatch, law
-):
+def test_pending_change_applied_all_parameters_in_every_cycle(make_cell, monkeypatch, law):
     applied, apply = [], ReferenceGovernor.apply_parameters
 
     def counted(channel, params, period):

@@ -40,7 +40,9 @@ def test_projected_torque_matches_textbook_formula(kind):
             projector=kind,
             max_torque=np.full(7, 8.0),
         )
-        for s, configuration, tau in zip(states, configurations, added(params, states, configurations)):
+        for s, configuration, tau in zip(
+            states, configurations, added(params, states, configurations)
+        ):
             if np.linalg.svd(s.jacobian)[1][-1] < 0.01:
                 continue
             checked += 1
@@ -150,8 +152,8 @@ def solve(maker, q, goal):
     q = q.copy()
     for _ in range(100):
         (state,) = maker.states_at([q])
-        rotation = pin.log3(goal.rotation @ state.rotation_ee_in_base.T)
-        error = np.concatenate([goal.position - state.position_ee_in_base, rotation])
+        delta_rotation = pin.log3(goal.rotation @ state.rotation_ee_in_base.T)
+        error = np.concatenate([goal.position - state.position_ee_in_base, delta_rotation])
         if np.abs(error).max() < 1e-8:
             inside = (q > FR3_LIMITS.lower + 0.2) & (q < FR3_LIMITS.upper - 0.2)
             wide = np.linalg.svd(state.jacobian)[1][-1] > 0.03
@@ -162,13 +164,13 @@ def solve(maker, q, goal):
     return None
 
 
-def settle(cell, error, seconds=20.0):
-    """Step until ``error()`` is below 0.3 %, or for ``seconds``; return the last value."""
+def settle(cell, deviation, seconds=20.0):
+    """Step until ``deviation()`` is below 0.3 %, or for ``seconds``; return the last value."""
     for _ in range(round(seconds / 0.25)):
         cell.step(250)
-        if error() < 3e-3:
+        if deviation() < 3e-3:
             break
-    return error()
+    return deviation()
 
 
 def push(cell, force):

@@ -53,7 +53,7 @@ CRASHES = {
     ("crash", "perturbation"), every_nth(2, [("box", {}), *((crash, LATE) for crash in CRASHES)])
 )
 def test_joint_velocity_at_full_speed_does_not_penetrate(make_cell, crash, perturbation):
-    q, displacement, objects = CRASHES[crash]
+    q, offset, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
         make_cell,
         "joint_velocity",
@@ -62,7 +62,7 @@ def test_joint_velocity_at_full_speed_does_not_penetrate(make_cell, crash, pertu
         objects=objects,
         params={"velocity_scaling": 1.0},
     )
-    dq = np.sign(displacement) * cell.loop.arms[0].state.limits.velocity
+    dq = np.sign(offset) * cell.loop.arms[0].state.limits.velocity
     for _ in range(150):
         cell.set_target("left", dq=dq)
         cell.step(10)
@@ -82,7 +82,7 @@ def test_joint_velocity_at_full_speed_does_not_penetrate(make_cell, crash, pertu
 @pytest.mark.slow
 @pytest.mark.parametrize(("crash", "perturbation"), [("box", {}), ("floor", LATE), ("arm", LATE)])
 def test_joint_trajectory_at_full_speed_does_not_penetrate(make_cell, crash, perturbation):
-    q, displacement, objects = CRASHES[crash]
+    q, offset, objects = CRASHES[crash]
     cell, clearance = obstacle_cell(
         make_cell,
         "joint_trajectory",
@@ -91,7 +91,7 @@ def test_joint_trajectory_at_full_speed_does_not_penetrate(make_cell, crash, per
         objects=objects,
         params={"velocity_scaling": 1.0},
     )
-    cell.set_target("left", q=q + displacement)
+    cell.set_target("left", q=q + offset)
     for _ in range(150):
         cell.step(10)
         clearance.look()
@@ -129,8 +129,8 @@ def pull(cell, arm, goal, speed):
     """Pull a gripper towards a goal in the world, as hard as the speed requires."""
     sim = cell.simulation
     body = sim.model.body(f"{arm}_fr3_hand").id
-    direction = goal - sim.data.xpos[body]
-    expected = direction / max(np.linalg.norm(direction), 1e-9) * speed
+    offset = goal - sim.data.xpos[body]
+    expected = offset / max(np.linalg.norm(offset), 1e-9) * speed
     force = 60.0 * (expected - cell.state(arm).twist_ee_in_base[:3])
     sim.data.xfrc_applied[body, :3] = force * min(1.0, PULL / np.linalg.norm(force))
 
@@ -139,7 +139,7 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
     """Stream targets through objects at ``speed`` [m/s], as far as controllets accept them."""
     start, state = cell.pose("left"), cell.state("left")
     limits = state.limits if hasattr(state, "limits") else cell.loop.arms[0].state.limits
-    position, rotation, q, goal = start.position.copy(), start.rotation, state.q, None
+    reference, goal_rotation, q, goal = start.position.copy(), start.rotation, state.q, None
     for step in range(round(seconds * 100)):
         state = cell.state("left")
         if "law" not in state.owner:
@@ -148,12 +148,14 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
             goal = np.array(
                 [rng.uniform(0.1, 0.75), rng.uniform(-0.6, 0.5), rng.uniform(-0.15, 0.8)]
             )
-            rotation = pin.exp3(rng.normal(size=3) * 0.8) @ start.rotation
+            goal_rotation = pin.exp3(rng.normal(size=3) * 0.8) @ start.rotation
             far = rng.uniform(limits.lower + 0.2, limits.upper - 0.2)
-        offset = goal - position
-        position = position + offset * min(1.0, 0.01 * speed / max(np.linalg.norm(offset), 1e-9))
+        offset = goal - reference
+        reference = reference + offset * min(1.0, 0.01 * speed / max(np.linalg.norm(offset), 1e-9))
         here = state.position_ee_in_base
-        position = here + (position - here) * min(1.0, 0.14 / max(np.linalg.norm(position - here), 1e-9))
+        reference = here + (reference - here) * min(
+            1.0, 0.14 / max(np.linalg.norm(reference - here), 1e-9)
+        )
         try:
             if law == "joint_velocity":
                 cell.set_target("left", dq=np.sign(far - state.q) * limits.velocity)
@@ -174,9 +176,9 @@ def hostile(cell, law, rng, clearance, seconds=2.0, speed=1.0):
                 offset *= min(1.0, 0.14 / np.linalg.norm(offset))
                 cell.set_object_target("law", Pose(middle + offset, np.eye(3)))
             else:
-                w = pin.log3(rotation @ state.rotation_ee_in_base.T)
+                w = pin.log3(goal_rotation @ state.rotation_ee_in_base.T)
                 w *= min(1.0, 0.5 / max(np.linalg.norm(w), 1e-9))
-                cell.set_target("left", Pose(position, pin.exp3(w) @ state.rotation_ee_in_base))
+                cell.set_target("left", Pose(reference, pin.exp3(w) @ state.rotation_ee_in_base))
         except TargetRejected:
             pass
         cell.step(10)

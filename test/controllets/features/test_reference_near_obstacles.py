@@ -31,7 +31,7 @@ def reference(cell):
     return np.array(target.q[0] if hasattr(target, "q") else target.position_ee_in_base[0])
 
 
-def push(make_cell, law, step, stiffness=None, objects=WALL):
+def push(make_cell, law, offset, stiffness=None, objects=WALL):
     """Request a step into an obstacle; return the cell, its clearance and the references."""
     coupled = law.startswith("coupled")
     keys = {"arms": list(BASES)} if coupled else {}
@@ -46,11 +46,11 @@ def push(make_cell, law, step, stiffness=None, objects=WALL):
     cell.step(20)
     first, observed = reference(cell), []
     if coupled:
-        cell.set_object_target("law", Pose(first + step, np.eye(3)))
+        cell.set_object_target("law", Pose(first + offset, np.eye(3)))
     elif law == "joint_impedance":
         cell.set_target("left", q=READY + np.array([1.5, 0, 0, 0, 0, 0, 0]))
     else:
-        cell.set_target("left", Pose(start.position + step, start.rotation))
+        cell.set_target("left", Pose(start.position + offset, start.rotation))
     for cycle in range(50):
         cell.step(20)
         clearance.feel()
@@ -67,8 +67,8 @@ LAWS = ["cartesian_impedance", "operational_space", "joint_impedance", "coupled_
 def test_target_in_wall_drew_reference_through_it(make_cell, law):
     stiffness = [4000.0] * 3 + [200.0] * 3 if law.startswith("coupled") else None
     objects = BOX if law == "joint_impedance" else WALL
-    step = np.array([0.3, 0.0, 0.0])
-    cell, clearance, first, observed = push(make_cell, law, step, stiffness, objects)
+    offset = np.array([0.3, 0.0, 0.0])
+    cell, clearance, first, observed = push(make_cell, law, offset, stiffness, objects)
     assert clearance.minimum > 0.005
     assert np.abs(observed[-1] - first).max() > 0.02  # it moved towards the target
     assert np.abs(observed[-10:] - observed[-1]).max() < 2e-3  # and stopped
@@ -86,9 +86,7 @@ def test_target_in_wall_drew_reference_through_it(make_cell, law):
         2, [("coupled_impedance", [100.0] * 3 + [10.0] * 3), ("operational_space", [25.0] * 6)]
     ),
 )
-def test_reference_of_soft_controllet_entered_wall_before_its_arm(
-    make_cell, law, stiffness
-):
+def test_reference_of_soft_controllet_entered_wall_before_its_arm(make_cell, law, stiffness):
     """Only the proximity of the arm itself was checked, and the spring wound up by 3 cm."""
     cell, clearance, first, observed = push(make_cell, law, np.array([0.3, 0.0, 0.0]), stiffness)
     sim, start = cell.simulation, cell.config.arms["left"].q_start
@@ -106,8 +104,8 @@ def test_reference_of_soft_controllet_entered_wall_before_its_arm(
 
 
 def test_reference_stops_before_other_arm_and_leaves_at_once(make_cell):
-    step = np.array([0.0, -0.6, 0.0])
-    cell, clearance, first, observed = push(make_cell, "cartesian_impedance", step, None, {})
+    offset = np.array([0.0, -0.6, 0.0])
+    cell, clearance, first, observed = push(make_cell, "cartesian_impedance", offset, None, {})
     assert 0.05 < first[1] - observed[-1][1] < 0.59
     cell.wait(lambda: cell.pose("left").distance_from(observed[-1], np.eye(3))[0] < 0.02, 1.0)
     clearance.look()

@@ -251,7 +251,9 @@ def test_detour_around_wall_was_caught_up_at_full_governor_speed(make_cell, law)
     start, speed, speeds, texts = cell.pose("arm"), 0.3, [], []
     corners = np.array([[0.0, 0.0], [0.25, 0.0], [0.25, 0.45], [0.0, 0.45]])
     for begin, end in itertools.pairwise(corners):
-        for fraction in np.linspace(0.0, 1.0, int(np.linalg.norm(end - begin) / speed * 50) + 1)[1:]:
+        for fraction in np.linspace(0.0, 1.0, int(np.linalg.norm(end - begin) / speed * 50) + 1)[
+            1:
+        ]:
             goal = np.array([*begin + fraction * (end - begin), 0.0])
             cell.set_target("arm", Pose(start.position + goal, start.rotation))
             cell.step(20)
@@ -298,7 +300,9 @@ def surface(make_cell, rng, where, gap):
         friction = float(rng.choice([0.3, 0.8]))
         axis = pose.rotation @ np.array([np.cos(angle), np.sin(angle), 0.0])
         direction = pin.exp3(tilt * axis) @ pose.rotation[:, 2]
-        across = np.linalg.norm(mobility @ direction - direction * (direction @ mobility @ direction))
+        across = np.linalg.norm(
+            mobility @ direction - direction * (direction @ mobility @ direction)
+        )
         if friction * across < 0.7 * (direction @ mobility @ direction):
             break
     side = np.cross([0.3, 1.0, 0.2], -direction)
@@ -322,15 +326,18 @@ PRESSED_BY = {
 @pytest.mark.robustness
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("law", PRESSED_BY)
-def test_late_arms_press_correctly_on_random_surfaces_during_motion(
-    make_cell, episodes, law
-):
+def test_late_arms_press_correctly_on_random_surfaces_during_motion(make_cell, episodes, law):
     """Peaks stay below twice the force, and contact is lost for 50 ms at most."""
     for seed in range(episodes(2, 24)):
         rng = np.random.default_rng(seed)
         where = ("wall", "slope", "table")[seed % 3]
         direction, rotation, objects = surface(make_cell, rng, where, 0.004)
-        arm = {"q_start": CONFIGURATIONS[where], "gripper": False, "tool": ROD, "perturbation": LATE}
+        arm = {
+            "q_start": CONFIGURATIONS[where],
+            "gripper": False,
+            "tool": ROD,
+            "perturbation": LATE,
+        }
         laws = {"law": {"type": law, "params": PRESSED_BY[law]}}
         cell = make_cell({"arm": arm}, laws, ["arm/law"], objects=objects)
         cell.step(5)

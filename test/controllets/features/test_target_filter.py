@@ -27,18 +27,20 @@ def test_targets_follow_first_order_with_time_constant():
     target = CartesianTarget(1)
     target.rotation_ee_in_base[0][:] = np.eye(3)
     part, states = started(target, 0.08)
-    rotation, goal = np.array([0.3, -0.5, 0.4]), np.array([0.1, 0.0, -0.2])
+    delta_rotation, goal = np.array([0.3, -0.5, 0.4]), np.array([0.1, 0.0, -0.2])
     for k in range(1, 2001):
         target.position_ee_in_base[0][:] = goal
-        target.rotation_ee_in_base[0][:] = pin.exp3(rotation)
+        target.rotation_ee_in_base[0][:] = pin.exp3(delta_rotation)
         target.nullspace_configuration[0][:] = 0.5
         part.prepare(states, target, PERIOD)
         fraction = 1 - np.exp(-k * PERIOD / 0.08)
         assert np.allclose(target.position_ee_in_base[0], fraction * goal, atol=2e-9)
-        assert np.allclose(pin.log3(target.rotation_ee_in_base[0]), fraction * rotation, atol=2e-9)
+        assert np.allclose(
+            pin.log3(target.rotation_ee_in_base[0]), fraction * delta_rotation, atol=2e-9
+        )
         assert np.allclose(target.nullspace_configuration[0], fraction * 0.5, atol=2e-9)
     assert np.array_equal(target.position_ee_in_base[0], goal)
-    assert np.array_equal(target.rotation_ee_in_base[0], pin.exp3(rotation))
+    assert np.array_equal(target.rotation_ee_in_base[0], pin.exp3(delta_rotation))
 
 
 def test_zero_time_constant_passes_targets_through():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRISP's parameter names mean what the law's own mean."""
+"""Parameter names of CRISP, mapped to those of the controllet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWN = {
 
 
 class Law:
-    """A law's parameters behind the names."""
+    """Controllet parameters behind the names of CRISP."""
 
     def __init__(self):
         self.values, self.reported = {**OWN}, []
@@ -52,7 +52,7 @@ def law():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_gains_come_one_by_one_in_any_order(law, order):
+def test_single_gains_in_any_order(law, order):
     given = [("task__k_pos_x", 900.0), ("task__d_pos_x", 60.0), ("task__k_rot_z", 0.0),
              ("task__d_rot_z", 10.0), ("task__d_pos_y", -1.0)][::order]  # fmt: skip
     law.put(**dict(given))
@@ -66,7 +66,7 @@ def test_gains_come_one_by_one_in_any_order(law, order):
     assert law.get("task.d_pos_z") == -1.0
 
 
-def test_what_is_set_under_the_law_s_own_name_was_undone_by_the_next_of_these(law):
+def test_value_under_native_name_was_undone_by_next_crisp_name(law):
     law.put(task__k_pos_x=900.0, task__d_pos_x=60.0, task__error_clip__x=0.05)
     for own in ("stiffness", "damping_ratio", "error_clip"):
         law.values[own] = OWN[own]
@@ -79,14 +79,14 @@ def test_what_is_set_under_the_law_s_own_name_was_undone_by_the_next_of_these(la
     assert law.get("task.d_pos_x") == -1.0
 
 
-def test_a_clip_that_is_lifted_comes_back(law):
+def test_disabled_error_clip_is_restored(law):
     law.put(task__error_clip__x=0.05, limit_error=False)
     assert law.values["error_clip"] == [10.0] * 6
     law.put(limit_error=True)
     assert law.values["error_clip"] == [0.05, 0.15, 0.15, 0.8, 0.8, 0.8]
 
 
-def test_one_number_stands_for_a_vector_of_joints(law):
+def test_scalar_sets_vector_of_joints(law):
     law.put(nullspace__stiffness=4.0, nullspace__damping=2.0, nullspace__max_tau=3.0)
     assert law.values["nullspace.stiffness"] == [4.0] * 7
     assert law.values["nullspace.damping_ratio"] == [0.5] * 7
@@ -97,8 +97,8 @@ def test_one_number_stands_for_a_vector_of_joints(law):
     assert not law.names.has("nullspace.weights.elbow.value")
 
 
-def test_a_flag_was_taken_for_the_number_one(law):
-    """A wrong type gave every joint of the posture 1 Nm/rad."""
+def test_boolean_was_accepted_as_number_one(law):
+    """A wrong type set the nullspace stiffness of every joint to 1 Nm/rad."""
     assert not law.names.has("nullspace.stiffness", True)
     for name in ("task.k_pos_x", "task.error_clip.x", "nullspace.damping", "nullspace.max_tau"):
         with pytest.raises(ParameterRejected, match=f"^{name}: .*True"):
@@ -115,7 +115,7 @@ def test_flags_frames_and_projectors(law):
     assert law.get("use_local_jacobian") is True
 
 
-def test_what_has_no_counterpart_is_said_and_what_would_be_wrong_is_refused(law):
+def test_names_without_counterpart_are_reported_and_conflicting_values_rejected(law):
     before = dict(law.values)
     law.put(use_friction=True, max_delta_tau=0.5, filter__q=0.5, stop_commands=False)
     assert law.values == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of franka_ros2 find their names; what needs franka_msgs is tried where that is there."""
+"""Names of franka_ros2 for its clients; parts of the tests need franka_msgs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def actions(msgs):
 
 @pytest.fixture
 def resting(node, client):
-    """The left arm holds: robots take settings only then."""
+    """The left arm in hold, as robot settings require."""
     client.switch((), [LAW], 1, ARM)
     return node
 
@@ -60,12 +60,12 @@ def ask(client, kind, name, **fields):
     return client.call(kind, f"{ARM}/service_server/{name}", **fields)
 
 
-def test_split_topics_say_what_ours_say(node, client):
+def test_split_topics_equal_native_topics(node, client):
     pose = client.newest(PoseStamped, f"{TOPICS}/current_pose")
     ours = client.newest(PoseStamped, f"{ARM}/current_pose")
     assert pose.header.frame_id == ours.header.frame_id == "left_fr3_link0"
-    place = [[getattr(p.pose.position, axis) for axis in "xyz"] for p in (pose, ours)]
-    assert np.allclose(*place, atol=1e-3)
+    coordinates = [[getattr(p.pose.position, axis) for axis in "xyz"] for p in (pose, ours)]
+    assert np.allclose(*coordinates, atol=1e-3)
     desired = client.newest(PoseStamped, f"{TOPICS}/last_desired_pose")
     assert np.abs(desired.pose.position.z - pose.pose.position.z) < 0.01
     joints = client.newest(JointState, f"{ARM}/joint_states")
@@ -83,7 +83,7 @@ def test_split_topics_say_what_ours_say(node, client):
     assert fingers.position[0] == pytest.approx(0.04, abs=1e-3)
 
 
-def test_load_is_the_robot_s_and_its_parameters_say_so(resting, msgs, client):
+def test_set_load_changes_robot_parameters(resting, msgs, client):
     inertia = [1e-3, 0.0, 1e-4, 0.0, 2e-3, 0.0, 1e-4, 0.0, 1.5e-3]
     answer = ask(
         client, msgs.SetLoad, "set_load", mass=0.4, center_of_mass=[0.0, 0.01, 0.1],
@@ -97,7 +97,7 @@ def test_load_is_the_robot_s_and_its_parameters_say_so(resting, msgs, client):
     assert not refused.success
     assert "load_mass" in refused.error
     assert parameters(client, "load_mass") == [0.4]
-    assert ask(client, msgs.SetLoad, "set_load", mass=0.1).success, "as a point"
+    assert ask(client, msgs.SetLoad, "set_load", mass=0.1).success, "point mass"
     assert parameters(client, "load_mass") == [0.1]
     assert ask(client, msgs.SetLoad, "set_load", mass=0.0).success
 
@@ -140,11 +140,11 @@ def test_frames(resting, msgs, client):
     kind = msgs.SetStiffnessFrame
     columns = matrix.T.ravel().tolist()
     assert ask(client, kind, "set_stiffness_frame", transformation=columns).success
-    place, rpy = parameters(client, "stiffness_position", "stiffness_rpy")
-    assert np.allclose(place, pose.position)
+    coordinates, rpy = parameters(client, "stiffness_position", "stiffness_rpy")
+    assert np.allclose(coordinates, pose.position)
     assert np.allclose(rpy, [0.3, -0.2, 0.1])
     refused = ask(client, kind, "set_stiffness_frame", transformation=matrix.ravel().tolist())
-    assert "not a rigid motion" in refused.error  # row by row
+    assert "not a rigid motion" in refused.error  # row-major order
     refused = ask(client, msgs.SetTCPFrame, "set_tcp_frame", transformation=columns)
     assert not refused.success
     assert "`tool`" in refused.error
@@ -152,7 +152,7 @@ def test_frames(resting, msgs, client):
     assert ask(client, kind, "set_stiffness_frame", transformation=identity).success
 
 
-def test_settings_are_refused_while_a_law_has_the_arm(node, msgs, client):
+def test_settings_are_rejected_while_controllet_controls_arm(node, msgs, client):
     assert client.switch([LAW], [LAW], 4, ARM).ok
     refused = ask(client, msgs.SetLoad, "set_load", mass=0.4)
     assert not refused.success
@@ -162,31 +162,33 @@ def test_settings_are_refused_while_a_law_has_the_arm(node, msgs, client):
 def test_recovery_grasp_move_and_homing(node, actions, client):
     recovery = Goals(client, actions.ErrorRecovery, f"{ARM}/action_server/error_recovery")
     assert recovery.run(actions.ErrorRecovery.Goal())[0] == GoalStatus.STATUS_SUCCEEDED
-    hand = f"{ARM}/franka_gripper"
-    move = Goals(client, actions.Move, f"{hand}/move")
+    gripper = f"{ARM}/franka_gripper"
+    move = Goals(client, actions.Move, f"{gripper}/move")
     status, result = move.run(actions.Move.Goal(width=0.03, speed=0.1))
     assert (status, result.success) == (GoalStatus.STATUS_SUCCEEDED, True), result.error
-    fingers = client.newest(JointState, f"{hand}/joint_states")
+    fingers = client.newest(JointState, f"{gripper}/joint_states")
     assert fingers.position[0] == pytest.approx(0.015, abs=5e-4)
-    action = Goals(client, GripperCommand, f"{hand}/gripper_action")
+    action = Goals(client, GripperCommand, f"{gripper}/gripper_action")
     half_width = GripperCommand.Goal()
     half_width.command.position = 0.02
     status, result = action.run(half_width)
     assert (status, result.reached_goal) == (GoalStatus.STATUS_SUCCEEDED, True)
-    assert result.position == pytest.approx(0.04, abs=1e-3), "franka_ros2 answers the whole width"
+    assert result.position == pytest.approx(0.04, abs=1e-3), "franka_ros2 reports the full width"
     ours = Goals(client, GripperCommand, f"{ARM}/gripper/gripper_action")
     assert ours.run(half_width)[1].position == pytest.approx(0.02, abs=5e-4)
-    grasp = Goals(client, actions.Grasp, f"{hand}/grasp")
+    grasp = Goals(client, actions.Grasp, f"{gripper}/grasp")
     goal = actions.Grasp.Goal(width=0.02, speed=0.1, force=20.0)
     status, result = grasp.run(goal)
-    assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False), "nothing is there"
+    assert (status, result.success) == (GoalStatus.STATUS_ABORTED, False), (
+        "no object between the fingers"
+    )
     assert result.error
     status, result = move.run(actions.Move.Goal(width=0.5, speed=0.1))
     assert status == GoalStatus.STATUS_ABORTED
     assert "width: got 0.5, allowed" in result.error
-    homing = Goals(client, actions.Homing, f"{hand}/homing")
+    homing = Goals(client, actions.Homing, f"{gripper}/homing")
     assert homing.run(actions.Homing.Goal())[0] == GoalStatus.STATUS_SUCCEEDED
-    assert client.call(Trigger, f"{hand}/stop").success
+    assert client.call(Trigger, f"{gripper}/stop").success
 
 
 def test_robot_state(node, msgs, client):
@@ -200,10 +202,10 @@ def test_robot_state(node, msgs, client):
     assert state.o_t_ee.header.frame_id == "left_fr3_link0"
     assert state.k_f_ext_hat_k.header.frame_id == "left_fr3_hand_tcp"
     assert state.f_t_ee.pose.position.z == pytest.approx(0.1034)  # hand_tcp of a Franka Hand
-    assert np.isnan(state.ddq_d).all(), "what nobody knows is no number"
+    assert np.isnan(state.ddq_d).all(), "unknown fields are NaN"
 
 
-def test_without_franka_msgs_a_line_says_what_is_missing(node):
+def test_missing_franka_msgs_is_logged(node):
     try:
         import franka_msgs  # noqa: F401
     except ImportError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that are counted as structures of C, against the same count of objects of Python."""
+"""Message sizes counted from C structures, against a count over Python objects."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ STRUCTURES = {"text": 24}
 
 
 def fill(message, draw):
-    """Give every list of a message some elements, and every text some letters."""
+    """Fill every list and every string of a message."""
     for name, slot in zip(message.get_fields_and_field_types(), message.SLOT_TYPES):
         value = getattr(message, name)
         if isinstance(slot, AbstractString):
@@ -80,7 +80,7 @@ def elements(slot, draw):
 
 
 def count(message):
-    """Return the entries of lists that are objects, and the bytes of lists and texts."""
+    """Return the number of objects in lists, and the bytes of lists and strings."""
     parts, size = 0, 0
     for name, slot in zip(message.get_fields_and_field_types(), message.SLOT_TYPES):
         value = getattr(message, name)
@@ -107,7 +107,7 @@ def count(message):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @given(seed=st.integers(0, 2**32))
-def test_a_message_is_counted_as_its_objects_are_and_arrives_as_it_was(kind, seed):
+def test_message_size_equals_object_count_and_content_is_preserved(kind, seed):
     rng = np.random.default_rng(seed)
     message = fill(kind(), lambda: int(rng.integers(4)))
     raw, (parts, size) = serialize_message(message), count(message)
@@ -118,11 +118,11 @@ def test_a_message_is_counted_as_its_objects_are_and_arrives_as_it_was(kind, see
         assert too_large(deserialize_message(raw, bounded(kind, MessageSize(parts, size - 1))))
 
 
-def test_a_request_without_lists_is_left_to_rclpy():
+def test_request_without_lists_keeps_rclpy_type():
     assert bounded(Trigger.Request, MessageSize(0, 0)) is Trigger.Request
 
 
-def test_a_goal_that_is_too_large_keeps_its_identity():
+def test_oversized_goal_keeps_its_id():
     goal = FollowJointTrajectory.Impl.SendGoalService.Request()
     goal.goal_id.uuid[:] = np.arange(16)
     goal.goal.trajectory.joint_names = ["x"] * 11

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's time: the machine's, or /clock that may be late, stand still or go back."""
+"""Time of the node: system time, or /clock that may be late, stop or go back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.inline
 
 @pytest.fixture
 def simulated(ros):
-    """A clock that a topic moves, and what moves it."""
+    """A clock set by a topic, its setter and the steady time."""
     clock, steady = ROSClock(), [100.0]
     clock._set_ros_time_is_active(True)
 
@@ -29,7 +29,7 @@ def simulated(ros):
     return NodeClock(clock, lambda: steady[0]), move, steady
 
 
-def test_the_machines_time_is_never_doubted_and_is_that_of_the_measurement(ros):
+def test_system_time_stamps_time_of_measurement(ros):
     clock = NodeClock(ROSClock())
     assert clock.worry() == ""
     assert clock.has_started
@@ -37,10 +37,10 @@ def test_the_machines_time_is_never_doubted_and_is_that_of_the_measurement(ros):
     assert time.time() - (seconds + nanoseconds * 1e-9) == pytest.approx(0.25, abs=0.05)
 
 
-def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(ros):
-    """On a busy machine by the time it waited: before the state that was sent last."""
+def test_stamp_went_back_after_delay_between_clock_reads(ros):
+    """A delay on a busy machine put the stamp before that of the previous state."""
 
-    class KeptWaiting:
+    class DelayedClock:
         def __init__(self):
             self.clock, self.calls = ROSClock(), 0
 
@@ -53,12 +53,12 @@ def test_a_stamp_went_back_when_the_process_was_kept_waiting_between_two_clocks(
             let_pass(0.05 if self.calls == 2 else 0.0)
             return found
 
-    clock = NodeClock(KeptWaiting())
+    clock = NodeClock(DelayedClock())
     first, second = (clock.stamp(time.monotonic_ns()) for _ in range(2))
     assert first < second
 
 
-def test_time_that_has_not_begun_is_no_time(simulated):
+def test_time_before_first_clock_message_is_rejected(simulated):
     clock, move, _ = simulated
     assert not clock.has_started
     with pytest.raises(TargetRejected, match="/clock"):
@@ -68,9 +68,9 @@ def test_time_that_has_not_begun_is_no_time(simulated):
     clock.check()
 
 
-def test_a_clock_that_stops_is_noticed_and_one_that_goes_back_is_not_taken_for_one(simulated):
+def test_stopped_clock_is_rejected_and_reset_clock_is_accepted(simulated):
     clock, move, steady = simulated
-    for now in (5.0, 5.1, 5.2, 0.5, 0.6):  # as a simulation that is reset
+    for now in (5.0, 5.1, 5.2, 0.5, 0.6):  # as in a reset of the simulation
         move(now)
         clock.check()
         steady[0] += 0.9
@@ -81,8 +81,8 @@ def test_a_clock_that_stops_is_noticed_and_one_that_goes_back_is_not_taken_for_o
     clock.check()
 
 
-def test_stamps_by_a_topic_do_not_go_back_between_its_steps(simulated):
-    """The age of a measurement, by the machine's time, was taken off."""
+def test_topic_stamps_do_not_go_back_between_clock_steps(simulated):
+    """The age of a measurement in system time was subtracted."""
     clock, move, _ = simulated
     move(7.0)
     stamps = [clock.stamp(time.monotonic_ns() - age) for age in (0, 900_000, 100)]

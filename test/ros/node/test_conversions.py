@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages and parameters as they come in, without a node."""
+"""Conversion of received messages and parameters, without a node."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def stamped(frame):
     message = PoseStamped()
     message.header.frame_id = frame
     message.header.stamp.sec, message.header.stamp.nanosec = 12, 345
-    point, turn = message.pose.position, message.pose.orientation
+    point, quaternion = message.pose.position, message.pose.orientation
     point.x, point.y, point.z = 0.1, -0.2, 0.3
-    turn.x, turn.y, turn.z, turn.w = 0.5, -0.5, 0.5, 0.5
+    quaternion.x, quaternion.y, quaternion.z, quaternion.w = 0.5, -0.5, 0.5, 0.5
     return message
 
 
-def test_an_arm_s_joints_may_come_without_its_name_but_all_of_them():
+def test_joint_names_without_arm_prefix_are_completed():
     names = [f"my_left_fr3_joint{number}" for number in range(1, 8)]
     short = [name.removeprefix("my_left_") for name in names]
     assert in_full(short[::-1], names) == names[::-1]
@@ -47,7 +47,7 @@ def test_an_arm_s_joints_may_come_without_its_name_but_all_of_them():
 
 
 @pytest.mark.parametrize("frame", ["", "w", "world", "left_fr3_link0", "élève", "x" * 100])
-def test_pose_is_read_as_it_was_serialized(frame):
+def test_pose_is_read_as_serialized(frame):
     found = read_pose(serialize_message(stamped(frame)))
     assert (found.stamp_ns, found.frame) == (12_000_000_345, frame)
     assert found.pose.position.tolist() == [0.1, -0.2, 0.3]
@@ -55,14 +55,14 @@ def test_pose_is_read_as_it_was_serialized(frame):
 
 
 @pytest.mark.parametrize("frame", [b"", b"base", b"world\0"])
-def test_a_name_without_a_final_zero_lost_its_last_letter(frame):
+def test_frame_without_terminating_zero_lost_last_letter(frame):
     head = b"\0\1\0\0" + struct.pack("<iII", 12, 345, len(frame)) + frame
     raw = head + bytes(-(len(head) - 4) % 8) + struct.pack("<7d", *[0.0] * 6, 1.0)
     assert read_pose(raw).frame == frame.rstrip(b"\0").decode()
     assert conversions.read_message(PoseStamped, raw).header.frame_id == read_pose(raw).frame
 
 
-def test_pose_from_a_big_endian_machine():
+def test_big_endian_pose():
     frame = b"world\0"
     raw = b"\0\0\0\0" + struct.pack(">iII", 12, 345, len(frame)) + frame + bytes(6)
     found = read_pose(raw + struct.pack(">7d", 0.1, -0.2, 0.3, 0.0, 0.0, 0.0, 1.0))
@@ -75,7 +75,7 @@ def test_pose_from_a_big_endian_machine():
     [(5.0, 1.0, False), (0.3, 1.0, False), (0.1, 1.0, True), (0.1, 0.05, False), (1e9, 0.0, True),
      (-0.5, 1.0, True), (-1.5, 1.0, False)],
 )  # fmt: skip
-def test_a_stamp_from_the_future_is_refused_as_an_old_one_is(ahead, max_age, allowed):
+def test_future_and_old_stamps_are_rejected(ahead, max_age, allowed):
     clock = NodeClock(Clock())
     now = clock.check()
     stamp = now + int(ahead * 1e9)
@@ -86,7 +86,7 @@ def test_a_stamp_from_the_future_is_refused_as_an_old_one_is(ahead, max_age, all
         clock.check_age(now, stamp, max_age)
 
 
-def test_every_cut_of_a_message_is_refused():
+def test_every_truncated_message_is_rejected():
     raw = serialize_message(stamped("world"))
     for length in range(len(raw) - 1):
         with pytest.raises(TargetRejected):
@@ -107,13 +107,13 @@ def test_joints_are_sorted_by_name():
     assert read_joints(message, NAMES)[1] is None
 
 
-def test_a_joint_named_twice_is_refused():
+def test_duplicate_joint_name_is_rejected():
     message = JointState(name=[*NAMES, NAMES[0]], position=[0.0] * 8)
     with pytest.raises(TargetRejected, match="duplicate names"):
         read_joints(message, NAMES)
 
 
-def test_dotted_parameters_become_the_cell_file_again():
+def test_dotted_parameters_are_nested_as_cell_file():
     data = nested(
         {
             "use_sim_time": False,
@@ -132,13 +132,13 @@ def test_dotted_parameters_become_the_cell_file_again():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_value_beside_parts_of_it_is_refused(order):
+def test_value_with_subkeys_of_same_name_is_rejected(order):
     names = ["arms.left", "arms.left.gripper"][::order]
     with pytest.raises(ConfigurationError, match=r"arms\.left"):
         nested(dict.fromkeys(names, True))
 
 
-def test_velocities_may_come_without_positions():
+def test_velocities_without_positions_are_accepted():
     names = ["a", "b"]
     message = JointState(name=["b", "a"], velocity=[2.0, 1.0])
     assert read_joints(message, names) == (None, [1.0, 2.0])
@@ -151,7 +151,7 @@ def test_velocities_may_come_without_positions():
     [(TwistStamped, ("linear", "angular")), (WrenchStamped, ("force", "torque"))],
 )
 @pytest.mark.parametrize("frame", ["", "world", "left_fr3_link0"])
-def test_six_numbers_are_read_as_they_were_serialized_and_every_cut_is_refused(kind, parts, frame):
+def test_six_numbers_are_read_as_serialized_and_truncations_rejected(kind, parts, frame):
     message = kind()
     message.header.frame_id = frame
     message.header.stamp.sec, message.header.stamp.nanosec = 12, 345
@@ -168,8 +168,8 @@ def test_six_numbers_are_read_as_they_were_serialized_and_every_cut_is_refused(k
 
 
 @pytest.mark.parametrize("kind", [b"\0\6", b"\0\7"])
-def test_a_pose_in_an_encoding_that_few_write_was_read_as_other_numbers(kind):
-    """Extended CDR aligns doubles at a multiple of 4: what rclpy cannot read is refused."""
+def test_pose_in_extended_cdr_was_read_as_wrong_numbers(kind):
+    """Extended CDR aligns doubles to 4 bytes; a message that rclpy cannot read is rejected."""
     order = ">" if kind[1] == 6 else "<"
     frame = b"abcd\0"
     body = struct.pack(f"{order}iII", 12, 345, len(frame)) + frame + bytes(3)
@@ -181,7 +181,7 @@ def test_a_pose_in_an_encoding_that_few_write_was_read_as_other_numbers(kind):
     assert got in ([], [12_000_000_345, "abcd", 0.1, -0.2, 0.3])
 
 
-def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
+def test_rclpy_fallback_reads_same_order(monkeypatch):
     pose, wrench = stamped("world"), WrenchStamped()
     wrench.header.frame_id = "left"
     force, torque = wrench.wrench.force, wrench.wrench.torque
@@ -194,7 +194,7 @@ def test_what_is_left_to_rclpy_is_read_in_the_same_order(monkeypatch):
     assert before[1].numbers == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_a_wrench_was_written_in_another_order_than_it_is_read():
+def test_wrench_was_written_in_different_order_than_read():
     message, wrench = WrenchStamped(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
     conversions.write_wrench(message.wrench, wrench)
     found = read_numbers(WrenchStamped, ("force", "torque"), serialize_message(message))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is answered to requests that failed."""
+"""Responses to failed requests."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ pytestmark = pytest.mark.inline
 
 
 @pytest.mark.parametrize("word", ["message", "error"])
-def test_a_request_of_franka_msgs_was_refused_without_a_word_when_the_node_ended(word):
+def test_franka_msgs_request_was_rejected_without_reason_at_node_end(word):
     response = refuse(SimpleNamespace(success=True, **{word: ""}), "the node ends")
     assert (response.success, getattr(response, word)) == (False, "the node ends")

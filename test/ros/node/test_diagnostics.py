@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is counted or reported anywhere is in ``/diagnostics``."""
+"""Every counter and every report is in ``/diagnostics``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SOURCES = Path(multipanda_py.__file__).parent
 
 @pytest.fixture
 def observed(make_cell):
-    """Cell, node, targets and diagnostics, in this process; nothing is sent."""
+    """Cell, node, targets and diagnostics, in this process and without publishing."""
     context = Context()
     rclpy.init(context=context)
     cell = make_cell()
@@ -45,7 +45,7 @@ def messages(diagnostics):
     return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
 
 
-def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_nothing(observed):
+def test_unrequested_hold_had_no_reason_and_panel_received_no_event(observed):
     cell, node, _, diagnostics = observed
     law = "left/joint_impedance_controller"
     panel = NodeStatus(cell.config, node)
@@ -64,7 +64,7 @@ def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_n
     reason = "client_silent: the owner stood still"
     assert (Event.HOLDS, "left", reason) in current_faults()
     assert messages(diagnostics).count(f"hold reason: {reason}") == 2
-    assert current_faults() == [], "said once"
+    assert current_faults() == [], "reported once"
     cell.switch([law], by="first")
     cell.hold(by="service /stop")
     ((kind, arm, text),) = current_faults()
@@ -72,7 +72,7 @@ def test_an_arm_that_held_unasked_had_no_reason_and_a_panel_beside_it_was_told_n
     assert "requested by service /stop" in text
 
 
-def test_every_counter_was_not_in_diagnostics(observed):
+def test_counters_were_missing_in_diagnostics(observed):
     cell, node, targets, diagnostics = observed
     counters = [cell.rejected, cell.clipped, cell.cancelled, node.guard.caught, node.guard.refused]
     known = {id(one) for one in counters} | {id(targets.received), id(diagnostics.reported)}
@@ -90,21 +90,25 @@ def test_every_counter_was_not_in_diagnostics(observed):
         assert f"odd kind {number} {70 + number}" in text
 
 
-def test_every_kind_of_refusal_is_counted_where_diagnostics_look():
-    """Whoever counts does so in the cell's counts, or the guard's: nobody has a box of his own."""
-    boxes = set()
+def test_rejections_are_counted_only_in_counters_of_diagnostics():
+    """The source code increments only the counters of the cell and of the guard."""
+    counter_names = set()
     for path in SOURCES.rglob("*.py"):
-        boxes |= set(
+        counter_names |= set(
             re.findall(r"([\w.]+)\[[^\]]+\] \+= (?:1\b|is_void|goes_on)", path.read_text())
         )
-    assert boxes >= {"self._counts.rejected", "self._cell.rejected"}
-    of_requests = {box for box in boxes if re.search("reject|withdr|clip|refus|caught", box)}
-    assert {box.rpartition(".")[2] for box in of_requests} <= {
+    assert counter_names >= {"self._counts.rejected", "self._cell.rejected"}
+    of_requests = {
+        counter_name
+        for counter_name in counter_names
+        if re.search("reject|withdr|clip|refus|caught", counter_name)
+    }
+    assert {counter_name.rpartition(".")[2] for counter_name in of_requests} <= {
         "rejected", "withdrawn", "clipped", "_clipped", "refused", "caught",
     }  # fmt: skip
 
 
-def test_every_kind_of_event_is_there_and_faults_with_their_reason(observed):
+def test_every_event_kind_is_in_diagnostics_and_faults_are_kept(observed):
     cell, _, _, diagnostics = observed
     arm = cell.arms[0]
     kinds = [kind for kind in Event if kind is not Event.NONE]
@@ -115,7 +119,7 @@ def test_every_kind_of_event_is_there_and_faults_with_their_reason(observed):
     assert diagnostics.faults[arm].event.is_fault
 
 
-def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(observed):
+def test_inactive_arm_and_inhibited_stream_are_in_diagnostics(observed):
     cell, _, targets, diagnostics = observed
     arm = cell.arms[0]
     assert "takes laws: yes" in messages(diagnostics)
@@ -128,11 +132,11 @@ def test_arm_that_takes_no_law_and_stream_that_is_held_off_are_there(observed):
     assert "streams held off: joint" in text
 
 
-def test_rate_is_the_cell_file_s(make_cell):
+def test_default_diagnostics_rate(make_cell):
     assert make_cell().config.cell.diagnostics_rate == 1.0
 
 
-def test_a_target_that_is_not_followed_is_a_warning_until_it_is_and_a_panel_beside_hears_of_it(
+def test_held_target_is_warning_until_followed_and_panel_receives_it(
     observed,
 ):
     cell, node, _, diagnostics = observed

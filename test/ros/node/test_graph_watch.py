@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node knows of others is forgotten when they are gone, and looked up when they change."""
+"""Records of other nodes are removed with the nodes and renewed after changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPIC = "/watched/target_internal_force"
 
 @pytest.fixture
 def here(ros):
-    """A node, who sends targets to it, and a function that looks until something is so."""
+    """A node, its target senders, and a function that checks the graph until a condition."""
     node = GuardedNode("watches")
     topics = {TOPIC: ("watched", "target_internal_force", "std_msgs/msg/Float64")}
     targets = SimpleNamespace(topics=topics, senders={})
@@ -43,38 +43,40 @@ def here(ros):
     node.destroy_node()
 
 
-def test_a_subscriber_that_did_not_match_was_said_to_hear_nothing_for_ever(here):
+def test_incompatible_subscriber_was_reported_after_its_removal(here):
     here.node.create_publisher(Float64, "/kept_here", QoSProfile(depth=1))
     unheard = here.node.guard.unheard
     profile = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     others = [rclpy.create_node(name) for name in ("deaf_one", "deaf_two")]
-    ears = [other.create_subscription(Float64, "/kept_here", print, profile) for other in others]
+    subscriptions = [
+        other.create_subscription(Float64, "/kept_here", print, profile) for other in others
+    ]
     here.until(lambda: "/deaf_one" in unheard.get("/kept_here", ""))
     here.until(lambda: "/deaf_two" in unheard["/kept_here"])
-    others[0].destroy_subscription(ears[0])
+    others[0].destroy_subscription(subscriptions[0])
     here.until(lambda: "/deaf_one" not in unheard["/kept_here"])
     assert "/deaf_two" in unheard["/kept_here"]
-    others[1].destroy_subscription(ears[1])
+    others[1].destroy_subscription(subscriptions[1])
     here.until(lambda: not unheard)
     for other in others:
         other.destroy_node()
 
 
-def test_a_publisher_that_came_as_another_went_was_known_by_the_name_of_the_other(here):
+def test_new_publisher_kept_name_of_replaced_one(here):
     first, second = (rclpy.create_node(name) for name in ("goes", "comes"))
-    speaks = first.create_publisher(Float64, TOPIC, 1)
+    publisher = first.create_publisher(Float64, TOPIC, 1)
     here.until(lambda: list(here.targets.senders.values()) == [["/goes"]])
-    first.destroy_publisher(speaks)
+    first.destroy_publisher(publisher)
     second.create_publisher(Float64, TOPIC, 1)
-    # Between two looks: their number is the same.
+    # The count is equal at two consecutive checks.
     wait_until(lambda: here.node.count_publishers(TOPIC) == 1, 10.0)
     here.until(lambda: list(here.targets.senders.values()) == [["/comes"]])
     for other in (first, second):
         other.destroy_node()
 
 
-def test_a_cell_that_was_not_found_in_time_ran_beside_another_of_its_names(here):
-    """It had asked for the names too early, and both took targets; now it ends."""
+def test_undiscovered_cell_ran_beside_cell_of_same_names(here):
+    """The early name check missed the other cell, and both accepted targets."""
     other = rclpy.create_node("controller_manager", namespace=here.node.get_namespace())
     own = rclpy.create_node("controller_manager", namespace=here.node.get_namespace())
     try:
@@ -85,7 +87,7 @@ def test_a_cell_that_was_not_found_in_time_ran_beside_another_of_its_names(here)
             node.destroy_node()
 
 
-def test_a_cell_stays_where_another_of_its_names_comes_later(here, monkeypatch):
+def test_running_cell_stays_when_later_cell_takes_names(here, monkeypatch):
     monkeypatch.setattr("multipanda_py.ros.node.graph_watch.DISCOVERY_TIMEOUT", 0.0)
     others = [rclpy.create_node("controller_manager") for _ in range(2)]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments and policies on arms of a running node: the same code, with the node's gates."""
+"""Environments and policies on the arms of a running node, behind the gates of the node."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from multipanda_py.ros.node.qos import LATCHED
 
 CELL = Path(__file__).with_name("gym_cell.yaml")
 LAB = "/gym_lab"
-LONG = 60.0  # of a busy machine
+LONG = 60.0  # timeout on a busy machine [s]
 pytestmark = [pytest.mark.sim, pytest.mark.timeout(300), pytest.mark.clock, pytest.mark.node]
 
 
 class Down(GymTask):
-    """Have the tool 5 cm lower than where the episode begins."""
+    """Task: move the tool 5 cm below the start of the episode."""
 
     arms = {"arm": {}}
     goal_size = 1
@@ -77,7 +77,7 @@ def cell(lab):
 
 @pytest.fixture
 def env(cell):
-    """One whose cell stays open: an environment's end is the cell's."""
+    """An environment that is not closed, as this would close the shared cell."""
     return CellEnv(Down(), cell=cell, rate=10.0)
 
 
@@ -86,7 +86,7 @@ def stay(env):
         env.step(env.hold_action())
 
 
-def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
+def test_policy_acts_on_node_with_same_code(lab, cell, request):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, control="pose", topics=topics)
     request.addfinalizer(env.sensors.close)
@@ -94,7 +94,7 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
     def policy(observed):
         poses = np.repeat(observed["arm"]["target"][None, :], 20, axis=0)
         poses[:, 2] -= 0.01 * np.arange(20)
-        return np.hstack([poses, np.ones((20, 1))])  # and an open hand
+        return np.hstack([poses, np.ones((20, 1))])  # with an open gripper
 
     runner = PolicyRunner(env, ThreadInference(policy), rate=10.0, timeout=LONG)
     info = runner.run(seed=0)
@@ -110,7 +110,7 @@ def test_a_policy_acts_on_a_node_by_the_same_code(lab, cell, request):
 
 
 @pytest.mark.long
-def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
+def test_topic_sensors_are_recorded(lab, cell, request, tmp_path):
     topics = {"side": (f"{LAB}/side/image_raw", LONG), "felt": f"{LAB}/arm/external_wrench"}
     env = CellEnv(Down(), cell=cell, rate=10.0, topics=topics)
     request.addfinalizer(env.sensors.close)
@@ -129,18 +129,18 @@ def test_what_topics_say_is_recorded(lab, cell, request, tmp_path):
 
 
 @pytest.mark.long
-def test_a_cell_that_was_not_served_for_a_while_had_only_old_states(lab):
+def test_unserved_client_cell_had_only_old_states(lab):
     cell = RosCell(LAB, timeout=LONG)
     try:
         received = cell.states.arms["arm"].topics[0]
-        wait_until(lambda: not received.is_new, LONG)  # nobody serves before start()
+        wait_until(lambda: not received.is_new, LONG)  # no executor spins before start()
         cell.start()
         assert np.isfinite(cell.state("arm").q).all()
     finally:
         cell.close()
 
 
-def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
+def test_reset_returns_to_start_and_places_objects(lab, env, cell):
     from multipanda_py.pose import Pose
 
     class Placed(Down):
@@ -155,7 +155,7 @@ def test_it_goes_back_to_where_it_starts_and_puts_things_there(lab, env, cell):
     assert not info["fault"]
 
 
-def test_what_is_no_number_is_refused_before_anything_is_sent(lab, env, cell):
+def test_nan_action_is_rejected_before_any_target_is_sent(lab, env, cell):
     env.reset(seed=2)
     sent = cell.targets.sent["arm"]
     with pytest.raises(ActionRejected, match=r"\b1\b.*\bnan\b"):
@@ -163,17 +163,17 @@ def test_what_is_no_number_is_refused_before_anything_is_sent(lab, env, cell):
     assert cell.targets.sent["arm"] == sent
 
 
-def test_hands_close_and_arms_hold_when_nobody_acts_any_more(lab, env, cell):
+def test_gripper_closes_and_arm_holds_after_actions_stop(lab, env, cell):
     env.reset(seed=3)
     for _ in range(3):
         env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     lab.wait_for("stale", LONG)
     cell.wait(lambda: np.abs(cell.state("arm").dq).max() < 0.01, LONG, "rest")
-    cell.wait(lambda: cell.gripper("arm").state().width < 0.01, LONG, "a closed hand")
+    cell.wait(lambda: cell.gripper("arm").state().width < 0.01, LONG, "a closed gripper")
 
 
 @pytest.mark.slow
-def test_who_loses_the_arm_is_told(lab, env, client):
+def test_loss_of_arm_raises_loop_error(lab, env, client):
     env.reset(seed=4)
     assert client.call(Trigger, f"{LAB}/stop").success
     with pytest.raises(LoopError, match=r"\barm/hold\b.*\barm/compliant\b"):
@@ -181,11 +181,11 @@ def test_who_loses_the_arm_is_told(lab, env, client):
 
 
 @pytest.mark.slow
-def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell):
-    """Somebody else may have moved it meanwhile, and given the law back."""
+def test_zero_action_moved_arm_to_stale_target(lab, env, cell):
+    """Another client may have moved the arm and reactivated the controllet in between."""
     env.reset(seed=6)
     env.step([0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5])
-    cell.wait(lambda: cell.targets.target_age("arm") > 1.05, LONG, "a target that is old")
+    cell.wait(lambda: cell.targets.target_age("arm") > 1.05, LONG, "a stale target")
     sent = cell.targets.sent["arm"]
     with pytest.raises(LoopError, match=r"^arm:.*\d s\b.*\b1 s\b"):
         env.step(env.hold_action())
@@ -193,7 +193,7 @@ def test_an_action_of_zeros_moved_an_arm_to_a_target_of_long_ago(lab, env, cell)
 
 
 @pytest.mark.slow
-def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
+def test_target_of_another_sender_raises_loop_error(lab, env, cell, client):
     env.reset(seed=7)
     env.step(env.hold_action())
     here = PoseStamped()
@@ -207,8 +207,8 @@ def test_somebody_else_who_gives_targets_is_told_of(lab, env, cell, client):
         env.step(env.hold_action())
 
 
-def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env, cell, client):
-    """It overshot by 3 cm, and came back as fast: it was told a posture instead of to stop."""
+def test_arm_returned_to_previous_position_after_heartbeat_timeout(lab, env, cell, client):
+    """The hold commanded a joint configuration instead of a stop; the arm overshot by 3 cm."""
     env.reset(seed=9)
     start = cell.state("arm").q
     cell.switch(["arm/joint_trajectory_controller"], strictness="force_auto")
@@ -216,20 +216,22 @@ def test_an_arm_came_back_to_where_it_was_when_who_moved_it_fell_silent(lab, env
     far = JointState(name=names, position=(start + [0.8, 0, 0, 0, 0, 0, 0]).tolist())
     target = f"{LAB}/arm/target_joint"
     client.stream(target, far, lambda: cell.state("arm").q[0] > start[0] + 0.02, "motion")
-    sign = String(data="somebody arm")
-    client.stream(f"{LAB}/heartbeat", sign, lambda: cell.state("arm").q[0] > start[0] + 0.1, "way")
+    heartbeat = String(data="somebody arm")
+    client.stream(
+        f"{LAB}/heartbeat", heartbeat, lambda: cell.state("arm").q[0] > start[0] + 0.1, "motion"
+    )
     lab.wait_for("arm holds: no heartbeat for 0.5 s from 'somebody'", LONG)
-    way, speeds = [], []
+    positions, speeds = [], []
 
     def is_at_rest():
         state = cell.state("arm")
-        way.append(state.q[0])
+        positions.append(state.q[0])
         speeds.append(abs(state.dq[0]))
         return len(speeds) >= 50 and max(speeds[-50:]) < 0.01
 
     wait_until(is_at_rest, LONG)
-    assert max(way) - way[-1] < 0.01, way
-    assert way[-1] < start[0] + 0.75
+    assert max(positions) - positions[-1] < 0.01, positions
+    assert positions[-1] < start[0] + 0.75
 
 
 class Interrupted(Exception):
@@ -237,7 +239,7 @@ class Interrupted(Exception):
 
 
 @pytest.mark.slow
-def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
+def test_client_without_selected_controllets_could_not_move_arm(lab):
     client = RosCell(LAB, timeout=LONG)
     try:
         client.start()
@@ -250,8 +252,8 @@ def test_a_client_without_chosen_controllets_could_not_move_an_arm(lab):
 
 
 @pytest.mark.long
-def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, cell, client):
-    signs = client.listen(String, f"{LAB}/heartbeat")
+def test_arm_continued_to_start_after_client_was_interrupted(lab, env, cell, client):
+    heartbeats = client.listen(String, f"{LAB}/heartbeat")
     env.reset(seed=8)
     start = cell.state("arm").q
     follower = "arm/joint_trajectory_controller"
@@ -275,13 +277,13 @@ def test_an_arm_went_on_to_its_start_when_its_client_was_interrupted(lab, env, c
         signal.signal(signal.SIGALRM, before)
     lab.wait_for("arm holds: no heartbeat for 0.5 s from 'cell_client_", LONG)
     cell.wait(lambda: np.abs(cell.state("arm").dq).max() < 0.01, LONG, "rest")
-    client.until(lambda: signs() is not None, 5.0, "a sign")
-    assert signs().data.startswith("cell_client_")
+    client.until(lambda: heartbeats() is not None, 5.0, "a heartbeat")
+    assert heartbeats().data.startswith("cell_client_")
     env.reset(seed=8)
 
 
 @pytest.mark.slow
-def test_silence_of_the_node_is_an_error(lab, env, client, cell):
+def test_node_silence_raises_topic_lost(lab, env, client, cell):
     env.reset(seed=5)
     sent = cell.targets.sent["arm"]
 
@@ -303,8 +305,8 @@ def test_silence_of_the_node_is_an_error(lab, env, client, cell):
 
 
 @pytest.mark.long
-def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_process, tmp_path):
-    """It presses on a block that it does not know, and is more sensitive than that."""
+def test_reset_did_not_recover_stopped_arm(node_process, tmp_path):
+    """The arm presses on a block beyond its collision thresholds."""
     data = yaml.safe_load(CELL.read_text(encoding="utf-8"))
     cell = data["/**"]["ros__parameters"]
     cell["cell"]["name"] = "gym_stopped"
@@ -337,7 +339,7 @@ def test_an_arm_of_a_node_that_had_stopped_did_not_come_back_by_reset(node_proce
     assert node.end() == 0, node.log
 
 
-def test_what_cannot_be_acted_on_is_said(lab, cell):
+def test_unusable_cells_and_options_are_reported(lab, cell):
     with pytest.raises(TopicLost, match=r"/nowhere/multimode_controller/list_parameters: "):
         RosCell("/nowhere", timeout=0.4)
     with pytest.raises(ConfigurationError, match=r"stiff\.target_timeout: .*\b0\b"):
@@ -354,21 +356,21 @@ def test_what_cannot_be_acted_on_is_said(lab, cell):
         CellEnv(Down(), cell=cell, topics={"q": f"{LAB}/arm/joint_states"})
 
 
-def test_a_picture_shows_a_thing_where_frames_and_camera_info_say(lab, client):
+def test_image_shows_object_where_frames_and_camera_info_predict(lab, client):
     move = SetEntityState.Request(entity="box").state
     move.pose.position.x, move.pose.position.y, move.pose.position.z = 0.6, -0.1, 0.04
     move.pose.orientation.w = 1.0
     info = client.newest(CameraInfo, f"{LAB}/side/camera_info", LONG)
     frames = {}
     client.listen(TFMessage, "/tf_static", LATCHED)
-    client.until(lambda: _frames(client, frames), LONG, "the camera's frame")
-    place, turn = frames["side_optical_frame"]
+    client.until(lambda: _frames(client, frames), LONG, "the frame of the camera")
+    place, camera_rotation = frames["side_optical_frame"]
     before = client.newest(Image, f"{LAB}/side/image_raw", LONG)
     assert client.call(SetEntityState, f"{LAB}/set_entity_state", entity="box", state=move)
-    pixel = _pixel(info, place, turn, np.array([0.6, -0.1, 0.05]))
+    pixel = _pixel(info, place, camera_rotation, np.array([0.6, -0.1, 0.05]))
     assert not _is_red(before, pixel)
     get = client.listen(Image, f"{LAB}/side/image_raw")
-    client.until(lambda: get() is not None and _is_red(get(), pixel), LONG, "the box there")
+    client.until(lambda: get() is not None and _is_red(get(), pixel), LONG, "the box in the image")
     after = get()
     assert _time(after) > _time(before)
     assert after.header.frame_id == info.header.frame_id == "side_optical_frame"
@@ -388,7 +390,7 @@ def _frames(client, frames):
 
 
 def _pixel(info, place, quaternion, point):
-    """Return where a point of the world is in the picture, by the pinhole's equation."""
+    """Return the pixel (row, column) of a point of the world by the pinhole model."""
     x, y, z, w = quaternion
     v = point - place
     u = -np.array([x, y, z])  # the inverse rotation

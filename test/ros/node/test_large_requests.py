@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests, goals and messages that are too large: refused at once, while every arm goes on.
+"""Oversized requests, goals and messages: rejected at once, without a hold of any arm.
 
-A node converted and answered 100 000 entries for seconds to minutes. Its heartbeats stopped,
-and every arm held.
+The node spent seconds to minutes on 100 000 entries; its heartbeat stopped and every arm held.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def parameters(number, value=1.0):
 
 @pytest.fixture
 def unheld(cell):
-    """The shared node, whose loop has not missed its heartbeat while a test ran."""
+    """The shared node, whose heartbeat must not time out during the test."""
     before = cell.log.count("client_silent")
     yield cell
     assert cell.log.count("client_silent") == before
@@ -72,9 +71,7 @@ def unheld(cell):
         (GetEntityState, "/get_entity_state", {"entity": LONG}),
     ],
 )  # fmt: skip
-def test_a_request_that_is_too_large_kept_the_node_for_a_minute(
-    unheld, client, kind, name, fields
-):
+def test_oversized_request_blocked_node_for_minute(unheld, client, kind, name, fields):
     answer = client.call(kind, name, **fields)
     results = getattr(answer, "results", [getattr(answer, "result", answer)])
     assert len(results) == 1
@@ -94,16 +91,14 @@ def test_a_request_that_is_too_large_kept_the_node_for_a_minute(
         (ListParameters, "list_parameters", "prefixes", "result"),
     ],
 )
-def test_a_question_that_is_too_large_is_answered_by_nothing(
-    unheld, client, kind, name, field, answered
-):
+def test_oversized_query_gets_empty_response(unheld, client, kind, name, field, answered):
     answer = client.call(kind, f"{LAW}/{name}", **{field: MANY})
     found = getattr(answer, answered)
     assert not list(getattr(found, "names", found))
 
 
 @pytest.mark.clock
-def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client):
+def test_maximum_number_of_parameters_gets_short_response(unheld, client):
     answer = client.call(
         SetParameters, f"{LAW}/set_parameters", parameters=parameters(MAX_REQUEST_SIZE.parts)
     )
@@ -115,7 +110,7 @@ def test_as_many_parameters_as_are_allowed_are_answered_in_short(unheld, client)
 
 @pytest.mark.clock
 @pytest.mark.parametrize("number", [MAX_POINTS + 1, 100_000])
-def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
+def test_goal_with_too_many_points_held_every_arm(unheld, client, number):
     point = JointTrajectoryPoint(positions=[0.0] * 7)
     trajectory = JointTrajectory(joint_names=LEFT_JOINTS, points=[point] * number)
     planner = Goals(client, FollowJointTrajectory, f"/left/{TRAJECTORY}/follow_joint_trajectory")
@@ -136,11 +131,9 @@ def test_a_goal_of_too_many_points_held_every_arm(unheld, client, number):
         ("heartbeat", String(data="x " * 1_000_000), MAX_MESSAGE_SIZE),
     ],
 )
-def test_a_message_that_is_too_large_is_refused_by_its_bytes(
-    unheld, client, topic, message, limit
-):
+def test_oversized_message_is_rejected_by_size(unheld, client, topic, message, limit):
     client.stream(
-        f"/{topic}", message, lambda: f"bytes, allowed {limit}" in unheld.log, "a refusal"
+        f"/{topic}", message, lambda: f"bytes, allowed {limit}" in unheld.log, "a rejection"
     )
     assert client.call(ListControllers, "/controller_manager/list_controllers").controller
 
@@ -155,7 +148,7 @@ def goal(points=2, names=LEFT_JOINTS, tolerances=0):
     return FollowJointTrajectory.Goal(trajectory=trajectory, goal_tolerance=tolerance)
 
 
-def test_points_of_a_goal_are_limited_by_their_number():
+def test_numbers_of_goal_entries_are_limited():
     assert len(read_goal(goal(MAX_POINTS), LEFT_JOINTS, 0).points) == 128
     for wrong, field in (
         (goal(MAX_POINTS + 1), "trajectory.points"),

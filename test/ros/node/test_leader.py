@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm of a node in another process leads one of a cell here, and feels what that touches."""
+"""Bilateral teleoperation: a leader arm of another process and a follower of this one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAW = {"follow": {"type": "cartesian_impedance"}}
 
 
 class Pair:
-    """The follower's cell, stepped by hand, and the leader's, which runs as a node."""
+    """Follower cell stepped by the test, and leader cell run as a node."""
 
     def __init__(self, node, client):
         self.node, self.client = node, client
@@ -58,7 +58,7 @@ class Pair:
             self.client.executor.spin_once(timeout_sec=0.01)
 
     def steadily(self, condition, what):
-        """Wait until something has held for a second, in which a leader that is free arrives."""
+        """Wait until a condition holds for 1 s, in which a free leader reaches its target."""
         since = None
 
         def has_held():
@@ -74,7 +74,7 @@ class Pair:
         self.until(lambda: received.is_engaged == is_closed, "the clutch")
 
     def lead(self, height):
-        """Move the leader to a height; once more if a busy machine let the stream pause."""
+        """Move the leader to a height; re-engage the clutch after a pause of the stream."""
         self.goal.pose.position.z = height
         if self.reported:
             self.clutch(False)
@@ -97,7 +97,7 @@ def pair(start, client):
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair):
+def test_follower_tracks_and_reflects_force_until_process_stops_or_ends(pair):
     pair.until(lambda: pair.pose() is not None, "a pose of the leader")
     pair.goal = PoseStamped(pose=pair.pose().pose)
     begin, other = pair.goal.pose.position.z, pair.cell.pose("left").position[2]
@@ -105,37 +105,37 @@ def test_follower_follows_presses_and_is_felt_until_a_process_stops_or_dies(pair
     pair.clutch(True)
     pair.lead(begin - 0.02)
     pair.until(lambda: pair.cell.pose("left").position[2] < other - 0.012, "the follower")
-    # The plate stops the follower; the leader yields to what comes back: 200 N/m against it.
+    # The plate stops the follower; the leader yields to the reflected force, at 200 N/m.
     pair.lead(begin - 0.10)
     pair.until(lambda: pair.sent and pair.sent[-1] > 3.0, "a wrench")
     pair.steadily(
         lambda: pair.sent[-1] > 3.0 and pair.pose().pose.position.z > begin - 0.095,
-        "a leader that yields",
+        "a yielding leader",
     )
 
-    # Who sends is stopped: the leader's loop lets the wrench fade, and says so once.
+    # The sender is stopped: the leader's loop fades the wrench out and reports it.
     words = "arm: no feedback wrench for 0.25 s, so the displayed one fades out"
     os.kill(pair.leader.listener.pid, signal.SIGSTOP)
-    pair.until(lambda: words in pair.node.log, "words of the leader", ticks=False)
+    pair.until(lambda: words in pair.node.log, "message of the leader", ticks=False)
     pair.until(
-        lambda: pair.pose().pose.position.z < begin - 0.097, "a leader that is let go", ticks=False
+        lambda: pair.pose().pose.position.z < begin - 0.097, "a released leader", ticks=False
     )
-    pair.until(lambda: pair.reported, "words of the follower, who hears nothing")
+    pair.until(lambda: pair.reported, "timeout message of the follower")
     assert "/north/arm/current_pose for 0.25 s" in pair.reported[0]
     os.kill(pair.leader.listener.pid, signal.SIGCONT)
     count = len(pair.sent)
-    pair.until(lambda: len(pair.sent) > count, "a link that goes on")
+    pair.until(lambda: len(pair.sent) > count, "a resumed link")
 
-    # The clutch opens: nothing is sent any more, and the arm holds.
+    # The clutch opens: the wrench fades and the arm holds.
     pair.clutch(False)
     pair.reported.clear()
-    pair.until(lambda: pair.sent[-1] == 0.0, "a wrench that fades")
+    pair.until(lambda: pair.sent[-1] == 0.0, "a faded wrench")
     pair.clutch(True)
     pair.goal.pose.position.z = begin - 0.09
-    pair.until(lambda: pair.leader.read()["left"].pose is not None, "poses again")
+    pair.until(lambda: pair.leader.read()["left"].pose is not None, "new poses")
     os.kill(pair.node.process.pid, signal.SIGKILL)
     pair.goal = None
-    pair.until(lambda: pair.reported, "words when the leader is dead")
+    pair.until(lambda: pair.reported, "timeout message after the leader's end")
     assert "/north/arm/current_pose for 0.25 s" in pair.reported[-1]
     held = pair.cell.pose("left").position[2]
     for _ in range(20):

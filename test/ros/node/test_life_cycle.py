@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A supervisor brings the cell up and down: unconfigured, inactive, active, and back."""
+"""Life cycle of a cell under a supervisor: unconfigured, inactive, active and back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def state(client, space="/managed"):
     return client.call(GetState, f"{space}/multimode_controller/get_state").current_state.label
 
 
-def ways(client):
+def transitions(client):
     name = "/managed/multimode_controller/get_available_transitions"
     found = client.call(GetAvailableTransitions, name).available_transitions
     return {one.transition.label for one in found}
@@ -42,11 +42,11 @@ def active(client):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)  # three starts, one after the other
-def test_life_of_a_managed_cell(managed, client):
+@pytest.mark.timeout(400)  # three consecutive starts
+def test_transitions_of_managed_cell(managed, client):
     assert state(client) == "unconfigured"
-    assert ways(client) == {"configure", "shutdown"}
-    assert not children(managed.process.pid), "a loop, without a cell"
+    assert transitions(client) == {"configure", "shutdown"}
+    assert not children(managed.process.pid), "loop without a cell"
     assert not change(client, "activate")
     assert "'activate' while unconfigured" in managed.log
     assert change(client, "configure")
@@ -60,7 +60,7 @@ def test_life_of_a_managed_cell(managed, client):
     assert (state(client), LEFT_CARTESIAN in active(client)) == ("inactive", False)
     assert "no: it is inactive" in str(client.diagnosis(f"{managed.name}/left"))
     after = client.newest(PoseStamped, "/managed/left/current_pose").pose.position.z
-    assert abs(after - at) < 2e-3, "it holds"
+    assert abs(after - at) < 2e-3, "the arm holds"
     assert change(client, "cleanup")
     assert state(client) == "unconfigured"
     managed.wait_for_end_of(first)
@@ -75,7 +75,7 @@ def test_life_of_a_managed_cell(managed, client):
     assert "Traceback" not in managed.log
 
 
-def test_cell_that_cannot_be_configured_is_told_and_waits(start, client):
+def test_invalid_cell_is_reported_and_stays_unconfigured(start, client):
     space = "/unfit"
     node = start("autostart:=false", "cell.rate:=-5.0", remap=[f"__ns:={space}"])
     node.wait_for("autostart is false")
@@ -86,5 +86,5 @@ def test_cell_that_cannot_be_configured_is_told_and_waits(start, client):
     assert node.process.wait(30.0) == 0
 
 
-def test_node_without_a_supervisor_is_active_at_once(cell, client):
+def test_node_without_supervisor_becomes_active(cell, client):
     assert state(client, "") == "active"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the life cycle that come while another is under way, or after one that failed."""
+"""Life-cycle requests during another request or after a failed one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAWS = {f"{arm}/cartesian_impedance_controller" for arm in ARMS}
 
 
 class Requested:
-    """A request that is gone on with by hand."""
+    """A request that the test advances."""
 
     def __init__(self, life, label):
         request = ChangeState.Request(transition=Transition(label=label))
@@ -26,11 +26,11 @@ class Requested:
         self._work = life.change(request, self.response)
 
     def look(self):
-        """Go on with it; return whether it is answered."""
+        """Advance the request; return whether it is answered."""
         return next(self._work, self) is self
 
     def run(self, cell):
-        """Let the loop run until it is answered; return what it says."""
+        """Step the cell until the response; return its success."""
         for _ in range(1000):
             if self.look():
                 return self.response.success
@@ -47,7 +47,7 @@ def cell():
 
 @pytest.fixture
 def life(ros, cell):
-    """That of a cell whose arms follow laws."""
+    """Life cycle of a cell with active controllets."""
     node = GuardedNode("cell_by_hand")
     life = LifeCycle(node, wants_cell=True)
     assert not list(life.has(cell))
@@ -57,78 +57,78 @@ def life(ros, cell):
 
 
 def until_the_last_arm(requested, cell):
-    """Go on with a deactivation until the loop has been asked for the last arm, and not longer."""
+    """Advance a deactivation up to its request for the last arm."""
     assert not requested.look()
     while not cell.is_inactive(ARMS[-1]):
         cell.step()
         assert not requested.look()
 
 
-def at_work(cell):
+def active_controllets(cell):
     return {law for law in cell.active if law in LAWS}
 
 
 @pytest.mark.inline
-def test_a_second_request_to_deactivate_made_activate_wake_no_arm(life, cell):
+def test_second_deactivation_prevented_later_activation_of_arms(life, cell):
     one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
-    other = Requested(life, "deactivate")  # as from a client that got no answer
+    other = Requested(life, "deactivate")  # as from a client without a response
     assert not other.look()
     assert one.run(cell)
     assert other.run(cell)
-    assert not at_work(cell)
+    assert not active_controllets(cell)
     assert Requested(life, "activate").run(cell)
-    assert at_work(cell) == LAWS
+    assert active_controllets(cell) == LAWS
 
 
 @pytest.mark.inline
-def test_what_half_a_deactivation_had_taken_did_not_come_back(life, cell):
+def test_controllets_of_partial_deactivation_were_not_restored(life, cell):
     one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
-    wait_until(one.look)  # the loop does not answer
+    wait_until(one.look)  # the loop does not respond
     assert (one.response.success, life.state) == (False, "active")
     assert Requested(life, "deactivate").run(cell)
     assert Requested(life, "activate").run(cell)
-    assert (at_work(cell), life.state) == (LAWS, "active")
+    assert (active_controllets(cell), life.state) == (LAWS, "active")
 
 
 @pytest.mark.inline
-def test_an_arm_of_an_inactive_cell_went_on_after_its_law(life, cell):
-    """The second attempt left out whoever took no laws, though the first had left it its own."""
+def test_arm_of_inactive_cell_kept_its_controllet(life, cell):
+    """The second attempt skipped inactive arms that still had their controllet."""
     one = Requested(life, "deactivate")
     until_the_last_arm(one, cell)
-    wait_until(one.look)  # the loop does not answer
+    wait_until(one.look)  # the loop does not respond
     assert Requested(life, "deactivate").run(cell)
-    assert (at_work(cell), life.state) == (set(), "inactive")
+    assert (active_controllets(cell), life.state) == (set(), "inactive")
 
 
 @pytest.mark.inline
-def test_arms_rest_from_one_cycle_on(life, cell):
+def test_all_arms_deactivate_in_one_cycle(life, cell):
     one = Requested(life, "deactivate")
     assert not one.look()
     assert all(map(cell.is_inactive, ARMS))
     found = set()
     while not one.look():
-        found.add(frozenset(at_work(cell)))
+        found.add(frozenset(active_controllets(cell)))
         cell.step()
     assert found <= {frozenset(LAWS), frozenset()}
     assert one.response.success
 
 
 @pytest.mark.inline
-def test_cleanup_was_begun_while_an_activation_was_under_way(life, cell):
+def test_cleanup_started_during_activation(life, cell):
     assert Requested(life, "deactivate").run(cell)
     one = Requested(life, "activate")
     assert not one.look()
     other = Requested(life, "cleanup")
-    assert other.look(), "it was waited with"
+    assert other.look(), "the cleanup was deferred"
     assert (other.response.success, life.wants_cell) == (False, True)
     assert one.run(cell)
-    assert at_work(cell) == LAWS
+    assert active_controllets(cell) == LAWS
 
 
 @pytest.mark.inline
-def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, cell):
+def test_shutdown_was_reverted_by_activation_that_ended_later(life, cell):
     assert Requested(life, "deactivate").run(cell)
     one = Requested(life, "activate")
     assert not one.look()
@@ -139,32 +139,32 @@ def test_a_shutdown_was_taken_back_by_an_activation_that_ended_after_it(life, ce
 
 @pytest.mark.clock
 @pytest.mark.node
-def test_requests_that_came_while_a_cell_was_cleaned_up_were_never_answered(life, client):
-    """The executor that had learned of them ended with the cell; each later one answered an older.
+def test_requests_during_cleanup_were_never_answered(life, client):
+    """The old executor ended with the requests; each later request got an older response.
 
-    So ``get_state`` was a minute late, or did not come.
+    Responses of ``get_state`` were a minute late or missing.
     """
     name = f"{life.node.get_namespace()}cell_by_hand/get_state"
-    asks = client.node.create_client(GetState, name)
-    client.until(asks.service_is_ready, what="the service")
+    state_client = client.node.create_client(GetState, name)
+    client.until(state_client.service_is_ready, what="the service")
     first, second = make_executor(), make_executor()
     try:
         first.add_node(life.node)
-        futures = [asks.call_async(GetState.Request())]
+        futures = [state_client.call_async(GetState.Request())]
 
-        def turn():
+        def spin():
             first.spin_once(0.01)
             return futures[0].done()
 
-        client.until(turn, what="an answer of the first executor")
-        futures += [asks.call_async(GetState.Request()) for _ in range(5)]
-        let_pass(0.2)  # they come, and nobody looks
+        client.until(spin, what="a response of the first executor")
+        futures += [state_client.call_async(GetState.Request()) for _ in range(5)]
+        let_pass(0.2)  # the requests arrive without a spin
         first.remove_node(life.node)
         first.shutdown()
         second.add_node(life.node)
         life.node.serve_waiting()
-        client.until(lambda: all(future.done() for future in futures), 3.0, "all answers")
+        client.until(lambda: all(future.done() for future in futures), 3.0, "all responses")
     finally:
         second.remove_node(life.node)
         second.shutdown()
-        client.node.destroy_client(asks)
+        client.node.destroy_client(state_client)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What laws are loaded with, as the spawner and ``ros2 control load_controller`` ask for it."""
+"""Load-time parameters, as set by the spawner and ``ros2 control load_controller``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.node
 LAW, NODE = "joint_impedance_controller", "/left/joint_impedance_controller"
 MANAGER = "/left/controller_manager"
 OTHERS, STRICT = "cartesian_impedance_controller", 2
-STANDS, GIVEN = [0.7] * 7, [0.6] * 7
+PREVIOUS, GIVEN = [0.7] * 7, [0.6] * 7
 FILE = f"""
 {NODE}:
   ros__parameters:
@@ -35,36 +35,36 @@ def load(client):
     return client.call(LoadController, f"{MANAGER}/load_controller", name=LAW).ok
 
 
-def wants(client, **leaves):
+def set_load_parameters(client, **leaves):
     values = {f"{LAW}.{leaf}": value for leaf, value in leaves.items()}
     return parameters_of.put(client, MANAGER, **values)
 
 
 @pytest.fixture
 def unloaded(cell, client):
-    """The shared node without a law of the left arm, with parameters that no file has said."""
-    assert parameters_of.put(client, NODE, damping_ratio=STANDS).successful
+    """The shared node with the joint controllet unloaded, after a client changed its damping."""
+    assert parameters_of.put(client, NODE, damping_ratio=PREVIOUS).successful
     assert client.call(UnloadController, f"{MANAGER}/unload_controller", name=LAW).ok
     yield cell
-    assert wants(client, params_file=[""], node_options_args=[""]).successful
-    assert parameters_of.put(client, NODE, damping_ratio=STANDS).successful
+    assert set_load_parameters(client, params_file=[""], node_options_args=[""]).successful
+    assert parameters_of.put(client, NODE, damping_ratio=PREVIOUS).successful
     load(client)
     assert client.call(ConfigureController, f"{MANAGER}/configure_controller", name=LAW).ok
     assert client.switch([LAW], [OTHERS], 4, "/left").ok
 
 
-def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_path):
+def test_controllet_is_loaded_with_file_and_arguments(unloaded, client, tmp_path):
     file = tmp_path / "law.yaml"
     file.write_text(FILE)
-    assert wants(client, params_file=[str(file)]).successful
-    assert damping(client) == STANDS, "not before it is loaded"
+    assert set_load_parameters(client, params_file=[str(file)]).successful
+    assert damping(client) == PREVIOUS, "no effect before loading"
     assert load(client)
     assert damping(client) == GIVEN
     assert client.call(UnloadController, f"{MANAGER}/unload_controller", name=LAW).ok
-    more = ["--ros-args", "-p", f"{LAW}:damping_ratio:={STANDS}", "-p", "other:x:=1"]
-    assert wants(client, node_options_args=more).successful
+    more = ["--ros-args", "-p", f"{LAW}:damping_ratio:={PREVIOUS}", "-p", "other:x:=1"]
+    assert set_load_parameters(client, node_options_args=more).successful
     assert load(client)
-    assert damping(client) == STANDS, "arguments go before files"
+    assert damping(client) == PREVIOUS, "arguments override files"
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_a_law_is_loaded_with_a_file_and_with_arguments(unloaded, client, tmp_pa
         (None, "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path, text, reported):
-    """It was not read at all."""
+def test_invalid_params_file_prevents_load(unloaded, client, tmp_path, text, reported):
+    """An invalid file was ignored before."""
     file = tmp_path / "law.yaml"
     if text is not None:
         file.write_text(text)
-    assert wants(client, params_file=[str(file)]).successful
+    assert set_load_parameters(client, params_file=[str(file)]).successful
     before = len(unloaded.log)
     assert load(client) == (reported is None)
     if reported is not None:
@@ -93,13 +93,11 @@ def test_a_file_that_cannot_be_meant_refuses_the_load(unloaded, client, tmp_path
         assert f"cannot load {LAW}" in line
         assert reported in line
         assert load(client), "without the file"
-    assert damping(client) == STANDS
+    assert damping(client) == PREVIOUS
 
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "large"])
-def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
-    unloaded, client, tmp_path, kind
-):
+def test_special_or_large_params_file_blocked_or_killed_node(unloaded, client, tmp_path, kind):
     path = tmp_path / kind
     if kind == "fifo":
         os.mkfifo(path)
@@ -107,7 +105,7 @@ def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
         path.write_text("# " + "x" * MAX_REMOTE_SIZE)
     else:
         path = "/dev/zero"
-    assert wants(client, params_file=[str(path)]).successful
+    assert set_load_parameters(client, params_file=[str(path)]).successful
     before = len(unloaded.log)
     assert not load(client)
     assert f"{path}: cannot be read" in unloaded.log[before:]
@@ -128,10 +126,10 @@ def test_a_node_stood_for_good_or_was_killed_for_memory_by_a_file_of_a_client(
         f"{NODE}:\n  ros__parameters: [hunter2]\n",
     ],
 )
-def test_a_private_file_that_a_client_named_went_into_the_log(unloaded, client, tmp_path, text):
+def test_content_of_private_file_was_logged(unloaded, client, tmp_path, text):
     path = tmp_path / "private"
     path.write_text(text)
-    assert wants(client, params_file=[str(path)]).successful
+    assert set_load_parameters(client, params_file=[str(path)]).successful
     before = len(unloaded.log)
     assert not load(client)
     reported = unloaded.log[before:]
@@ -143,29 +141,29 @@ def test_a_private_file_that_a_client_named_went_into_the_log(unloaded, client, 
     "words",
     [["-r", "target_joint:=/x"], ["-p"], ["-p", "x"], ["--params-file"], ["--enclave", "/a"]],
 )
-def test_arguments_that_mean_nothing_here_refuse_the_load(unloaded, client, words):
-    assert wants(client, node_options_args=["--ros-args", *words]).successful
+def test_unsupported_arguments_prevent_load(unloaded, client, words):
+    assert set_load_parameters(client, node_options_args=["--ros-args", *words]).successful
     before = len(unloaded.log)
     assert not load(client)
     assert f"arguments: got '{words[0]}" in unloaded.log[before:]
 
 
-def test_a_section_for_every_node_gives_a_law_what_it_has(unloaded, client, tmp_path):
+def test_wildcard_section_applies_to_controllet(unloaded, client, tmp_path):
     file = tmp_path / "all.yaml"
     file.write_text(f"/**:\n  ros__parameters:\n    x: 1\n    damping_ratio: {GIVEN}\n")
-    assert wants(client, params_file=[str(file)]).successful
+    assert set_load_parameters(client, params_file=[str(file)]).successful
     assert load(client)
     assert damping(client) == GIVEN
 
 
-def test_another_type_is_refused_in_a_sentence_that_clients_keep_to_themselves(cell, client):
-    answer = wants(client, type="joint_velocity")
+def test_different_type_is_rejected_with_logged_reason(cell, client):
+    answer = set_load_parameters(client, type="joint_velocity")
     assert not answer.successful
-    sentence = (
+    explanation = (
         f"{LAW}.type: got 'joint_velocity', but it is read-only with value 'joint_impedance'"
     )
-    assert sentence in answer.reason
-    cell.wait_for(f"parameter rejected: {MANAGER}: {sentence}")
+    assert explanation in answer.reason
+    cell.wait_for(f"parameter rejected: {MANAGER}: {explanation}")
     name = "joint_trajectory_controller"
     known = f"{name}/JointTrajectoryController"
     assert parameters_of.put(client, MANAGER, **{f"{name}.type": known}).successful

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that come while a node is busy wait for it, however many."""
+"""Requests to a busy node are queued, also in large numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from multipanda_py.ros.node.guard import GuardedNode, PlainActionServer
 pytestmark = pytest.mark.node
 
 MANY = 40
-PROFILE = QoSProfile(depth=MANY)  # of a client that stands for many
+PROFILE = QoSProfile(depth=MANY)  # one client in place of many
 NAMES = ("plain", "deferred")
 
 
@@ -34,30 +34,30 @@ def later(request, response):
 
 @pytest.fixture
 def ends():
-    """A node that serves, one that asks, and a function that serves both until a condition."""
+    """A server node, a client node, and a function that spins both until a condition."""
     context = Context()
     rclpy.init(context=context)
     server = GuardedNode("busy", namespace="/busy", context=context)
-    asker = rclpy.create_node("asks", namespace="/busy", context=context)
+    requester = rclpy.create_node("asks", namespace="/busy", context=context)
     executor = SingleThreadedExecutor(context=context)
-    for node in (server, asker):
+    for node in (server, requester):
         executor.add_node(node)
 
     def until(condition):
         wait_until(condition, 10.0, turn=lambda: executor.spin_once(timeout_sec=0.02))
 
-    yield server, asker, until
+    yield server, requester, until
     executor.shutdown()
-    for node in (server, asker):
+    for node in (server, requester):
         node.destroy_node()
     rclpy.shutdown(context=context)
 
 
-def test_of_the_requests_to_a_busy_node_all_but_the_last_ten_were_lost(ends):
-    server, asker, until = ends
+def test_busy_node_lost_all_but_last_ten_requests(ends):
+    server, requester, until = ends
     server.create_service(Trigger, NAMES[0], at_once)
     server.serve(Trigger, NAMES[1], later)
-    clients = [asker.create_client(Trigger, name, qos_profile=PROFILE) for name in NAMES]
+    clients = [requester.create_client(Trigger, name, qos_profile=PROFILE) for name in NAMES]
     for client in clients:
         assert client.wait_for_service(10.0)
     futures = [client.call_async(Trigger.Request()) for _ in range(MANY) for client in clients]
@@ -65,14 +65,14 @@ def test_of_the_requests_to_a_busy_node_all_but_the_last_ten_were_lost(ends):
     assert all(future.result().success for future in futures)
 
 
-def test_of_the_goals_to_a_busy_node_all_but_the_last_ten_were_lost(ends):
-    server, asker, until = ends
+def test_busy_node_lost_all_but_last_ten_goals(ends):
+    server, requester, until = ends
     PlainActionServer(
         server, GripperCommand, "hand", execute_callback=lambda handle: None,
         goal_callback=lambda goal: GoalResponse.REJECT,
         cancel_callback=lambda handle: CancelResponse.REJECT,
     )  # fmt: skip
-    client = ActionClient(asker, GripperCommand, "hand", goal_service_qos_profile=PROFILE)
+    client = ActionClient(requester, GripperCommand, "hand", goal_service_qos_profile=PROFILE)
     assert client.wait_for_server(10.0)
     futures = [client.send_goal_async(GripperCommand.Goal()) for _ in range(MANY)]
     until(lambda: all(future.done() for future in futures))

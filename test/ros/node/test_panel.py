@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A panel as a client of a running node: as on a cell of its own, and when it dies in a drag."""
+"""Panel as a client of a running node: use, and stall or kill during a drag."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from multipanda_py.ros.node.settings import parameters_of
 pytestmark = [pytest.mark.node, pytest.mark.clock]
 
 UP = 0.13
-"""Nearly as far as a target may be from the tool: more than half a second away [m]."""
+"""Near the maximum distance of a target, with a motion of over 0.5 s [m]."""
 
 
 @pytest.fixture(scope="module")
 def one_rig(shared_node, client):
-    """A panel; in the end gains and arm are as they were, as the node is that of all modules."""
+    """A panel; teardown restores the gains and the arm of the shared node."""
     assert client.switch(IMPEDANCE, IMPEDANCE, strictness=4).ok
     start, made = client.newest(PoseStamped, "left/current_pose"), NodeRig()
-    made.until(lambda: LEFT in made.cell.active, "the law is active")
+    made.until(lambda: LEFT in made.cell.active, "the controllet is active")
     gains = {"stiffness": [*made.cell.parameters(LEFT)["stiffness"]]}
     yield made
     assert client.switch(IMPEDANCE, IMPEDANCE, strictness=4).ok
@@ -55,7 +55,7 @@ def one_rig(shared_node, client):
     made.close()
     start.header.stamp.sec = start.header.stamp.nanosec = 0
     low = start.pose.position.z
-    while (height := z_of(client)) > low + 0.01:  # by steps, as a far target is refused
+    while (height := z_of(client)) > low + 0.01:  # in steps, as a far target is rejected
         start.pose.position.z = to = max(low, height - 0.1)
         client.stream("left/target_pose", start, lambda to=to: z_of(client) < to + 0.005, "below")
 
@@ -63,7 +63,7 @@ def one_rig(shared_node, client):
 @pytest.fixture
 def rig(one_rig, cell):
     """The panel of the shared node, with both arms under Cartesian impedance."""
-    one_rig.until(lambda: LEFT in one_rig.cell.active, "the law is active")
+    one_rig.until(lambda: LEFT in one_rig.cell.active, "the controllet is active")
     yield one_rig
     for page in one_rig.pages:
         page.close()
@@ -72,11 +72,11 @@ def rig(one_rig, cell):
 
 
 def slide(rig, page, index, value):
-    """Move a slider of the left arm's law; those of the right one have the same labels."""
+    """Move a slider of the left controllet by uuid, as both arms have the same labels."""
     gains = rig.panel.tabs["left"].gains
-    rig.until(lambda: len(gains.elements) == 6, "there are sliders of the law")
+    rig.until(lambda: len(gains.elements) == 6, "sliders of the controllet")
     uuid = gains.elements[index]._impl.uuid
-    rig.until(lambda: uuid in page.elements, "the page has them")
+    rig.until(lambda: uuid in page.elements, "sliders on the page")
     page.send(type="GuiUpdateMessage", uuid=uuid, updates={"value": value})
 
 
@@ -85,26 +85,26 @@ def holds(rig):
 
 
 @pytest.mark.slow
-def test_a_drag_moves_the_arm_of_the_node_and_every_page_may_stop_it(rig, client):
+def test_drag_moves_arm_and_any_page_can_stop_it(rig, client):
     page, other, before = rig.page(in_command=True), rig.page(), rig.z()
     page.grasp_gizmo("left")
     page.drag("left", *rig.target(up=0.05))
     page.let_go("left")
-    rig.until(lambda: rig.z() > before + 0.04, "the tool goes up")
+    rig.until(lambda: rig.z() > before + 0.04, "the tool rises")
     page.use("law", f"left/{JOINT}")
-    rig.until(lambda: f"left/{JOINT}" in rig.cell.active, "the law is another one")
-    rig.until(lambda: page.find("joint 7 [Nm/rad]"), "its gains are shown")
-    other.use("STOP")  # and the panel's own thread does nothing: it may be slow
+    rig.until(lambda: f"left/{JOINT}" in rig.cell.active, "the new controllet")
+    rig.until(lambda: page.find("joint 7 [Nm/rad]"), "the gains on the page")
+    other.use("STOP")  # without the panel's thread, which may be slow
     until(lambda: holds(rig)(), "both arms hold")
     assert rig.panel.session.command.holder is None
 
 
 @pytest.mark.slow
-def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_not_done(rig, cell):
+def test_arm_holds_on_panel_stall_and_queued_drag_is_dropped(rig, cell):
     page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
 
     def follows():
-        page.let_go("left")  # what was refused has to be grasped anew
+        page.let_go("left")  # a rejected drag needs a new grasp
         page.grasp_gizmo("left")
         page.drag("left", *requested)
         return rig.z() > rest + 0.005
@@ -112,36 +112,36 @@ def test_an_arm_holds_when_the_panel_stands_still_in_a_drag_and_what_waited_is_n
     rig.until(follows, "the arm follows")
     line = f"left holds: no heartbeat for 0.5 s from 'multipanda_panel_{os.getpid()}'"
     since = time.monotonic()
-    until(lambda: line in cell.log, "the node has it hold")  # the panel's thread does nothing
-    until(partial(is_past, since), "what the page says now is of the past")
+    until(lambda: line in cell.log, "hold by the node")  # the panel's thread is stalled
+    until(partial(is_past, since), "stale input of the page")
     page.drag("left", *requested)
     held = rig.z()
     assert held < rest + UP - 0.01
-    rig.until(rig.noted("blocked: repeat the request"), "the panel goes on")
-    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    rig.until(rig.noted("blocked: repeat the request"), "the panel resumes")
+    rig.until(partial(is_past, time.monotonic()), "time for a pending request")
     assert rig.z() < held + 2e-3
     assert cell.log.count(line) == 1
 
 
-def test_a_drag_that_goes_on_while_the_node_is_silent_was_done_by_whatever_came_next(rig, cell):
+def test_drag_during_node_silence_was_executed_later(rig, cell):
     page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
-        until(lambda: rig.cell.states.message_age("left") > 0.6, "it is silent")
+        until(lambda: rig.cell.states.message_age("left") > 0.6, "silence of the node")
         page.grasp_gizmo("left")
         page.drag("left", *requested)
-        rig.until(rig.noted("no message from the node for"), "it is refused")
+        rig.until(rig.noted("no message from the node for"), "a rejection")
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
-    rig.until(lambda: rig.cell.states.message_age("left") < 0.3, "it speaks again")
+    rig.until(lambda: rig.cell.states.message_age("left") < 0.3, "messages of the node")
     page.drag("left", *requested)
-    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    rig.until(partial(is_past, time.monotonic()), "time for a pending request")
     assert abs(rig.z() - rest) < 2e-3
 
 
 @pytest.mark.long
-def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig, client):
-    """Until ``/diagnostics`` said so what had been dragged at was given to the new law."""
+def test_drag_continued_on_controllet_switched_by_others(rig, client):
+    """Until the next ``/diagnostics``, the drag commanded the new controllet."""
     page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     page.grasp_gizmo("left")
     page.drag("left", rig.target(up=0.02)[0], requested[1])
@@ -149,69 +149,68 @@ def test_a_law_that_others_change_is_known_a_second_later_and_was_dragged_on(rig
     begun = rig.cell.activation_count("left")
     for law in (JOINT, CARTESIAN):
         assert client.switch([f"left/{law}"], strictness=4).ok
-    rig.until(lambda: rig.cell.activation_count("left") >= begun + 2, "both are known")
+    rig.until(lambda: rig.cell.activation_count("left") >= begun + 2, "both switches")
     page.drag("left", *requested)
-    rig.until(rig.noted("Grasp the gizmo again"), "the drag is over")
-    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    rig.until(rig.noted("Grasp the gizmo again"), "the end of the drag")
+    rig.until(partial(is_past, time.monotonic()), "time for a pending request")
     assert rig.z() < rest + 0.04
     page.let_go("left")
 
 
-def test_a_page_said_that_arms_were_stopped_before_a_silent_node_had_answered(rig, cell):
+def test_page_reported_stop_before_silent_node_confirmed_it(rig, cell):
     page = rig.page()
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
         page.use("STOP")
-        rig.until(rig.noted("has pressed STOP; no confirmation yet"), "it is asked for")
+        rig.until(rig.noted("has pressed STOP; no confirmation yet"), "the request")
         past = "no message from the node for 2 s; the page shows the last known state"
-        rig.until(partial(is_reported, page, past), "it is said")
+        rig.until(partial(is_reported, page, past), "the notice")
         assert not rig.noted("stopped by viewer")()
     finally:
         os.kill(cell.process.pid, signal.SIGCONT)
-    rig.until(rig.noted("stopped by viewer"), "there is an answer")
+    rig.until(rig.noted("stopped by viewer"), "the response")
     rig.until(holds(rig), "both arms hold")
-    rig.until(
-        lambda: not is_reported(page, "the page shows the last known state"), "it is live again"
-    )
+    rig.until(lambda: not is_reported(page, "the page shows the last known state"), "a live page")
 
 
-def test_a_stop_is_repeated_after_a_switch_that_was_under_way(rig):
-    """It may reach the node after the stop, by another participant."""
+def test_stop_is_repeated_after_pending_switch(rig):
+    """The switch may reach the node after the stop, through another participant."""
     switch = rig.cell.request_switch([f"right/{JOINT}"], strictness="force_auto")
     rig.cell.request_hold()
-    rig.until(lambda: switch.is_done, "there is an answer")
+    rig.until(lambda: switch.is_done, "the response")
     rig.until(holds(rig), "both arms hold")
 
 
-def test_gains_hands_and_refusals_are_those_of_the_node(rig, client):
+def test_gains_gripper_and_rejections_are_those_of_node(rig, client):
     page = rig.page(in_command=True)
     slide(rig, page, 0, 650.0)
-    rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][0] == 650.0, "the gain is changed")
+    rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][0] == 650.0, "the changed gain")
     with pytest.raises(ParameterRejected, match="stiffness: got"):
         rig.cell.set_parameters(LEFT, {"stiffness": [-1.0] * 6})
     page.use("gripper [m]", 0.02)
     page.use("Move gripper")
     rig.until(
-        lambda: abs(rig.cell.state("left").finger_positions.sum() - 0.02) < 2e-3, "it is closed"
+        lambda: abs(rig.cell.state("left").finger_positions.sum() - 0.02) < 2e-3,
+        "the gripper width",
     )
     before = rig.z()
     page.drag("left", *rig.target(up=2.0))
-    rig.until(rig.noted("gate.position"), "a target far away is refused")
+    rig.until(rig.noted("gate.position"), "rejection of a far target")
     far = PoseStamped()
     far.header.frame_id = "no_such_frame"
     far.pose.orientation.w = 1.0
 
-    def is_shown():  # a single target may get lost
+    def is_shown():  # a single target may be lost
         client.publish("left/target_pose", far)
         return rig.noted("no_such_frame")()
 
-    rig.until(is_shown, "what the node refuses is shown")
+    rig.until(is_shown, "rejection by the node on the page")
     assert rig.z() == pytest.approx(before, abs=1e-3)
 
 
 @pytest.mark.long
-def test_a_slider_put_back_what_another_client_had_changed(rig):
-    """A page knows of that a second later, and a vector is set as a whole."""
+def test_slider_reverted_change_of_another_client(rig):
+    """A page receives the change one second later, and sets a vector as a whole."""
     page = rig.page(in_command=True)
     x, y, *_ = rig.cell.parameters(LEFT)["stiffness"]
     other = NodeCell("")
@@ -219,10 +218,12 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
         change = other.set_parameters(
             LEFT, {"stiffness": [x - 100.0, *other.parameters(LEFT)["stiffness"][1:]]}
         )
-        rig.until(lambda: change.poll() is not None, "the node has it")
-        rig.until(lambda: not rig.panel.session.stale_reason(), "the panel is awake")
+        rig.until(lambda: change.poll() is not None, "the change in the node")
+        rig.until(lambda: not rig.panel.session.stale_reason(), "a live panel")
         slide(rig, page, 1, float(y + 50.0))
-        rig.until(lambda: rig.cell.parameters(LEFT)["stiffness"][1] == y + 50.0, "it is changed")
+        rig.until(
+            lambda: rig.cell.parameters(LEFT)["stiffness"][1] == y + 50.0, "the changed gain"
+        )
         values = parameters_of(other.link, f"/{LEFT}", ["stiffness"], 10.0)
         assert [*other.link.answer(values)["stiffness"]][:2] == [x - 100.0, y + 50.0]
     finally:
@@ -230,51 +231,53 @@ def test_a_slider_put_back_what_another_client_had_changed(rig):
 
 
 @pytest.mark.long
-def test_two_panels_pulled_one_arm_to_and_fro(rig, client):
+def test_two_panels_moved_one_arm_alternately(rig, client):
     page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=0.03)
     client.publish("heartbeat", String(), listeners=2)  # the node and the panel
-    left, sign = itertools.count(), String(data="a_panel left")
-    client.stream("heartbeat", sign, lambda: next(left) > 5, "it is known")
+    left, heartbeat = itertools.count(), String(data="a_panel left")
+    client.stream("heartbeat", heartbeat, lambda: next(left) > 5, "a known sender")
     page.grasp_gizmo("left")
     page.drag("left", *requested)
 
     def is_refused():
-        client.publish("heartbeat", sign)
+        client.publish("heartbeat", heartbeat)
         return rig.noted("left: target: 'a_panel' moves the arm now. Try again later")()
 
-    rig.until(is_refused, "it is refused")
+    rig.until(is_refused, "a rejection")
     client.publish("heartbeat", String(data="a_panel"))
     assert rig.z() < rest + 2e-3
 
     def follows():
-        page.let_go("left")  # what was refused has to be grasped anew
+        page.let_go("left")  # a rejected drag needs a new grasp
         page.grasp_gizmo("left")
         page.drag("left", *requested)
         return rig.z() > rest + 0.01
 
     rig.until(follows, "the arm is free")
-    client.publish("heartbeat", String(data="zz_panel left"))  # the lower name goes on
+    client.publish(
+        "heartbeat", String(data="zz_panel left")
+    )  # the sender with the lower name keeps the arm
     rig.panel.session.notes = ()
     page.drag("left", *requested)
-    rig.until(partial(is_past, time.monotonic()), "a wish would be done")
+    rig.until(partial(is_past, time.monotonic()), "time for a pending request")
     assert not rig.noted("moves the arm now")()
     client.publish("heartbeat", String(data="zz_panel"))
     page.let_go("left")
 
 
 @pytest.mark.slow
-def test_who_says_that_it_moves_an_arm_and_then_nothing_has_it_hold(cell, client):
+def test_arm_holds_after_heartbeat_of_its_sender_stops(cell, client):
     def count():
         return cell.log.count("no heartbeat for 0.5 s from 'somebody'")
 
     left = itertools.count()
-    sign = String(data="somebody left no_such_arm")
-    client.stream("heartbeat", sign, lambda: next(left) > 20, "the sender is known")
-    client.until(lambda: count() == 1, 5.0, "the arm is told to hold")
+    heartbeat = String(data="somebody left no_such_arm")
+    client.stream("heartbeat", heartbeat, lambda: next(left) > 20, "a known sender")
+    client.until(lambda: count() == 1, 5.0, "hold of the arm")
     for words in ("", "somebody right", "somebody"):
         client.publish("heartbeat", String(data=words))
     client.publish("heartbeat", String(data="other right"))
-    client.until(lambda: "from 'other'" in cell.log, 5.0, "another one's silence is noticed")
+    client.until(lambda: "from 'other'" in cell.log, 5.0, "timeout of another sender")
     assert count() == 1
 
 
@@ -283,7 +286,7 @@ def z_of(client):
 
 
 @pytest.mark.long
-def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_drag(cell, client):
+def test_arm_holds_when_panel_is_stopped_or_killed_during_drag(cell, client):
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.apps.cli", "panel", "--node", "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=end_with_parent,
@@ -298,19 +301,19 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
             page, rest = begin_drag(found[1], client)
             process.send_signal(end)
             ended = time.monotonic()
-            client.until(partial(report_times, cell, line, lines + 1), 5.0, "the node has it hold")
-            client.until(partial(is_still, client), 5.0, "it comes to rest")
-            client.until(partial(is_past, ended), 5.0, "what the page says now is of the past")
+            client.until(partial(report_times, cell, line, lines + 1), 5.0, "hold by the node")
+            client.until(partial(is_still, client), 5.0, "rest")
+            client.until(partial(is_past, ended), 5.0, "stale input of the page")
             held = z_of(client)
             assert held < rest + UP
             if end == signal.SIGSTOP:
-                page.drag("left", *page.requested)  # it waits in the socket
+                page.drag("left", *page.requested)  # queued in the socket
                 process.send_signal(signal.SIGCONT)
                 until(
-                    partial(is_reported, page, "blocked: repeat the request"), "the panel goes on"
+                    partial(is_reported, page, "blocked: repeat the request"), "the panel resumes"
                 )
                 page.close()
-                client.until(partial(is_past, time.monotonic()), 5.0, "a wish would be done")
+                client.until(partial(is_past, time.monotonic()), 5.0, "time for a pending request")
                 assert z_of(client) < held + 2e-3
     finally:
         process.kill()
@@ -318,15 +321,15 @@ def test_an_arm_holds_when_the_panel_is_stopped_or_killed_in_the_middle_of_a_dra
 
 
 def begin_drag(address, client):
-    """Drag an arm by a page until it moves; return the page, and where the tool was."""
+    """Drag an arm on a page until it moves; return the page and the initial tool height."""
     page = PanelPage(address)
-    until(lambda: page.find("Grasp", 1), "the page is there")
+    until(lambda: page.find("Grasp", 1), "the page")
     page.use("Take command")
     rest, pose = z_of(client), client.newest(PoseStamped, "left/current_pose").pose
-    place, turn = pose.position, pose.orientation
+    point, quaternion = pose.position, pose.orientation
     base = bases_in_world(CellConfig.from_yaml(DUAL_SIM))["left"]
     tool = base @ Pose.from_quaternion(
-        [place.x, place.y, place.z], [turn.x, turn.y, turn.z, turn.w]
+        [point.x, point.y, point.z], [quaternion.x, quaternion.y, quaternion.z, quaternion.w]
     )
     page.requested = (
         (tool.position + [0.0, 0.0, UP]).tolist(),
@@ -334,7 +337,7 @@ def begin_drag(address, client):
     )
 
     def has_moved():
-        page.let_go("left")  # what was refused has to be grasped anew
+        page.let_go("left")  # a rejected drag needs a new grasp
         page.grasp_gizmo("left")
         page.drag("left", *page.requested)
         return z_of(client) > rest + 0.005
@@ -362,6 +365,6 @@ def report_times(cell, line, times):
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-@pytest.mark.skipif(PROGRAM is None, reason="there is no chromium")
-def test_a_user_with_a_browser_drags_switches_and_stops(rig, tmp_path):
+@pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+def test_browser_user_drags_switches_and_stops(rig, tmp_path):
     drags_switches_and_stops(rig, tmp_path)

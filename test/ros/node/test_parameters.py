@@ -34,17 +34,17 @@ def _restored(cell, client):
     assert put(client, stiffness=GAINS, gain_frame="base").successful
 
 
-def test_every_spec_is_there(client):
+def test_every_spec_is_listed(client):
     names = client.call(ListParameters, f"{NODE}/list_parameters").result.names
     assert {"stiffness", "damping_ratio", "gain_frame", "nullspace.stiffness"} <= set(names)
 
 
-def test_coupled_law_has_its_node_in_the_cell_s_namespace(client):
+def test_dual_arm_controllet_has_node_in_cell_namespace(client):
     values = get(client, "stiffness", node="/dual_cartesian_impedance_controller")
     assert list(values[0].double_array_value) == GAINS
 
 
-def test_cell_file_gives_the_start_value_and_sets_change_it(client):
+def test_initial_value_of_cell_file_can_be_changed(client):
     assert list(get(client, "stiffness")[0].double_array_value) == GAINS
     stiffer = [500.0, 500.0, 500.0, 30.0, 30.0, 30.0]
     assert put(client, stiffness=stiffer, gain_frame="tool").successful
@@ -53,7 +53,7 @@ def test_cell_file_gives_the_start_value_and_sets_change_it(client):
     assert frame.string_value == "tool"
 
 
-def test_whole_numbers_are_numbers(client):
+def test_integers_are_accepted_as_doubles(client):
     assert put(client, stiffness=[300, 300, 300, 20, 20, 20]).successful
     value = get(client, "stiffness")[0]
     assert value.type == ParameterType.PARAMETER_DOUBLE_ARRAY
@@ -72,7 +72,7 @@ def test_whole_numbers_are_numbers(client):
     ],
     ids=["length", "range", "nan"],
 )
-def test_bad_value_is_refused_with_everything_that_came_along(client, value, reason):
+def test_invalid_value_rejects_whole_request(client, value, reason):
     answer = put(client, gain_frame="tool", stiffness=value)
     assert not answer.successful
     assert reason in answer.reason
@@ -82,7 +82,7 @@ def test_bad_value_is_refused_with_everything_that_came_along(client, value, rea
     assert frame.string_value == "base"
 
 
-def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
+def test_unknown_option_wrong_type_unknown_name_and_removal_are_rejected(client):
     assert "one of base, tool" in put(client, gain_frame="elbow").reason
     assert put(client, stiffness=1.0).reason.startswith(f"{NODE}: stiffness: got double, ")
     assert "stiffness: got 'stiff'" in put(client, stiffness="stiff").reason
@@ -96,10 +96,10 @@ def test_unknown_option_wrong_type_unknown_name_and_removal_are_refused(client):
     assert list(get(client, "stiffness")[0].double_array_value) == GAINS
 
 
-def test_every_refusal_is_counted_whoever_refuses(cell, client):
-    """What rclpy refused was not, and an empty name was taken."""
+def test_every_rejection_is_counted(cell, client):
+    """Rejections by rclpy were not counted, and an empty name was accepted."""
     refused = lambda: int(client.diagnosis(cell.name)[1]["rejected parameters"])  # noqa: E731
-    client.forget_statuses()  # those of up to a second ago do not count the tests before
+    client.forget_statuses()  # a stored status may lack the counts of earlier tests
     before = refused()
     one = ParameterValue(type=3, double_value=1.0)
     wrong = [
@@ -114,7 +114,7 @@ def test_every_refusal_is_counted_whoever_refuses(cell, client):
     assert not any(result.successful for result in answer.results)
     assert all(result.reason for result in answer.results)
     assert "name: " in answer.results[0].reason
-    client.until(lambda: refused() >= before + len(wrong), 5.0, "all counted")
+    client.until(lambda: refused() >= before + len(wrong), 5.0, "counted rejections")
     assert refused() == before + len(wrong)
 
 
@@ -129,7 +129,7 @@ def test_description_has_unit_and_bounds(client):
     assert described[1].additional_constraints == "one of base, tool"
 
 
-def test_cell_s_own_parameters_can_be_read_but_not_changed(cell, client):
+def test_cell_parameters_are_read_only(cell, client):
     node = "/multimode_controller"
     refused = lambda: int(client.diagnosis(cell.name)[1]["rejected parameters"])  # noqa: E731
     client.forget_statuses()
@@ -141,23 +141,23 @@ def test_cell_s_own_parameters_can_be_read_but_not_changed(cell, client):
         parameters=[Parameter("cell.rate", value=500.0).to_parameter_msg()],
     )
     assert not answer.results[0].successful
-    client.until(lambda: refused() == before + 1, 5.0, "what is read-only is refused and counted")
+    client.until(lambda: refused() == before + 1, 5.0, "a counted rejection")
 
 
 @pytest.mark.parametrize("bounds", [(0, 20), (0.0, 20.0)])
-def test_a_range_is_what_was_declared(bounds):
-    """Whole numbers too, of which a message would make something else."""
+def test_descriptor_range_equals_declared_bounds(bounds):
+    """Integer bounds need a conversion to the doubles of the message."""
     low, high = bounds
     (found,) = descriptor_of(Spec("gain", "number", 1.0, low=low, high=high)).floating_point_range
     assert (found.from_value, found.to_value) == (0.0, 20.0)
 
 
-def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(cell, client):
+def test_stiffness_reduction_at_joint_configuration_is_reported(cell, client):
     assert put(client, stiffness=[5000.0] * 3 + [300.0] * 3).successful
     reported, name = "left: cartesian_impedance keeps", "left/cartesian_impedance_controller"
     cell.wait_for(f"notice ({name}): {reported}")
     answer = client.switch([name], [name], strictness=4)
-    assert reported in getattr(answer, "message", reported)  # not in every distribution
+    assert reported in getattr(answer, "message", reported)  # absent in some distributions
     diagnosis = partial(client.diagnosis, f"{cell.name}/{name}")
     client.until(
         lambda: "reduced to" in diagnosis()[0].message and diagnosis()[1]["notices"] == "2",
@@ -167,11 +167,11 @@ def test_a_law_made_softer_by_its_posture_is_told_in_answer_log_and_diagnostics(
     assert diagnosis()[1]["last notice"].startswith(reported)
 
 
-def test_the_source_of_time_of_a_law_was_taken_and_had_no_effect(cell, client):
+def test_use_sim_time_of_controllet_was_accepted_without_effect(cell, client):
     for node in (NODE, "/left/controller_manager", "/controller_manager"):
         answer = parameters_of.put(client, node, use_sim_time=True)
         assert not answer.successful
         assert "multimode_controller" in answer.reason
         [value] = parameters_of.get(client, "use_sim_time", node=node)
         assert value.bool_value is False
-        assert parameters_of.put(client, node, use_sim_time=False).successful, "as a dump has it"
+        assert parameters_of.put(client, node, use_sim_time=False).successful, "as in a dump"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quality of service: as the page says; who does not match, or is one too many, is named."""
+"""Quality of service as documented; incompatible and duplicate endpoints are named."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS = {"best effort": BEST, "reliable": SURE, "volatile": VOLATILE, "transient
 
 
 def stated():
-    """Yield topic, reliability and durability of every row of the page but of cameras."""
+    """Yield topic, reliability and durability of every row of the page except cameras."""
     row = r"^\| `([\w/<>]+)` \| `\w+/msg/\w+` \| ([a-z ]+), ([a-z ]+), \d+ \|"
     page = re.sub(r"## Cameras.*?(?=\n## )", "", PAGE.read_text(), flags=re.S)
     for name, reliability, durability in re.findall(row, page, re.M):
@@ -38,10 +38,10 @@ def stated():
             yield topic, (WORDS[reliability], WORDS[durability])
 
 
-def endpoints(client, topic, asks):
-    """Return quality of service of all that others have of a topic."""
+def endpoints(client, topic, queries):
+    """Return the quality of service of all endpoints of other nodes on a topic."""
     own = client.node.get_name()
-    found = [one for ask in asks for one in ask(topic) if one.node_name != own]
+    found = [one for query in queries for one in query(topic) if one.node_name != own]
     return {(one.qos_profile.reliability, one.qos_profile.durability) for one in found}
 
 
@@ -51,17 +51,21 @@ def test_page_states_the_quality_of_service_of_every_topic(cell, client):
     assert len(rows) > 25
     for topic, profile in rows.items():
         is_state = topic.endswith("/target_status")
-        taken = ("/target_" in topic and not is_state) or topic == "/heartbeat"
-        asks = [
-            node.get_subscriptions_info_by_topic if taken else node.get_publishers_info_by_topic
+        is_subscribed = ("/target_" in topic and not is_state) or topic == "/heartbeat"
+        queries = [
+            node.get_subscriptions_info_by_topic
+            if is_subscribed
+            else node.get_publishers_info_by_topic
         ]
-        client.until(lambda asks=asks, topic=topic: endpoints(client, topic, asks), what=topic)
-        assert endpoints(client, topic, asks) == {profile}, topic
+        client.until(
+            lambda queries=queries, topic=topic: endpoints(client, topic, queries), what=topic
+        )
+        assert endpoints(client, topic, queries) == {profile}, topic
 
 
 @pytest.fixture
 def beside(ros):
-    """A function that makes nodes beside the client, which end with the test."""
+    """A function that creates further nodes, destroyed after the test."""
     made = []
 
     def make(name, **options):
@@ -77,7 +81,9 @@ def beside(ros):
 @pytest.mark.clock
 @pytest.mark.parametrize("durability", [VOLATILE, KEPT])
 @pytest.mark.parametrize("reliability", [BEST, SURE])
-def test_publisher_of_any_kind_is_heard(cell, client, beside, reliability, durability):
+def test_messages_of_publisher_with_any_qos_are_received(
+    cell, client, beside, reliability, durability
+):
     profile = QoSProfile(depth=1, reliability=reliability, durability=durability)
     publisher = beside("any_kind").create_publisher(PoseStamped, "/left/target_pose", profile)
     target = client.newest(PoseStamped, "/left/current_pose")
@@ -95,20 +101,21 @@ def test_publisher_of_any_kind_is_heard(cell, client, beside, reliability, durab
 
 
 @pytest.mark.clock
-def test_subscriber_that_hears_nothing_is_named(cell, client, beside):
+def test_incompatible_subscriber_is_named(cell, client, beside):
     latecomer = beside("latecomer")
     profile = QoSProfile(depth=1, durability=KEPT)
     latecomer.create_subscription(PoseStamped, "/left/current_pose", lambda _: None, profile)
     words = "/left/current_pose: /latecomer has durability TRANSIENT_LOCAL instead of VOLATILE"
-    client.newest(PoseStamped, "/left/current_pose")  # who hears it is not named
+    client.newest(PoseStamped, "/left/current_pose")  # a compatible subscriber is not named
     client.until(lambda: words in cell.log, what=words)
     client.until(
-        lambda: words in client.diagnosis(cell.name)[1]["not heard"], what="it in diagnostics"
+        lambda: words in client.diagnosis(cell.name)[1]["not heard"],
+        what="the mismatch in diagnostics",
     )
 
 
-def test_publisher_that_is_not_heard_is_named(ros, beside):
-    """No subscription of the node's asks for more than the least: one of the test's own does."""
+def test_incompatible_publisher_is_named(ros, beside):
+    """No subscription of the node's queries for more than the least: one of the test's own does."""
     here, there = GuardedNode("asks_for_much"), beside("offers_little")
     here.create_subscription(Float64, "/much", lambda _: None, QoSProfile(depth=1))
     there.create_publisher(Float64, "/much", QoSProfile(depth=1, reliability=BEST))
@@ -126,8 +133,8 @@ def test_publisher_that_is_not_heard_is_named(ros, beside):
 
 
 @pytest.mark.clock
-def test_publisher_of_another_type_is_named(cell, client, beside):
-    context = Context()  # of one participant the middleware refuses a second type by itself
+def test_publisher_of_different_type_is_named(cell, client, beside):
+    context = Context()  # the middleware rejects a second type within one participant
     rclpy.init(context=context)
     beside("poser", context=context).create_publisher(Pose, "/right/target_twist", 1)
     words = "/right/target_twist: /poser publishes geometry_msgs/msg/Pose, but the type must be"
@@ -136,22 +143,22 @@ def test_publisher_of_another_type_is_named(cell, client, beside):
 
 
 @pytest.mark.clock
-def test_of_two_publishers_the_newest_message_counts_and_both_are_named(cell, client, beside):
+def test_newest_message_of_two_publishers_counts_and_both_are_named(cell, client, beside):
     pose = client.newest(PoseStamped, "/right/current_pose")
     pose.header.stamp.sec = pose.header.stamp.nanosec = 0
     topic, nodes = "/right/target_pose", [beside("policy"), beside("teleop")]
     publishers = [node.create_publisher(PoseStamped, topic, 1) for node in nodes]
     words = f"{topic} is published by /policy, /teleop. The newest message counts"
-    for publisher, way in ((publishers[0], 0.03), (publishers[1], -0.03), (publishers[0], 0.0)):
+    for publisher, offset in ((publishers[0], 0.03), (publishers[1], -0.03), (publishers[0], 0.0)):
         target = copy.deepcopy(pose)
-        target.pose.position.z += way
+        target.pose.position.z += offset
 
         def there(publisher=publisher, target=target):
             publisher.publish(target)
             now = client.newest(PoseStamped, "/right/current_pose").pose.position.z
             return abs(now - target.pose.position.z) < 0.01
 
-        client.until(there, what=f"the arm at {way} m")
+        client.until(there, what=f"the arm at {offset} m")
     client.until(lambda: words in cell.log, what=words)
     assert cell.log.count(words) == 1
     get = lambda: client.diagnosis(f"{cell.name}/right")[1]["several senders"]  # noqa: E731
@@ -161,8 +168,8 @@ def test_of_two_publishers_the_newest_message_counts_and_both_are_named(cell, cl
 
 
 @pytest.mark.clock
-def test_a_second_publisher_of_joints_beside_a_stream_is_named_and_counts(cell, client, beside):
-    """As crisp_py's home() beside its own stream, which repeats its newest target at 50 Hz."""
+def test_second_joint_publisher_beside_stream_is_named_and_effective(cell, client, beside):
+    """The case of crisp_py's home() during its own stream, which repeats targets at 50 Hz."""
     assert client.switch([JOINT], (), 4, "/right").ok
     now = client.newest(JointState, "/right/joint_states")
     topic, nodes = "/right/target_joint", [beside("stream"), beside("another")]
@@ -174,10 +181,10 @@ def test_a_second_publisher_of_joints_beside_a_stream_is_named_and_counts(cell, 
     def reaches(joint):
         stream.publish(kept)
         if joint > now.position[6] + 0.05:
-            other.publish(moved)  # after the stream's: the newest
+            other.publish(moved)  # newest, as it follows the stream's
         return abs(last().position[6] - joint) < 0.03
 
-    client.until(lambda: reaches(moved.position[6]), what="the second one's target")
-    client.until(lambda: reaches(kept.position[6]), what="the stream's, once the second is silent")
+    client.until(lambda: reaches(moved.position[6]), what="target of the second publisher")
+    client.until(lambda: reaches(kept.position[6]), what="target of the stream again")
     words = f"{topic} is published by /another, /stream"
     client.until(lambda: words in cell.log, what=words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node refuses is counted, whoever refuses and whatever service it is."""
+"""Every rejection of a node is counted, for every service."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ put = partial(parameters_of.put, node="/left/franka")
 
 @pytest.fixture
 def counted(cell, client):
-    """A function that returns what diagnostics have counted: parameters, and by service."""
+    """A function that returns the counts in diagnostics: parameters, and requests by service."""
     client.diagnosis(cell.name)
-    client.forget_statuses()  # what other tests were told
+    client.forget_statuses()  # drops counts of earlier tests
 
     def look():
         values = client.diagnosis(cell.name)[1]
@@ -31,10 +31,10 @@ def counted(cell, client):
 
 
 @pytest.mark.long
-def test_a_no_of_a_service_was_counted_nowhere(counted, client):
+def test_service_rejection_was_not_counted(counted, client):
     _, before = counted()
     unload = "left/controller_manager/unload_controller"
-    law = "cartesian_impedance_controller"  # is active, and has the arm
+    law = "cartesian_impedance_controller"  # active, in control of the arm
     assert not client.call(UnloadController, unload, name=law).ok
     assert not client.call(Trigger, "left/tare").success
     assert client.call(Trigger, "left/gripper/stop").success
@@ -45,8 +45,8 @@ def test_a_no_of_a_service_was_counted_nowhere(counted, client):
 
 
 @pytest.mark.long
-def test_a_refused_setting_of_a_robot_was_not_in_diagnostics(counted, client):
+def test_rejected_robot_setting_was_not_in_diagnostics(counted, client):
     before, _ = counted()
     assert not put(client, load_mass=-1.0).successful
-    assert not put(client, load_mass=0.5).successful  # not while a law has the arm
-    client.until(lambda: counted()[0] == before + 2, 5.0, "two more")
+    assert not put(client, load_mass=0.5).successful  # rejected while a controllet is active
+    client.until(lambda: counted()[0] == before + 2, 5.0, "two more rejections")

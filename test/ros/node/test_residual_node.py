@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda residual node`` beside a simulator that somebody else wrote."""
+"""``multipanda residual node`` with the states of a third-party simulator."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def node(tmp_path):
 
 
 def message(number):
-    """Return a state of a hundred a second: all joints, and a finger."""
+    """Return a state of a 100 Hz stream: all joints and a finger."""
     time = number / 100.0
     reported = JointState(name=NAMES)
     reported.header.stamp.sec, reported.header.stamp.nanosec = divmod(round(time * 1e9), 10**9)
@@ -51,7 +51,7 @@ def message(number):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_states_come_back_corrected_with_a_confidence(client, node):
+def test_states_are_corrected_with_confidence(client, node):
     file, process, log = node
     out = client.listen(JointState, "/corrected/joint_states")
     confidence = client.listen(Float64, "/residual/confidence")
@@ -62,11 +62,13 @@ def test_states_come_back_corrected_with_a_confidence(client, node):
         reported = message(number)
         client.publish("/sim/joint_states", reported)
         client.until(
-            lambda reported=reported: out().header.stamp == reported.header.stamp, 5.0, "an answer"
+            lambda reported=reported: out().header.stamp == reported.header.stamp,
+            5.0,
+            "a corrected state",
         )
         expected = states.correct(number / 100.0, rows(reported)[:, :7].ravel())
         assert rows(out())[:, :7].ravel() == pytest.approx(expected, abs=1e-9), number
-        assert rows(out())[:, 7] == pytest.approx(rows(reported)[:, 7])  # a finger is not its own
+        assert rows(out())[:, 7] == pytest.approx(rows(reported)[:, 7])  # fingers pass unchanged
     client.until(lambda: confidence().data == 1.0, 5.0, "trust")
     without = message(160)
     without.effort = []
@@ -80,7 +82,7 @@ def test_states_come_back_corrected_with_a_confidence(client, node):
     assert "Traceback" not in log.read_text()
 
 
-def test_a_remapping_that_is_none_was_a_trace_of_rclpy(tmp_path):
+def test_invalid_remapping_ended_in_traceback_of_rclpy(tmp_path):
     write_residual(tmp_path / "residual.npz", ROBOT)
     command = [sys.executable, "-m", "multipanda_py.apps.cli", "residual", "node"]
     done = subprocess.run(

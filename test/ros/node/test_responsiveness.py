@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ages of callbacks and answers, by a clock of the test."""
+"""Timeouts of callbacks and self-check responses, with a simulated clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEP = 0.1
 
 @pytest.fixture
 def state():
-    """State of a node that has answered itself, after a look at 0 s."""
+    """State of a node with an answered self-check, updated at 0 s."""
     state = Responsiveness()
     state.served()
     state.update(0.0)
@@ -28,7 +28,7 @@ def state():
 
 
 def pass_time(state, seconds, start=0.0, callbacks=True, answers=False):
-    """Look for some seconds; return the time of the last look [s]."""
+    """Update for a duration; return the time of the last update [s]."""
     for step in range(1, round(seconds / STEP) + 1):
         if callbacks:
             state.served()
@@ -38,12 +38,12 @@ def pass_time(state, seconds, start=0.0, callbacks=True, answers=False):
     return start + seconds
 
 
-def test_a_node_that_answers_itself_is_responsive(state):
+def test_node_with_answered_self_check_is_responsive(state):
     pass_time(state, 10.0, answers=True)
     assert (state.standing, state.is_standing, state.is_deaf) == (0.0, False, False)
 
 
-def test_callbacks_that_stand_are_no_deaf_participant(state):
+def test_blocked_callbacks_are_not_deaf_participant(state):
     now = pass_time(state, TIMEOUT + 1.0, callbacks=False)
     assert state.is_standing
     assert state.standing == pytest.approx(TIMEOUT + 1.0)
@@ -52,7 +52,7 @@ def test_callbacks_that_stand_are_no_deaf_participant(state):
     assert not state.is_standing
 
 
-def test_a_silent_participant_is_deaf_first_and_lost_later(state):
+def test_silent_participant_is_deaf_then_lost(state):
     now = pass_time(state, TIMEOUT + STEP)
     assert (state.is_deaf, state.is_lost) == (True, False)
     pass_time(state, RESPONSE_TIMEOUT - TIMEOUT, now)
@@ -61,26 +61,26 @@ def test_a_silent_participant_is_deaf_first_and_lost_later(state):
     assert (state.is_deaf, state.is_lost) == (False, False)
 
 
-def test_a_process_that_was_stopped_is_not_blamed_for_it(state):
+def test_stopped_process_is_not_reported(state):
     state.update(60.0)
     assert not state.is_standing
     assert not state.is_deaf
 
 
-def test_without_discovery_nothing_is_judged():
+def test_no_report_without_discovery():
     state = Responsiveness()
     pass_time(state, 10.0 * FIRST_RESPONSE_TIMEOUT)
     assert not state.is_deaf
 
 
-def test_nothing_is_expected_of_a_node_that_does_not_serve(state):
+def test_no_report_while_node_is_paused(state):
     state.pause()
     pass_time(state, 10.0 * FIRST_RESPONSE_TIMEOUT, callbacks=False)
     assert not state.is_standing
     assert not state.is_deaf
 
 
-def test_a_new_participant_is_deaf_until_its_first_answer(state):
+def test_new_participant_is_deaf_until_first_response(state):
     now = pass_time(state, RESPONSE_TIMEOUT + 1.0)
     state.pause()
     state.renew()
@@ -93,7 +93,7 @@ def test_a_new_participant_is_deaf_until_its_first_answer(state):
     assert not state.is_deaf
 
 
-def test_a_first_participant_that_never_answered_was_not_told_from_one_that_did():
+def test_unanswered_first_participant_was_not_distinguished():
     state = Responsiveness()
     now = pass_time(state, FIRST_RESPONSE_TIMEOUT - STEP)
     assert (state.is_unheard, state.has_answered) == (False, False)

@@ -31,14 +31,14 @@ get, put = partial(parameters_of.get, node=NODE), partial(parameters_of.put, nod
 
 @pytest.fixture
 def held(cell, client):
-    """The left arm holds, the right one is under a law; nothing is carried afterwards."""
+    """Left arm in hold and right arm under a controllet; teardown clears the payload."""
     assert client.switch([], [LEFT_CARTESIAN]).ok
     yield cell
     client.switch([], [LEFT_CARTESIAN], strictness=1)
     assert put(client, load_mass=0.0, load_com=[0.0, 0.0, 0.0]).successful
 
 
-def test_every_option_is_there_and_described(cell, client):
+def test_every_option_is_listed_and_described(cell, client):
     names = client.call(ListParameters, f"{NODE}/list_parameters").result.names
     assert {spec.name for spec in declared(FrankaSettings)} <= set(names)
     mass, torques, budget = client.call(
@@ -56,8 +56,8 @@ def test_every_option_is_there_and_described(cell, client):
     assert list(thresholds.double_array_value) == FrankaSettings().upper_torque_thresholds
 
 
-def test_a_held_arm_takes_several_at_once(held, client):
-    answer = put(client, load_mass=1, load_com=[0.0, 0.02, 0.1])  # a whole number is a number
+def test_arm_in_hold_accepts_several_settings_at_once(held, client):
+    answer = put(client, load_mass=1, load_com=[0.0, 0.02, 0.1])  # an integer is accepted
     assert answer.successful, answer.reason
     mass, com = get(client, "load_mass", "load_com")
     assert mass.type == ParameterType.PARAMETER_DOUBLE
@@ -77,7 +77,7 @@ def test_a_held_arm_takes_several_at_once(held, client):
     ],
     ids=["inertia", "length", "nan", "start-only"],
 )
-def test_one_bad_value_leaves_everything_as_it_was(held, client, values, reason):
+def test_one_invalid_value_rejects_all_settings(held, client, values, reason):
     answer = put(client, **values)
     assert not answer.successful
     assert reason in answer.reason
@@ -85,14 +85,14 @@ def test_one_bad_value_leaves_everything_as_it_was(held, client, values, reason)
     assert put(client, load_mass=0.25).successful
 
 
-def test_an_arm_under_a_law_answers_with_the_reason(cell, client):
+def test_arm_under_controllet_rejects_settings_with_reason(cell, client):
     answer = put(client, load_mass=0.5)
     assert not answer.successful
     assert f"left follows {LEFT_CARTESIAN}" in answer.reason
     assert get(client, "load_mass")[0].double_value == 0.0
 
 
-def test_set_one_by_one_as_the_command_line_does(held, client):
+def test_settings_of_one_request_are_set_one_by_one(held, client):
     parameters = [
         Parameter("load_mass", value=0.5).to_parameter_msg(),
         Parameter("load_mass", value=-1.0).to_parameter_msg(),
@@ -118,7 +118,7 @@ CELL = """
 
 @pytest.mark.slow
 @needs_pylibfranka
-def test_a_real_arm_is_told_and_what_it_refuses_is_answered(start, client, tmp_path):
+def test_real_arm_receives_settings_and_reports_rejection(start, client, tmp_path):
     ip, space = unused_address(), f"/told_{tmp_path.name.strip('_')}"
     file = tmp_path / "cell.yaml"
     file.write_text(CELL.format(ip=ip))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has a name of this cell's is asked, and is dead once the middleware has forgotten it."""
+"""Nodes with the names of this cell are queried, and count as dead once undiscovered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPACE = "/asked"
 
 @pytest.fixture
 def mute():
-    """A controller manager of another participant that answers nothing."""
+    """A controller manager of another participant that does not respond."""
     context = Context()
     rclpy.init(context=context)
     node = rclpy.create_node("controller_manager", namespace=SPACE, context=context)
@@ -30,7 +30,7 @@ def mute():
 
 @pytest.fixture
 def begins(ros):
-    """The node of a cell that is about to begin."""
+    """The node of a cell before its start."""
     node = rclpy.create_node("begins", namespace=SPACE)
     yield node
     node.destroy_node()
@@ -40,14 +40,14 @@ def is_listed(node):
     return bool(managers(node, ["left"]))
 
 
-def test_a_living_node_that_did_not_answer_was_taken_for_dead(mute, begins, monkeypatch):
+def test_unresponsive_live_node_was_treated_as_dead(mute, begins, monkeypatch):
     monkeypatch.setattr("multipanda_py.ros.node.graph_watch.MAX_LISTING_TIME", 1.0)
     wait_until(lambda: is_listed(begins), 10.0)
     with pytest.raises(CellBusy, match=f"{SPACE}/controller_manager: "):
         check_name_conflicts(begins, ["left"])
 
 
-def test_who_is_forgotten_while_it_is_asked_is_in_nobody_s_way(mute, begins):
+def test_node_removed_during_query_is_no_conflict(mute, begins):
     wait_until(lambda: is_listed(begins), 10.0)
     dies = threading.Timer(0.5, mute.destroy_node)
     dies.start()
@@ -56,5 +56,5 @@ def test_who_is_forgotten_while_it_is_asked_is_in_nobody_s_way(mute, begins):
     assert not is_listed(begins)
 
 
-def test_where_nobody_is_nothing_is_waited_for(begins):
+def test_no_conflict_without_other_nodes(begins):
     check_name_conflicts(begins, ["left"])

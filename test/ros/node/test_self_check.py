@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that does not hear its clients, while /diagnostics said OK for minutes.
+"""A node that does not serve its clients, while /diagnostics reported OK for minutes.
 
-A callback that does not return, and a participant whose receiving threads stand: a real node
-whose process has a handler that lets the thread stand that gets the signal.
+A blocked callback, and a participant with blocked receiving threads: in a real node, a signal
+handler blocks the thread that receives the signal.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ sys.exit(node.main())
 
 @pytest.fixture(scope="module")
 def blocker(tmp_path_factory):
-    """File that lets a callback stand as long as it is there."""
+    """File that blocks a callback while it exists."""
     return tmp_path_factory.mktemp("blocker") / "file"
 
 
 @pytest.fixture(scope="module")
 def node(node_process, tmp_path_factory, blocker):
-    """A node in the namespace /faulty, in whose process threads can be made to stand."""
+    """A node in the namespace /faulty, with threads that tests can block."""
     node = node_process(
         tmp_path_factory.mktemp("node"), remap=("__ns:=/faulty",),
         program=("-c", FAULTY, str(blocker)),
@@ -60,7 +60,7 @@ def node(node_process, tmp_path_factory, blocker):
 
 @pytest.fixture
 def active(node, client):
-    """The node with a law on each arm, which answers itself."""
+    """The node with a controllet on each arm and an answered self-check."""
     manager = "/faulty/controller_manager/list_controllers"
     assert client.call(ListControllers, manager).controller
     assert client.switch(IMPEDANCE, [], strictness=4, namespace="/faulty").ok
@@ -73,7 +73,7 @@ def level(client, node, arm=""):
 
 
 @pytest.mark.long
-def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blocker):
+def test_diagnostics_reported_ok_during_blocked_callback(active, client, blocker):
     blocker.touch()
     try:
         for arm in ("", *ARMS):
@@ -93,7 +93,7 @@ def test_diagnostics_said_ok_while_a_callback_did_not_return(active, client, blo
 
 
 @pytest.mark.long
-def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
+def test_deaf_participant_was_unresponsive_for_minutes(active, client):
     manager = "/faulty/controller_manager/list_controllers"
     before = active.log.count("client_silent")
     active.wait_for("answers its clients")
@@ -102,8 +102,8 @@ def test_a_deaf_participant_answered_nobody_for_minutes(active, client):
     assert "answered the self-check" in client.diagnosis(active.name)[0].message
     assert client.call(Trigger, "/faulty/stop").success
     client.until(lambda: active.log.count("client_silent") > before, 10.0, "hold of all arms")
-    client.until(lambda: "is recreated;" in active.log, 30.0, "another participant")
-    client.until(lambda: level(client, active) != DiagnosticStatus.ERROR, 30.0, "an answer")
+    client.until(lambda: "is recreated;" in active.log, 30.0, "a new participant")
+    client.until(lambda: level(client, active) != DiagnosticStatus.ERROR, 30.0, "a response")
     assert {law.name for law in client.call(ListControllers, manager).controller} >= set(IMPEDANCE)
     assert client.switch(IMPEDANCE, [], strictness=4, namespace="/faulty").ok
     client.until(lambda: client.diagnosis(f"{active.name}/left")[1]["owner"] == IMPEDANCE[0])

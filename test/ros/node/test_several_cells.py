@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several cells on one network: apart by namespace or domain, never two by the same names."""
+"""Several cells on one network: separated by namespace or domain, with unique names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def height(client, space):
 
 
 @pytest.mark.long
-def test_two_namespaces_do_not_touch_each_other(pair, client):
+def test_two_namespaces_are_independent(pair, client):
     assert client.switch([CARTESIAN], (), 4, "/north/left").ok
     target = client.newest(PoseStamped, "/north/left/current_pose")
     target.header.stamp.sec = target.header.stamp.nanosec = 0
@@ -43,7 +43,7 @@ def test_two_namespaces_do_not_touch_each_other(pair, client):
         "/north/left/target_pose",
         target,
         lambda: abs(height(client, "north") - goal) < 0.01,
-        "the arm of the north",
+        "the arm of north",
     )
     assert abs(height(client, "south") - other) < 1e-3
     for node, space in zip(pair, ("north", "south")):
@@ -57,13 +57,11 @@ def test_two_namespaces_do_not_touch_each_other(pair, client):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)  # three starts, one after the other
-def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_matter(
-    start, client
-):
+@pytest.mark.timeout(400)  # three consecutive starts
+def test_second_cell_is_rejected_unless_first_one_was_killed(start, client):
     first = start(remap=["__ns:=/taken"]).wait_for("is active")
     established = time.monotonic() + DISCOVERY_TIMEOUT
-    client.until(lambda: time.monotonic() > established, what="time in which it may give way")
+    client.until(lambda: time.monotonic() > established, what="end of the discovery period")
     second = start(remap=["__ns:=/taken"])
     assert second.process.wait(TIMEOUT_SCALE * 60.0) == 1
     assert "FATAL" not in second.log.partition("/taken/controller_manager")[2]
@@ -74,15 +72,15 @@ def test_second_cell_of_the_same_names_does_not_start_and_a_killed_one_does_not_
     assert "-r __ns:=/NAME" in second.log
     assert "Traceback" not in second.log
     assert first.process.poll() is None
-    assert first.end(signal.SIGKILL) == -signal.SIGKILL  # listed for some seconds more
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL  # still listed for some seconds
     third = start(remap=["__ns:=/taken"]).wait_for("is active")
     assert "another node has this name" not in third.log
 
 
 @pytest.mark.long
-def test_controller_manager_that_comes_later_is_warned_of(cell, client):
-    established = time.monotonic() + DISCOVERY_TIMEOUT  # by the latest
-    client.until(lambda: time.monotonic() > established, what="time in which it may give way")
+def test_later_controller_manager_causes_warning(cell, client):
+    established = time.monotonic() + DISCOVERY_TIMEOUT  # at the latest
+    client.until(lambda: time.monotonic() > established, what="end of the discovery period")
     intruder = rclpy.create_node("controller_manager", namespace="left")
     try:
         words = "/left/controller_manager: another node has this name"
@@ -91,17 +89,17 @@ def test_controller_manager_that_comes_later_is_warned_of(cell, client):
             lambda: (
                 client.diagnosis(cell.name)[1]["names taken twice"] == "/left/controller_manager"
             ),
-            what="it in diagnostics",
+            what="the conflict in diagnostics",
         )
     finally:
         intruder.destroy_node()
     client.until(
-        lambda: client.diagnosis(cell.name)[1]["names taken twice"] == "none", what="one again"
+        lambda: client.diagnosis(cell.name)[1]["names taken twice"] == "none", what="no conflict"
     )
 
 
 @pytest.mark.long
-def test_two_domains_have_the_same_names_and_do_not_see_each_other(cell, start, client):
+def test_same_names_in_two_domains_are_independent(cell, start, client):
     domain = claim_domain()
     start(remap=["__ns:=/"], domain=domain).wait_for("is active")
     context = Context()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How messages of targets are read, the built-in types and those of plug-ins."""
+"""Readers of target messages, for built-in and plug-in types."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from multipanda_py.targets import PLAIN_MESSAGES, Channel
 pytestmark = pytest.mark.node
 
 
-def test_what_a_channel_may_name_without_a_read_is_what_can_be_read_here():
+def test_plain_message_types_have_readers():
     assert set(PLAIN_MESSAGES) == set(MESSAGE_READERS)
     _, read = reader_of(Channel("own", 1, message="std_msgs/msg/Float64"))
     assert read(serialize_message(Float64(data=2.5)), ()).value == 2.5
 
 
-def test_a_read_that_raises_was_no_refused_target():
+def test_exception_in_reader_was_no_rejected_target():
     channel = Channel(
         "own", 1, message="std_msgs/msg/Int32", read=lambda message: 1 / message.data
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks of a node whose arm has a fault, or that meet what nobody has thought of; in lockstep."""
+"""Tasks of a node under arm faults and unexpected exceptions, in lockstep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOLDS = {f"{arm}/hold" for arm in ARMS}
 
 
 class Served:
-    """The services of a cell that is stepped by hand, in this process."""
+    """Task services of an in-process cell that the test steps."""
 
     def __init__(self, cell, folder, client):
         self.cell, self.received, self.client = cell, [], client
@@ -48,12 +48,12 @@ class Served:
             self.cell.step(1)
         return response
 
-    def go_on(self, cycles=10):
+    def advance(self, cycles=10):
         self.node.guard.call("step", self.tasks.step)
         self.cell.step(cycles)
 
     def last(self):
-        """Return the newest state and reason, once they are heard."""
+        """Return the final state and reason once received."""
         newest = {}
 
         def is_over():
@@ -78,16 +78,16 @@ def served(client, tmp_path):
         served.close()
 
 
-def test_the_fault_of_an_arm_ends_the_task_and_none_begins_before_recovery(served):
+def test_arm_fault_ends_task_and_blocks_start_until_recovery(served):
     cell = served.cell
     assert served.start().success
     for _ in range(20):
-        served.go_on()
+        served.advance()
     law = next(one for one in cell.loop.owners.active if one.spec.name == "augmented").law
     law.update, kept = None, law.update
     cell.step(1)
     law.update = kept
-    served.go_on()
+    served.advance()
     state, reason = served.last()
     assert state == "failed"
     assert "has the fault" in reason
@@ -103,27 +103,27 @@ def test_the_fault_of_an_arm_ends_the_task_and_none_begins_before_recovery(serve
 
 
 @pytest.mark.slow
-def test_a_step_that_raised_was_taken_again_and_again(served):
-    """What is no error of this package ended no task in a node, whose callbacks may raise."""
+def test_task_step_that_raised_was_repeated(served):
+    """A foreign exception did not end the task, as the node survives exceptions in callbacks."""
     assert served.start().success
-    served.go_on()
+    served.advance()
     served.tasks.runner.execution.law = None
-    served.go_on()
+    served.advance()
     state, reason = served.last()
     assert state == "aborted"
     assert "AttributeError" in reason
     assert set(served.cell.active) == HOLDS
-    served.go_on()
+    served.advance()
     assert served.node.guard.caught["step"] == 1
     assert served.start().success
 
 
-def test_a_stop_while_the_arms_change_hands_calls_the_start_off(served):
+def test_stop_during_controllet_switch_cancels_start(served):
     cell = served.cell
     cell.hold()
     response, stopped = Trigger.Response(), Trigger.Response()
     start = served.tasks.start(None, response)
-    next(start)  # the loop has not answered
+    next(start)  # the loop has not responded
     second = served.start()
     assert (second.success, second.message) == (False, "a task is starting; stop it first")
     for _ in served.tasks.stop(None, stopped):
@@ -138,12 +138,12 @@ def test_a_stop_while_the_arms_change_hands_calls_the_start_off(served):
     assert served.start().success
 
 
-def test_a_cancellation_while_the_arms_changed_hands_was_told_as_somebody_s_switch(served):
-    """The law had the arms already when the goal was cancelled: the task ran for a moment."""
+def test_cancellation_during_switch_was_reported_as_foreign_switch(served):
+    """The controllet was already active at the cancellation, so the task ran briefly."""
     cell, response = served.cell, Trigger.Response()
     cell.hold()
     start = served.tasks.start(None, response)
-    while "augmented" not in cell.active:  # checked first
+    while "augmented" not in cell.active:  # the check precedes the switch
         next(start)
         cell.step(1)
     end = served.tasks.end("cancelled by its client")
@@ -155,11 +155,11 @@ def test_a_cancellation_while_the_arms_changed_hands_was_told_as_somebody_s_swit
     assert (response.success, response.message) == (False, "not started: cancelled by its client")
     assert served.last() == ("aborted", "not started: cancelled by its client")
     assert set(cell.active) == HOLDS
-    served.go_on()
+    served.advance()
     assert served.start().success
 
 
-def test_a_task_that_cannot_be_done_is_refused_before_the_arms_change_hands(served, tmp_path):
+def test_infeasible_task_is_rejected_before_controllet_switch(served, tmp_path):
     file = tmp_path / "away.yaml"
     task = yaml.safe_load(file.read_text())
     far = {"frame": "left/tool", "position": [1.6, 0.0, 0.5]}

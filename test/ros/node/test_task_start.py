@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a task while the check of another one, which was called off, has not ended."""
+"""Start of a task while the check of a cancelled one still runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tasks(ros, make_cell):
 
 
 def ended(work, cell):
-    """Return the result of work that goes on with every cycle of a cell."""
+    """Return the result of work that advances with every cycle of a cell."""
     try:
         while True:
             next(work)
@@ -42,7 +42,7 @@ def ended(work, cell):
         return end.value
 
 
-def test_a_start_right_after_a_check_was_called_off_was_refused(tasks, tmp_path):
+def test_start_after_cancelled_check_was_rejected(tasks, tmp_path):
     services, cell = tasks
     path = tmp_path / "task.yaml"
     task = {"name": "short", "controllet": "augmented", "contacts": SIDES, "subtasks": [NEAR]}
@@ -50,7 +50,7 @@ def test_a_start_right_after_a_check_was_called_off_was_refused(tasks, tmp_path)
     first = services.start_task(str(path))
     next(first)
     with pytest.raises(TaskFailed, match="starting"):
-        next(services.start_task(str(path)))  # nobody has called it off
+        next(services.start_task(str(path)))  # the first one is not cancelled
     assert ended(services.end(), cell).startswith("not started")
     second = services.start_task(str(path))
     next(second)

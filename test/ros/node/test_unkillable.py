@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that ended the node, or made it deaf."""
+"""Requests that ended the node or made it unresponsive."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REAL = """
 
 
 class NodeWithPipe:
-    """A node whose output is a pipe that nobody reads."""
+    """A node whose output pipe is never read."""
 
     def __init__(self):
         self.space = f"/unread_{os.getpid()}"
@@ -80,7 +80,7 @@ def unknown_type(name):
 
 @pytest.mark.clock
 @pytest.mark.parametrize("node", [LEFT_CARTESIAN, "left/franka", "{name}"])
-def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
+def test_parameter_of_unknown_type_ended_node(cell, client, node):
     node = node.format(name="multimode_controller")
     requested = [unknown_type("stiffness")]
     results = client.call(SetParameters, f"{node}/set_parameters", parameters=requested).results
@@ -94,18 +94,18 @@ def test_a_parameter_of_unknown_type_ended_the_node(cell, client, node):
 
 
 @pytest.mark.clock
-def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
-    """One line logged at two levels, which rclpy refuses."""
-    with_loop_stopped = cell.loop_pid()
+def test_gripper_success_then_failure_ended_node(cell, client):
+    """rclpy raises when one line of code logs at two levels."""
+    loop_process = cell.loop_pid()
     assert client.call(Trigger, "left/gripper/open").success
-    os.kill(with_loop_stopped, signal.SIGSTOP)
+    os.kill(loop_process, signal.SIGSTOP)
     try:
         client.until(
             lambda: client.diagnosis(cell.name)[0].level == DiagnosticStatus.ERROR, what="an error"
         )
         refused = client.call(Trigger, "left/gripper/open")
     finally:
-        os.kill(with_loop_stopped, signal.SIGCONT)
+        os.kill(loop_process, signal.SIGCONT)
     assert not refused.success
     assert "has not run" in refused.message
     for name in ("open", "close", "stop", "open"):
@@ -116,7 +116,7 @@ def test_a_gripper_that_succeeded_and_then_failed_ended_the_node(cell, client):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
+def test_switch_with_long_timeout_made_node_unresponsive(start, client):
     node = start(remap=["__ns:=/deaf"]).wait_for("is active")
     switch = client.node.create_client(
         SwitchController, "/deaf/controller_manager/switch_controller"
@@ -140,7 +140,7 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
             begun = time.monotonic()
             client.call(ListControllers, lister)
             times.append(time.monotonic() - begun)
-        assert min(times) < 0.05  # with the client's way, on a busy machine
+        assert min(times) < 0.05  # round trip on a busy machine
         assert not future.done()
         node.process.send_signal(signal.SIGTERM)
         client.until(lambda: node.process.poll() is not None, 12.0, "the end of the node")
@@ -153,8 +153,8 @@ def test_a_switch_with_a_long_timeout_made_the_node_deaf(start, client):
 
 @pytest.mark.long
 @pytest.mark.clock
-def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
-    """Refused names came back in full, 226 kB of them, into a pipe that takes 64 kB."""
+def test_unread_output_blocked_node(unread, client):
+    """Rejections repeated all names, 226 kB, into a pipe of 64 kB."""
     node = unread
     lister = f"{node.space}/left/controller_manager/list_controllers"
     names = [f"left/{'x' * 200}{number}" for number in range(1000)]
@@ -178,7 +178,7 @@ def test_an_output_that_nobody_reads_blocked_the_node(unread, client):
 @pytest.mark.long
 @pytest.mark.clock
 @needs_pylibfranka
-def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
+def test_stop_waited_for_stuck_robot(start, client, tmp_path):
     ip = unused_address()
     file = tmp_path / "cell.yaml"
     file.write_text(REAL.format(ip=ip))
@@ -196,7 +196,7 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
             requested = [Parameter("load_mass", value=0.5).to_parameter_msg()]
             future = caller.call_async(SetParameters.Request(parameters=requested))
             times = []
-            let_pass(0.05)  # the settings are there first, and nobody answers them
+            let_pass(0.05)  # the settings arrive first and stay unanswered
             for _ in range(10):
                 begun = time.monotonic()
                 assert client.call(Trigger, stop).success
@@ -204,9 +204,9 @@ def test_a_stop_waited_for_a_stuck_robot(start, client, tmp_path):
                 assert not future.done()
         finally:
             os.kill(robot, signal.SIGCONT)
-        assert sorted(times)[5] < 0.02, times  # there and back, on a busy machine
+        assert sorted(times)[5] < 0.02, times  # round trip on a busy machine
         assert max(times) < 0.3, times
-        client.until(future.done, 20.0, "an answer to the settings")
+        client.until(future.done, 20.0, "a response to the settings")
         node.end()
 
 
@@ -215,26 +215,26 @@ def wait_for_cycles(cell, count):
     wait_until(lambda: cell.latest_record()["cycle"] >= begin + count)
 
 
-def test_callbacks_that_were_stuck_looked_alive():
-    """The heartbeat came from a thread of its own, which says nothing of the executor."""
+def test_stuck_callbacks_looked_alive():
+    """The heartbeat came from a separate thread, independent of the executor."""
     config = simple_cell().config.model_dump()
     config["cell"] |= {"placement": "thread", "heartbeat_timeout": 0.2, "name": "stuck_callbacks"}
     cell = Cell(CellConfig.from_dict(config))
     cell.manual_heartbeat()
     with cell:
-        # It does not serve anybody yet: a busy machine may take long over that.
+        # No timeout before the first heartbeat, as a start on a busy machine may be slow.
         wait_for_cycles(cell, 400)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
         for _ in range(20):
             cell.send_heartbeat()
             wait_for_cycles(cell, 20)
         assert not [e for e in cell.events() if e.event is Event.CLIENT_SILENT]
-        # Nobody turns the executor.
+        # The executor does not spin.
         wait_until(lambda: any(e.event is Event.CLIENT_SILENT for e in cell.events()))
 
 
-def test_an_exception_in_a_callback_ended_the_node(ros, capfd):
-    """Logged once with its trace, counted, answered; the next callback is served."""
+def test_exception_in_callback_ended_node(ros, capfd):
+    """The exception is logged once, counted and answered; later callbacks are served."""
     node = GuardedNode("guarded_test")
     client = rclpy.create_node("guarded_test_client")
     executor = make_executor()
@@ -259,7 +259,7 @@ def test_an_exception_in_a_callback_ended_the_node(ros, capfd):
             caller = client.create_client(Trigger, f"guarded/{name}")
             assert caller.wait_for_service(10.0)
             future = caller.call_async(Trigger.Request())
-            wait_until(future.done, 10.0, lambda: "an answer", lambda: executor.spin_once(0.01))
+            wait_until(future.done, 10.0, lambda: "a response", lambda: executor.spin_once(0.01))
             assert not future.result().success
             assert "what nobody thought of" in future.result().message
         publisher = client.create_publisher(Float64, "guarded/topic", 1)
@@ -275,7 +275,7 @@ def test_an_exception_in_a_callback_ended_the_node(ros, capfd):
         assert not node.guard.failure
         assert capfd.readouterr().err.count("guarded/fails failed") == 1
         node.guard.call("loop", lambda: Cell(simple_cell().config).check())
-        assert "not started" in node.guard.failure  # what ends the node, by its class
+        assert "not started" in node.guard.failure  # a class of exceptions that ends the node
     finally:
         executor.shutdown()
         client.destroy_node()

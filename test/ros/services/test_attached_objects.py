@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hands hold is said by services, which answer with the reason where they refuse."""
+"""Services for attached objects, with the reason of a rejection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from std_srvs.srv import Trigger
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
 
-def test_things_are_attached_if_near_and_detached(cell, client):
+def test_object_is_attached_if_near_and_detached(cell, client):
     answer = client.call(Trigger, "/left/attach")
     refused = r"left: the nearest object, box, is 0\.\d+ m from the tool, allowed 0\.3 m\. .*"
     if answer.success:

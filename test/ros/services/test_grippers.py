@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grippers as MoveIt and scripts use them: an action and services, both of one hand."""
+"""Grippers through the action and the services, as MoveIt and scripts use them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ACTION = "/left/gripper/gripper_action"
 FINGERS = ["left_fr3_finger_joint1", "left_fr3_finger_joint2"]
 
 
-class Hand(Goals):
-    """A client of the action and of the services beside it."""
+class Gripper(Goals):
+    """A client of the action and of the services of a gripper."""
 
     def __init__(self, client, action=ACTION):
         super().__init__(client, GripperCommand, action)
@@ -36,16 +36,16 @@ class Hand(Goals):
 
 
 @pytest.fixture(scope="module")
-def hand(shared_node, client):
-    return Hand(client)
+def gripper(shared_node, client):
+    return Gripper(client)
 
 
 @pytest.fixture
-def opened(cell, hand):
-    """The open hand."""
-    answer = hand.trigger("open")
+def opened(cell, gripper):
+    """The open gripper."""
+    answer = gripper.trigger("open")
     assert answer.success, answer.message
-    return hand
+    return gripper
 
 
 def widths(client):
@@ -53,7 +53,7 @@ def widths(client):
     return [message.position[message.name.index(name)] for name in FINGERS]
 
 
-def test_position_is_that_of_one_finger_joint(opened, client):
+def test_position_is_that_of_one_finger(opened, client):
     status, result = opened.run(0.015)
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert result.reached_goal
@@ -63,22 +63,22 @@ def test_position_is_that_of_one_finger_joint(opened, client):
     observed = [feedback.position for feedback in opened.feedback]
     assert len(observed) > 2
     assert all(0.0149 < position <= 0.0401 for position in observed)
-    assert max(np.diff(observed)) < 1e-5  # the width swings by micrometers where it ends
+    assert max(np.diff(observed)) < 1e-5  # the width oscillates by micrometers at the end
 
 
-def test_an_effort_asks_for_a_grasp_which_misses_where_there_is_nothing(opened):
+def test_effort_commands_grasp_that_fails_without_object(opened):
     status, result = opened.run(0.02, 15.0)
     assert status == GoalStatus.STATUS_ABORTED
     assert not result.reached_goal
     assert result.stalled
     assert result.position == pytest.approx(0.0, abs=5e-4)
-    status, result = opened.run(0.03, 15.0)  # wider than now: no grasp can do that
+    status, result = opened.run(0.03, 15.0)  # an opening motion is no grasp
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert result.position == pytest.approx(0.03, abs=2e-4)
 
 
-def test_a_closed_hand_that_was_rounded_below_zero_was_rejected(opened):
-    """As clients do that compute a finger's position from a share of its range."""
+def test_closed_position_rounded_below_zero_was_rejected(opened):
+    """Clients that scale a fraction of the range send such positions."""
     status, result = opened.run(-4.4e-7)
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert result.position == pytest.approx(0.0, abs=2e-4)
@@ -86,16 +86,16 @@ def test_a_closed_hand_that_was_rounded_below_zero_was_rejected(opened):
 
 @pytest.mark.parametrize(("goal", "text"), [
     ((0.05,), "position: got 0.05, allowed [0, 0.04] m"),
-    ((-0.01,), "position: got"),  # said of the one before: what differs in numbers is the same
+    ((-0.01,), "position: got"),  # logged before: only the number differs
     ((math.nan,), "position: got nan"),
     ((0.01, 1000.0), "max_effort: got 1000, allowed [0, 140] N"),
 ])  # fmt: skip
-def test_goals_that_cannot_be_executed_are_rejected_with_a_reason(opened, cell, goal, text):
+def test_infeasible_goals_are_rejected_with_reason(opened, cell, goal, text):
     assert not opened.send(*goal).accepted
     cell.wait_for(text)
 
 
-def test_a_stream_of_goals_that_are_rejected_was_a_line_of_the_log_each(opened, cell):
+def test_every_rejected_goal_of_stream_was_logged(opened, cell):
     lines = lambda: cell.log.count("goal rejected: max_effort: got")  # noqa: E731
     before = lines()
     for number in range(20):
@@ -103,8 +103,8 @@ def test_a_stream_of_goals_that_are_rejected_was_a_line_of_the_log_each(opened, 
     assert lines() - before <= 1, cell.log
 
 
-def test_why_a_goal_was_aborted_was_only_in_the_node_s_log(opened, cell, client):
-    assert opened.run(0.02, 15.0)[0] == GoalStatus.STATUS_ABORTED, "there is nothing to grasp"
+def test_abort_reason_was_only_in_node_log(opened, cell, client):
+    assert opened.run(0.02, 15.0)[0] == GoalStatus.STATUS_ABORTED, "no object to grasp"
 
     def reported():
         return client.diagnosis(f"{cell.name}/left")[1]["last gripper abort"]
@@ -119,17 +119,17 @@ def test_rejected_goals_were_not_in_diagnostics(opened, cell, client):
         return int(client.diagnosis(f"{cell.name}/left")[1]["rejected gripper goals"])
 
     client.diagnosis(f"{cell.name}/left")
-    client.forget_statuses()  # what other tests were told
+    client.forget_statuses()  # drops counts of earlier tests
     before = counted()
     for position in (-1.0, float("nan")):
         assert not opened.send(position, 0.0).accepted
-    client.until(lambda: counted() >= before + 2, 5.0, "two more")
+    client.until(lambda: counted() >= before + 2, 5.0, "two more rejections")
     assert counted() == before + 2
     values = client.diagnosis(f"{cell.name}/left")[1]
     assert values["last gripper rejection"].startswith("goal rejected: position: got nan")
 
 
-def test_canceling_stops_the_fingers(opened, client):
+def test_cancel_stops_fingers(opened, client):
     handle = opened.send(0.0)
     client.until(lambda: opened.feedback and opened.feedback[-1].position < 0.037, 10.0, "motion")
     future = handle.cancel_goal_async()
@@ -140,10 +140,10 @@ def test_canceling_stops_the_fingers(opened, client):
     assert widths(client)[0] == pytest.approx(result.position, abs=2e-3)
 
 
-def test_a_newer_goal_ends_the_older_one_and_is_said_once(opened, cell):
+def test_newer_goal_aborts_older_one_and_is_logged_once(opened, cell):
     ended = lambda: cell.log.count(": ended by move to")  # noqa: E731
     older, before = opened.send(0.0), ended()
-    for number in range(10):  # each of which was a line in the log
+    for number in range(10):  # each one was logged before
         opened.send(0.03 + 0.0005 * number)
     newer = opened.send(0.035)
     assert opened.result(older)[0] == GoalStatus.STATUS_ABORTED
@@ -153,7 +153,7 @@ def test_a_newer_goal_ends_the_older_one_and_is_said_once(opened, cell):
     assert ended() - before <= 1, cell.log
 
 
-def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(opened, client):
+def test_services_respond_at_end_of_motion_without_blocking_node(opened, client):
     future_of = client.node.create_client(Trigger, "/left/gripper/homing")
     client.until(future_of.service_is_ready, 10.0, "service")
     future = future_of.call_async(Trigger.Request())
@@ -163,7 +163,7 @@ def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(ope
         messages += 1
     assert future.result().success, future.result().message
     assert "0.0800 m" in future.result().message
-    assert messages > 10  # states kept coming meanwhile
+    assert messages > 10  # states continued meanwhile
     closed = opened.trigger("close")
     assert closed.success
     assert "0.0000 m" in closed.message
@@ -171,7 +171,7 @@ def test_services_answer_when_the_fingers_are_there_and_do_not_stop_the_node(ope
     assert opened.trigger("stop").success
 
 
-def test_stop_ends_a_goal(opened, client):
+def test_stop_aborts_goal(opened, client):
     handle = opened.send(0.0)
     client.until(lambda: opened.feedback and opened.feedback[-1].position < 0.038, 10.0, "motion")
     assert opened.trigger("stop").success
@@ -179,25 +179,25 @@ def test_stop_ends_a_goal(opened, client):
 
 
 @pytest.mark.long
-def test_an_object_is_grasped_and_an_arm_without_a_hand_has_no_gripper(start, client):
-    """In a world of its own: a box on the table between the fingers of the left hand."""
+def test_object_is_grasped_and_arm_without_gripper_has_no_services(start, client):
+    """A separate cell with a box between the fingers of the left gripper."""
     start(
         "arms.right.gripper:=false", "objects.table.position:=[0.45, 0.3, 0.43]",
         "objects.box.position:=[0.307, 0.3, 0.48]", "objects.box.size:=[0.02, 0.02, 0.03]",
         remap=("__ns:=/other",),
     ).wait_for("is active")  # fmt: skip
-    hand = Hand(client, "/other" + ACTION)
+    gripper = Gripper(client, "/other" + ACTION)
     names = {name for name, _ in client.node.get_service_names_and_types()}
     assert "/other/left/gripper/open" in names
     assert not [name for name in names if name.startswith("/other/right/gripper")]
-    status, result = hand.run(0.02, 25.0)
+    status, result = gripper.run(0.02, 25.0)
     assert status == GoalStatus.STATUS_SUCCEEDED
     assert result.reached_goal
     assert result.stalled
     assert result.effort == 25.0
     assert result.position == pytest.approx(0.02, abs=5e-4)
-    assert hand.run(0.04, 25.0)[0] == GoalStatus.STATUS_SUCCEEDED
-    status, result = hand.run(0.01, 25.0)  # the box is wider
+    assert gripper.run(0.04, 25.0)[0] == GoalStatus.STATUS_SUCCEEDED
+    status, result = gripper.run(0.01, 25.0)  # the box is wider
     assert status == GoalStatus.STATUS_ABORTED
     assert result.stalled
     closed = client.call(Trigger, "/other/left/gripper/close")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller manager as a node: hardware components, types, names that others spawn."""
+"""Controller manager node: hardware components, types and names for spawners."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def awake(cell, client):
         assert set_state(client, arm, ACTIVE).ok
 
 
-def test_every_arm_is_a_component_with_its_interfaces(cell, client):
+def test_every_arm_is_component_with_its_interfaces(cell, client):
     found = components(client)
     assert list(found) == ["left", "right"]
     left = found["left"]
@@ -75,7 +75,7 @@ def test_every_arm_is_a_component_with_its_interfaces(cell, client):
     assert len(listed.state_interfaces) == 42
 
 
-def test_an_inactive_arm_holds_and_takes_no_law_until_it_is_active(awake, client):
+def test_inactive_arm_holds_and_accepts_no_controllet_until_active(awake, client):
     answer = set_state(client, "left", INACTIVE)
     assert (answer.ok, answer.state.label) == (True, "inactive")
     now = states(client)
@@ -88,18 +88,18 @@ def test_an_inactive_arm_holds_and_takes_no_law_until_it_is_active(awake, client
     assert states(client) == now
     assert set_state(client, "left", ACTIVE, "/left").ok
     assert components(client)["left"].state.label == "active"
-    assert states(client) == now, "to be active is to take laws, not to have one"
+    assert states(client) == now, "activation starts no controllet"
     assert client.switch([f"left/{JOINT}"], (), STRICT).ok
 
 
-def test_both_arms_of_a_law_hold_when_one_becomes_inactive(awake, client):
+def test_both_arms_of_dual_controllet_hold_when_one_deactivates(awake, client):
     assert client.switch([DUAL], strictness=4).ok
     assert set_state(client, "right", INACTIVE).ok
     now = states(client)
     assert (now[DUAL], now["left/hold"], now["right/hold"]) == ("inactive", "active", "active")
 
 
-def test_what_no_arm_can_be_is_refused_and_changes_nothing(cell, client):
+def test_impossible_state_is_rejected_without_effect(cell, client):
     before = states(client)
     for number in (State.PRIMARY_STATE_UNCONFIGURED, State.PRIMARY_STATE_FINALIZED, 77):
         answer = set_state(client, "left", State(id=number))
@@ -111,7 +111,7 @@ def test_what_no_arm_can_be_is_refused_and_changes_nothing(cell, client):
     assert states(client) == before
 
 
-def test_types_and_parameters_say_what_there_is(cell, client):
+def test_types_and_parameters_of_controller_manager(cell, client):
     answer = ask(client, ListControllerTypes, "list_controller_types")
     assert {"joint_trajectory", "cartesian_impedance", "hold"} <= set(answer.types)
     assert len(answer.base_classes) == len(answer.types)
@@ -127,11 +127,11 @@ def test_types_and_parameters_say_what_there_is(cell, client):
         assert ("controller_manager", namespace) in everyone
     offered = dict(
         client.node.get_service_names_and_types_by_node("controller_manager", "/right")
-    )  # which spawners of older distributions look for
+    )  # required by spawners of older distributions
     assert "/right/controller_manager/list_controllers" in offered
 
 
-def test_joint_state_broadcaster_is_there_for_whoever_spawns_it(cell, client):
+def test_joint_state_broadcaster_can_be_spawned_and_stays_active(cell, client):
     assert states(client)[BROADCASTER] == "active"
     for kind, name in ((LoadController, "load"), (ConfigureController, "configure")):
         assert ask(client, kind, f"{name}_controller", name=BROADCASTER).ok
@@ -160,7 +160,7 @@ def test_cleanup_and_reload(cell, client):
     assert states(client) == before
 
 
-def test_every_service_answers_within_a_second(awake, client):
+def test_every_service_responds_within_one_second(awake, client):
     requests = [
         (ListControllers, "list_controllers", {}),
         (ListControllerTypes, "list_controller_types", {}),
@@ -177,7 +177,7 @@ def test_every_service_answers_within_a_second(awake, client):
          {"name": "left", "target_state": ACTIVE}),
     ]  # fmt: skip
     for kind, name, fields in requests:
-        ask(client, kind, name, **fields)  # the first time finds the service
+        ask(client, kind, name, **fields)  # the first call includes discovery
         requested = time.monotonic()
         ask(client, kind, name, **fields)
         assert time.monotonic() - requested < 1.0, name

@@ -29,7 +29,7 @@ def states(client, namespace=""):
     return {name: info.state for name, info in listed(client, namespace).items()}
 
 
-def test_list_of_the_cell_names_everything_in_full(cell, client):
+def test_list_of_cell_has_full_names(cell, client):
     assert states(client) == {
         "left/hold": "inactive",
         "right/hold": "inactive",
@@ -46,14 +46,14 @@ def test_list_of_the_cell_names_everything_in_full(cell, client):
     }
 
 
-def test_list_of_an_arm_has_short_names_and_nothing_of_others(cell, client):
+def test_list_of_arm_has_only_its_short_names(cell, client):
     assert states(client, "/left") == {
         "hold": "inactive", CARTESIAN: "active", JOINT: "inactive", TRAJECTORY: "inactive",
         "joint_state_broadcaster": "active", "gripper": "active",
     }  # fmt: skip
 
 
-def test_list_describes_what_is_claimed(cell, client):
+def test_list_describes_claimed_interfaces(cell, client):
     efforts = [f"left_fr3_joint{number}/effort" for number in range(1, 8)]
     found = listed(client, "/left")
     active, idle = found[CARTESIAN], found[JOINT]
@@ -83,7 +83,7 @@ def test_deactivated_arm_holds(cell, client):
 
 
 @pytest.mark.parametrize("strictness", [STRICT, AUTO])
-def test_conflict_is_refused_as_a_whole(cell, client, strictness):
+def test_conflict_rejects_whole_switch(cell, client, strictness):
     before = states(client)
     answer = client.switch([f"left/{JOINT}"], [f"right/{CARTESIAN}"], strictness)
     assert not answer.ok
@@ -93,8 +93,8 @@ def test_conflict_is_refused_as_a_whole(cell, client, strictness):
 
 
 @pytest.mark.parametrize("strictness", [0, BEST_EFFORT])
-def test_best_effort_was_refused_though_part_was_switched(cell, client, strictness):
-    """An answer that is no means that nothing has changed; a part is said in words."""
+def test_best_effort_was_rejected_although_part_was_switched(cell, client, strictness):
+    """A rejection means no change; the message reports a partial switch."""
     before = states(client)
     answer = client.switch([f"left/{JOINT}"], [f"right/{CARTESIAN}"], strictness)
     assert not answer.ok
@@ -108,7 +108,7 @@ def test_best_effort_was_refused_though_part_was_switched(cell, client, strictne
     assert now[f"right/{JOINT}"] == now[f"left/{CARTESIAN}"] == "active"
 
 
-def test_force_auto_takes_arms_from_a_shared_law(cell, client):
+def test_force_auto_takes_arm_from_shared_controllet(cell, client):
     assert client.switch([DUAL], (), FORCE_AUTO).ok
     assert states(client)[DUAL] == "active"
     answer = client.switch([CARTESIAN], (), FORCE_AUTO, "/left")
@@ -118,12 +118,12 @@ def test_force_auto_takes_arms_from_a_shared_law(cell, client):
     assert now[DUAL] == "inactive"
 
 
-def test_auto_counts_what_is_so_already_as_done(cell, client):
+def test_auto_accepts_states_that_are_already_reached(cell, client):
     assert not client.switch([f"left/{CARTESIAN}"], (), STRICT).ok
     assert client.switch([f"left/{CARTESIAN}"], (), AUTO).ok
 
 
-def test_unknown_strictness_and_unknown_names_say_what_is_allowed(cell, client):
+def test_unknown_strictness_and_names_are_rejected_with_reason(cell, client):
     answer = client.switch([f"left/{JOINT}"], (), 9)
     assert not answer.ok
     assert "got 9" in answer.message
@@ -151,7 +151,7 @@ def test_unload_load_configure(cell, client):
     assert not client.call(UnloadController, f"{manager}/unload_controller", name="nothing").ok
 
 
-def test_an_arm_s_services_do_not_reach_other_arms(cell, client):
+def test_services_of_arm_do_not_reach_other_arms(cell, client):
     manager = "/left/controller_manager"
     for name in (DUAL, f"right/{JOINT}", f"left/{JOINT}"):
         assert not client.call(UnloadController, f"{manager}/unload_controller", name=name).ok
@@ -160,7 +160,7 @@ def test_an_arm_s_services_do_not_reach_other_arms(cell, client):
     assert client.call(ConfigureController, f"{manager}/configure_controller", name=JOINT).ok
 
 
-def test_stop_gives_every_arm_to_hold(cell, client):
+def test_stop_puts_every_arm_in_hold(cell, client):
     answer = client.call(Trigger, "/stop")
     assert answer.success
     assert f"left/{CARTESIAN}" in answer.message
@@ -169,7 +169,7 @@ def test_stop_gives_every_arm_to_hold(cell, client):
     assert client.call(Trigger, "/stop").success
 
 
-def test_recovery_without_a_fault_says_so(cell, client):
+def test_recovery_without_fault_reports_no_fault(cell, client):
     answer = client.call(Trigger, "/error_recovery")
     assert (answer.success, answer.message) == (True, "no fault on left, right")
     assert client.call(Trigger, "/left/error_recovery").message == "no fault on left"

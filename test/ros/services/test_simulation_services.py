@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated world by the services of simulation_interfaces."""
+"""The simulated world through the services of simulation_interfaces."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ def paused(cell, client):
     client.newest(JointState, "/joint_states")
 
 
-def test_a_step_of_a_paused_world_is_one_state(paused, client):
+def test_step_of_paused_world_publishes_state(paused, client):
     now = client.call(GetSimulationState, "/get_simulation_state")
     assert now.state.state == SimulationState.STATE_PAUSED
     state = client.listen(JointState, "/left/joint_states")
-    client.until(lambda: "paused" in client.diagnosis(paused.name)[0].message, what="a word on it")
+    client.until(
+        lambda: "paused" in client.diagnosis(paused.name)[0].message,
+        what="the pause in diagnostics",
+    )
     before = state()
     answer = client.call(
         SwitchController,
@@ -58,18 +61,21 @@ def test_a_step_of_a_paused_world_is_one_state(paused, client):
     assert Time.from_msg(state().header.stamp).nanoseconds > 0
 
 
-def test_a_thing_is_put_elsewhere_by_service(paused, client):
-    def put(entity, frame="world", **place):
+def test_object_is_moved_by_service(paused, client):
+    def put(entity, frame="world", **coordinates):
         state = EntityState()
         state.header.frame_id = frame
-        state.pose.position.x, state.pose.position.z = place.get("x", 0.1), place.get("z", 1.5)
-        state.pose.position.y = place.get("y", 0.0)
-        state.pose.orientation.w = place.get("w", 1.0)
+        state.pose.position.x, state.pose.position.z = (
+            coordinates.get("x", 0.1),
+            coordinates.get("z", 1.5),
+        )
+        state.pose.position.y = coordinates.get("y", 0.0)
+        state.pose.orientation.w = coordinates.get("w", 1.0)
         return client.call(SetEntityState, "/set_entity_state", entity=entity, state=state).result
 
     assert put("table").result == Result.RESULT_NOT_FOUND
     assert "header.frame_id: got 'map'" in put("box", "map").error_message
-    inside = put("box", z=0.1, x=0.0, y=0.3)  # the left arm's base; was done, and threw it aside
+    inside = put("box", z=0.1, x=0.0, y=0.3)  # in the left base; once ejected the box
     assert inside.result == SetEntityState.Response.INVALID_POSE
     assert "move: box " in inside.error_message
     assert put("box", w=0.0).result == SetEntityState.Response.INVALID_POSE
@@ -82,7 +88,7 @@ def test_a_thing_is_put_elsewhere_by_service(paused, client):
     assert found.result.result == OK
     assert found.state.pose.position.x == pytest.approx(0.1, abs=1e-4)
     assert found.state.pose.position.z == pytest.approx(1.5, abs=1e-3)
-    client.until(lambda: pose() and pose().pose.position.z > 1.4, what="the topic of its pose")
+    client.until(lambda: pose() and pose().pose.position.z > 1.4, what="the published pose")
     again = {"position": before.position, "orientation": before.orientation}
     state = EntityState()
     state.pose.position, state.pose.orientation = again["position"], again["orientation"]
@@ -90,7 +96,7 @@ def test_a_thing_is_put_elsewhere_by_service(paused, client):
     assert answer.result.result == OK
 
 
-def test_a_world_that_runs_does_no_single_steps(cell, client):
+def test_running_world_rejects_single_steps(cell, client):
     answer = client.call(StepSimulation, "/step_simulation", steps=1)
     assert answer.result.result == Result.RESULT_INCORRECT_STATE
     assert answer.result.error_message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things come and go by the services of simulation_interfaces, while arms follow."""
+"""Objects spawned and deleted by the services of simulation_interfaces during control."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from simulation_interfaces.msg import Result, SimulationState
 from simulation_interfaces.srv import GetEntityState, SetSimulationState
 from tf2_msgs.msg import TFMessage
 
-srv = pytest.importorskip("simulation_interfaces.srv", reason="there is none")
+srv = pytest.importorskip(
+    "simulation_interfaces.srv", reason="simulation_interfaces is not installed"
+)
 if not hasattr(srv, "SpawnEntity"):
-    pytest.skip("simulation_interfaces here has no SpawnEntity", allow_module_level=True)
+    pytest.skip("simulation_interfaces has no SpawnEntity", allow_module_level=True)
 
 from simulation_interfaces.srv import DeleteEntity, GetSpawnables, SpawnEntity  # noqa: E402
 
@@ -45,7 +47,7 @@ def bricks(start, tmp_path, client):
 
 
 @pytest.mark.long
-def test_bricks_come_and_go_by_name(bricks, client):
+def test_bricks_are_spawned_and_deleted_by_name(bricks, client):
     def spawn(name="", x=0.5, z=0.1, frame="world", w=1.0, **more):
         pose = PoseStamped()
         pose.header.frame_id = frame
@@ -71,12 +73,12 @@ def test_bricks_come_and_go_by_name(bricks, client):
     frames = client.listen(TFMessage, "/tf")
     answer = spawn("brick_1")
     assert (answer.result.result, answer.entity_name) == (OK, "brick_1"), answer.result
-    client.until(lambda: pose() and pose().pose.position.z < 0.02, what="a brick that has fallen")
+    client.until(lambda: pose() and pose().pose.position.z < 0.02, what="a fallen brick")
 
     def observed():
         return {t.child_frame_id for t in frames().transforms} if frames() else set()
 
-    client.until(lambda: "brick_1" in observed(), what="its frame")
+    client.until(lambda: "brick_1" in observed(), what="the frame of the brick")
     assert "brick_2" not in observed()
     refused(spawn("brick_1"), Wrong.NAME_NOT_UNIQUE, "set allow_renaming for another")
     answer = spawn("brick_1", x=0.6, allow_renaming=True)
@@ -97,7 +99,7 @@ def test_bricks_come_and_go_by_name(bricks, client):
     assert delete("duck").result == Result.RESULT_NOT_FOUND
     found = client.call(GetEntityState, "/own_0/get_entity_state", entity="brick_1")
     assert found.result.result == Result.RESULT_NOT_FOUND
-    client.until(lambda: frames() and "brick_1" not in observed(), what="its frame's end")
+    client.until(lambda: frames() and "brick_1" not in observed(), what="removal of the frame")
 
     def pause(state):
         expected = SimulationState(state=state)
@@ -105,7 +107,7 @@ def test_bricks_come_and_go_by_name(bricks, client):
         assert done.result.result == OK
 
     pause(SimulationState.STATE_PAUSED)
-    assert spawn("brick_3").result.result == OK, "a paused world lets things in"
+    assert spawn("brick_3").result.result == OK, "spawn into a paused world"
     assert delete("brick_3").result == OK
     pause(SimulationState.STATE_PLAYING)
     client.until(lambda: "fault" not in bricks.log, what="an arm without a fault")

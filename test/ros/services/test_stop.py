@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stop has a participant and a thread of its own."""
+"""The stop service has a separate participant and thread."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ BIASED = {
     "franka": {"upper_torque_thresholds": [5.0] * 7},
     "noise": {"tau_bias": [0.0, 20.0, 0.0, 0.0, 0.0, 0.0, 0.0]},
 }
-"""An arm whose robot takes its sensor's error for a collision, and stops."""
+"""An arm whose biased torque sensor triggers a collision stop."""
 
 
 @pytest.fixture
 def stopping(ros, request):
-    """A cell with its loop in a thread, and the stop of a node that is busy for ever."""
+    """A cell with its loop in a thread, and the stop of a permanently busy node."""
     arms = {"left": {"position": [0.0, 0.3, 0.0]}, "right": {"position": [0.0, -0.3, 0.0]}}
     config = simple_cell(arms | getattr(request, "param", {})).config.model_dump()
     config["cell"] |= {"placement": "thread", "name": "busy_node"}
@@ -46,7 +46,7 @@ def stopping(ros, request):
 
 
 @pytest.mark.clock
-def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stopping, client):
+def test_stop_waited_behind_other_requests(stopping, client):
     cell, _ = stopping
     assert cell.active
     answer = client.call(Trigger, "/busy/stop")
@@ -58,7 +58,7 @@ def test_a_stop_waited_behind_everything_else_that_the_node_was_asked_for(stoppi
 
 
 @pytest.mark.parametrize("stopping", [{"left": BIASED}], indirect=True)
-def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping):
+def test_stop_reported_hold_of_arm_with_stopped_robot(stopping):
     cell, stop = stopping
     wait_until(lambda: cell.state("left").fault, 10.0, lambda: "a fault of left")
     answer = Trigger.Response()
@@ -67,21 +67,21 @@ def test_every_arm_was_said_to_hold_while_the_robot_of_one_was_stopped(stopping)
     assert re.match(r"every other arm holds; left\b.*\barm_stopped;", answer.message)
 
 
-def test_the_answer_to_a_stop_waited_for_the_next_turn_of_a_timer(stopping):
-    """The loop stops at its next cycle, and its answer lay there for up to 2 ms more."""
+def test_stop_response_waited_for_next_timer_period(stopping):
+    """The loop stops at its next cycle; its response waited up to 2 ms more."""
     cell, stop = stopping
     law = "left/joint_impedance_controller"
-    turns = []
-    for _ in range(20):  # a busy machine may keep the loop from some of them
+    polls = []
+    for _ in range(20):  # a busy machine may delay some of them
         cell.switch([law])
         answer = Trigger.Response()
-        turns.append(len(list(stop.handle(Trigger.Request(), answer))))
+        polls.append(len(list(stop.handle(Trigger.Request(), answer))))
         assert answer.message.endswith(f" deactivated: {law}")
-    assert 0 in turns
+    assert 0 in polls
 
 
-def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
-    """Its threads and those of its middleware ran at the priority of everything else."""
+def test_stop_waited_for_other_load_on_cores(stopping):
+    """The threads of the stop and its middleware had the default priority."""
     _, stop = stopping
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
@@ -95,8 +95,8 @@ def test_a_stop_waited_for_whatever_kept_the_cores_busy(stopping):
     assert os.getpid() not in before_others
 
 
-def test_a_reply_that_did_not_arrive_took_every_core(stopping):
-    """Its sender tried again without a pause, before whoever was to take it."""
+def test_undelivered_reply_used_every_core(stopping):
+    """The sender retried without a pause, at a higher priority than the receiver."""
     senders = [task for task, name in tasks().items() if name.startswith("dds.asyn")]
     assert len(senders) > 1  # of this participant, and of the test's
     assert {os.sched_getscheduler(task) for task in senders} == {os.SCHED_OTHER}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks that a running node does for clients who name a file."""
+"""Tasks of a running node for clients that name a file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIDES = {"sides": {"object": "box", "arms": list(ARMS), "side": "+y"}}
 
 
 def near(distance, duration=0.6):
-    """A step that ends in front of the box, and touches nothing."""
+    """Return a subtask that ends in front of the box without contact."""
     name = f"to_{round(1e3 * distance)}_mm"
     return {
         "name": name,
@@ -102,7 +102,7 @@ class Tasks:
         self.client.until(
             lambda: self.received and self.values()["state"] == state,
             timeout,
-            f"state {state}; heard {self.received[-1:]}",
+            f"state {state}; received {self.received[-1:]}",
         )
 
     def until_moves(self):
@@ -118,20 +118,20 @@ def tasks(node, client):
 
 @pytest.fixture
 def soft(tasks, client):
-    """Both arms under a law that does no tasks."""
+    """Both arms under a controllet without task support."""
     answer = client.switch(IMPEDANCE, (), 4, SPACE)
     assert answer.ok, answer.message
 
 
 def active(client):
-    """Return the active controllets, as the manager lists them."""
+    """Return the active controllets of the controller manager."""
     from controller_manager_msgs.srv import ListControllers
 
     found = client.call(ListControllers, f"{SPACE}/controller_manager/list_controllers")
     return {one.name for one in found.controller if one.state == "active"}
 
 
-def test_a_task_is_done_and_says_how_it_goes(soft, tasks, files, client):
+def test_task_is_completed_and_reports_progress(soft, tasks, files, client):
     tasks.begin(files / "short.yaml")
     tasks.until("done")
     assert {"augmented"} <= active(client)
@@ -140,16 +140,14 @@ def test_a_task_is_done_and_says_how_it_goes(soft, tasks, files, client):
     progress = [float(tasks.values(message)["progress"]) for message in tasks.received]
     assert progress == sorted(progress)
     assert progress[-1] == 1.0
-    assert any(0.0 < share < 0.5 for share in progress)
+    assert any(0.0 < fraction < 0.5 for fraction in progress)
     steps = [tasks.values(message)["subtask"] for message in tasks.received]
     assert list(dict.fromkeys(steps)) == ["to_30_mm", "to_50_mm"]
     late = client.newest(DiagnosticStatus, f"{SPACE}/task_runner/state", qos=LATCHED)
-    assert tasks.values(late)["state"] == "done"  # kept for who comes later
+    assert tasks.values(late)["state"] == "done"  # latched for late subscribers
 
 
-def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
-    soft, tasks, files, client
-):
+def test_running_task_rejects_other_requests_and_stop_holds_arms(soft, tasks, files, client):
     tasks.begin(files / "long.yaml")
     tasks.until_moves()
     answer = tasks.do("start")
@@ -157,11 +155,14 @@ def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
     assert "long is running" in tasks.name(files / "short.yaml").reason
     pose = client.newest(PoseStamped, f"{SPACE}/left/current_pose")
 
-    def refusal():
+    def rejection():
         return client.diagnosis(f"{tasks.received[-1].hardware_id}/left")[1]["last rejection"]
 
     client.stream(
-        f"{SPACE}/left/target_pose", pose, lambda: "the task long runs" in refusal(), "a refusal"
+        f"{SPACE}/left/target_pose",
+        pose,
+        lambda: "the task long runs" in rejection(),
+        "a rejection",
     )
     assert tasks.do("pause").success
     tasks.until("paused")
@@ -175,7 +176,7 @@ def test_while_a_task_runs_nothing_else_is_taken_and_stop_lets_the_arms_hold(
     assert not tasks.do("stop").success
 
 
-def test_a_law_that_somebody_switches_off_ends_its_task_in_hold(soft, tasks, files, client):
+def test_external_controllet_deactivation_ends_task_in_hold(soft, tasks, files, client):
     tasks.begin(files / "long.yaml")
     tasks.until_moves()
     assert client.call(Trigger, f"{SPACE}/stop").success
@@ -191,7 +192,7 @@ def execute(node, client):
     return Goals(client, action.ExecuteTree, f"{SPACE}/task_runner/execute"), action.ExecuteTree
 
 
-def test_a_goal_of_the_action_is_a_task_from_its_start_to_its_end(soft, tasks, files, execute):
+def test_action_goal_spans_whole_task(soft, tasks, files, execute):
     goals, kind = execute
     status, result = goals.result(
         goals.send(kind.Goal(target_tree=str(files / "short.yaml"))), 60.0
@@ -204,7 +205,7 @@ def test_a_goal_of_the_action_is_a_task_from_its_start_to_its_end(soft, tasks, f
 
 
 @pytest.mark.long
-def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others_stop_it(
+def test_cancelled_goal_ends_in_hold_and_stopped_goal_reports_reason(
     soft, tasks, files, execute, client
 ):
     goals, kind = execute
@@ -216,7 +217,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
     assert second[0] == GoalStatus.STATUS_ABORTED
     assert second[1].return_message.startswith("long is running")
     requested = handle.cancel_goal_async()
-    client.until(requested.done, 10.0, "an answer to the cancellation")
+    client.until(requested.done, 10.0, "a response to the cancel request")
     status, result = goals.result(handle)
     assert status == GoalStatus.STATUS_CANCELED
     assert result.node_status.status == result.node_status.FAILURE
@@ -230,7 +231,7 @@ def test_a_task_ends_in_hold_when_its_goal_is_cancelled_and_in_words_when_others
     assert (status, result.return_message) == (GoalStatus.STATUS_ABORTED, "to_80_mm: as requested")
 
 
-def test_a_goal_that_is_no_task_is_aborted_and_nothing_moves(soft, tasks, files, execute, client):
+def test_goal_without_valid_task_is_aborted_without_effect(soft, tasks, files, execute, client):
     goals, kind = execute
     before = active(client)
     for goal, reason in (
@@ -247,7 +248,7 @@ def test_a_goal_that_is_no_task_is_aborted_and_nothing_moves(soft, tasks, files,
     assert active(client) == before
 
 
-def test_a_refused_task_changes_nothing(soft, tasks, files, client):
+def test_rejected_task_has_no_effect(soft, tasks, files, client):
     before = active(client)
     for name, reason in (
         ("no_such_task", "allowed an absolute path, or a task of the package: carry_box, "),
@@ -262,29 +263,27 @@ def test_a_refused_task_changes_nothing(soft, tasks, files, client):
     assert tasks.name("").successful
     answer = tasks.do("start")
     assert (answer.success, answer.message) == (False, "no task: set the parameter file first")
-    assert tasks.name("carry_box").successful  # of the package's share
+    assert tasks.name("carry_box").successful  # of the package's fraction
     assert active(client) == before
 
 
-def test_the_page_lists_what_there_is_for_tasks(node, client):
+def test_interface_page_lists_task_endpoints(node, client):
     page = (ROOT / "doc/ros_interface.md").read_text()
     section = re.search(r"\n## Tasks.*?(?=\n## )", page, re.S)[0]
     listed = dict(re.findall(r"^\| `(task_runner/\w+)` \| `([\w/]+)`", section, re.M))
     requested = (client.node.get_service_names_and_types, client.node.get_topic_names_and_types)
     offered = {
         name.removeprefix(f"{SPACE}/"): types[0]
-        for ask in (*requested, partial(get_action_names_and_types, client.node))
-        for name, types in ask()
+        for query in (*requested, partial(get_action_names_and_types, client.node))
+        for name, types in query()
         if name.startswith(f"{SPACE}/task_runner/") and not re.search("param|/_action/", name)
     }
     assert listed == offered
 
 
 @pytest.mark.slow
-def test_a_node_that_ends_ends_its_task_first_and_left_its_client_without_a_result(
-    soft, tasks, files, node, execute, client
-):
-    """The last test here: nobody has the node after it."""
+def test_node_end_left_task_client_without_result(soft, tasks, files, node, execute, client):
+    """Last test of the file, as it ends the node."""
     goals, kind = execute
     tasks.received.clear()
     handle = goals.send(kind.Goal(target_tree=str(files / "long.yaml")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FollowJointTrajectory action: good goals are followed, bad ones refused by name."""
+"""FollowJointTrajectory action: execution of valid goals, reasons for invalid ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def planner(shared_node, client):
 
 @pytest.fixture
 def ready(cell, client):
-    """The left arm under the trajectory controllet; returns where its joints are."""
+    """The left arm under the trajectory controllet; returns its joint positions."""
     answer = client.switch([TRAJECTORY], [TRAJECTORY], 4, "/left")
     assert answer.ok, answer.message
     message = client.newest(JointState, "/left/joint_states")
@@ -61,10 +61,10 @@ def duration(seconds):
     return Duration(sec=whole, nanosec=round((seconds - whole) * 1e9))
 
 
-def goal_through(times, postures, order=range(7), **fields):
+def goal_through(times, configurations, order=range(7), **fields):
     points = [
         JointTrajectoryPoint(positions=[float(q[i]) for i in order], time_from_start=duration(t))
-        for t, q in zip(times, postures)
+        for t, q in zip(times, configurations)
     ]
     trajectory = JointTrajectory(joint_names=[LEFT_JOINTS[i] for i in order], points=points)
     return FollowJointTrajectory.Goal(trajectory=trajectory, **fields)
@@ -75,7 +75,7 @@ def there_and_back(q, seconds=1.2):
     return goal_through(times, [q + STEP * np.sin(np.pi * t / seconds) ** 2 for t in times])
 
 
-def test_follows_points_with_joints_in_any_order_and_reports(ready, planner, client):
+def test_points_in_any_joint_order_are_followed_with_feedback(ready, planner, client):
     end = ready + STEP
     goal = goal_through([0.6, 1.2], [ready + 0.6 * STEP, end], ORDER)
     status, result = planner.run(goal)
@@ -96,7 +96,7 @@ def test_follows_points_with_joints_in_any_order_and_reports(ready, planner, cli
         assert {f.index for f in planner.feedback} == {0, 1}
 
 
-def test_waiting_for_a_goal_does_not_keep_the_node_busy(ready, planner, client, shared_node):
+def test_waiting_for_goal_does_not_load_node(ready, planner, client, shared_node):
     def cpu():
         fields = Path(f"/proc/{shared_node.process.pid}/stat").read_text().rsplit(")", 1)[1]
         return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
@@ -107,8 +107,8 @@ def test_waiting_for_a_goal_does_not_keep_the_node_busy(ready, planner, client, 
     assert (cpu() - used) / (time.monotonic() - since) < 0.6
 
 
-def test_why_a_goal_came_to_nothing_was_only_in_the_node_s_log(cell, planner, client):
-    """A rejection has no words; a result has."""
+def test_failure_reason_was_only_in_node_log(cell, planner, client):
+    """A goal rejection has no text; a result has."""
     status, result = planner.run(goal_through([1.0], [joints(client)]))
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, Result.INVALID_GOAL)
     reason = (
@@ -119,12 +119,10 @@ def test_why_a_goal_came_to_nothing_was_only_in_the_node_s_log(cell, planner, cl
     cell.wait_for(reason)
 
 
-def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
-    ready, planner, client, cell
-):
-    """Clients repeat their newest target for ever: it counts again when it says something new."""
+def test_joint_stream_aborted_goal_and_moved_arm_back_afterwards(ready, planner, client, cell):
+    """Clients repeat their newest target; a stream is accepted again once its value changes."""
     counted = lambda: int(client.diagnosis(f"{cell.name}/left")[1]["rejected targets"])  # noqa: E731
-    counted()  # the first look takes up to a second, in which the stream would have paused
+    counted()  # the first call takes up to 1 s, a pause of the stream
     reported = "follows a trajectory; wait for its end or cancel it"
     before = cell.log.count(reported)  # of other tests on this node
     stale = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready])
@@ -133,37 +131,37 @@ def test_a_stream_of_joints_aborted_a_goal_and_took_the_arm_back_after_it(
     status, result = planner.result(handle)
     assert status == GoalStatus.STATUS_SUCCEEDED, result.error_string
     assert max(before, 1) <= cell.log.count(reported) <= before + 1, "once in ten seconds"
-    observed = counted() + 40  # more than came since the look
+    observed = counted() + 40  # more than arrived since the check
     client.stream("/left/target_joint", stale, lambda: counted() > observed, "the stale stream")
     assert np.abs(joints(client) - ready - STEP).max() < 2e-3
     fresh = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in ready + 0.5 * STEP])
     there = lambda: np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3  # noqa: E731
-    client.stream("/left/target_joint", fresh, there, "the new posture")
+    client.stream("/left/target_joint", fresh, there, "the new joint configuration")
 
 
-def test_why_a_goal_was_refused_was_not_in_diagnostics(ready, planner, client, cell):
-    """It was counted there only."""
-    for case in ("no points", "outside limits"):  # refused before the cell sees it, and by it
+def test_goal_rejection_reason_was_not_in_diagnostics(ready, planner, client, cell):
+    """Diagnostics contained only the count."""
+    for case in ("no points", "outside limits"):  # rejected before and by the cell
         goal = there_and_back(ready)
-        _, reason = spoil(goal, case)
+        _, reason = invalidate(goal, case)
         planner.run(goal)
-        last_refusal_contains(client, cell, reason)
+        last_rejection_contains(client, cell, reason)
     assert client.switch([], [TRAJECTORY], 4, "/left").ok
     planner.run(there_and_back(ready))
-    last_refusal_contains(client, cell, f"left/{TRAJECTORY} is not active")
+    last_rejection_contains(client, cell, f"left/{TRAJECTORY} is not active")
 
 
-def last_refusal_contains(client, cell, reason):
+def last_rejection_contains(client, cell, reason):
     hardware = f"{cell.name}/left"
     client.until(
         lambda: reason in client.diagnosis(hardware)[1]["last rejection"],
         10.0,
-        f"refusal: {reason}",
+        f"rejection: {reason}",
     )
 
 
-def spoil(goal, case):
-    """Spoil a good goal; return the code and a part of the reason that are expected."""
+def invalidate(goal, case):
+    """Invalidate a goal; return the expected code and a part of the reason."""
     trajectory, points = goal.trajectory, goal.trajectory.points
     if case == "missing joint":
         trajectory.joint_names = LEFT_JOINTS[:6]
@@ -171,7 +169,7 @@ def spoil(goal, case):
     if case == "unknown joint":
         trajectory.joint_names = [*LEFT_JOINTS, "finger"]
         return Result.INVALID_JOINTS, "finger unknown"
-    if case == "doubled joint":
+    if case == "duplicate joint":
         trajectory.joint_names = [*LEFT_JOINTS, LEFT_JOINTS[0]]
         return Result.INVALID_JOINTS, "got 8 names"
     if case == "tolerance of an unknown joint":
@@ -180,10 +178,10 @@ def spoil(goal, case):
     if case == "no points":
         trajectory.points = []
         return Result.INVALID_GOAL, "points: missing"
-    if case == "time stands still":
+    if case == "constant time":
         points[3].time_from_start = points[2].time_from_start
         return Result.INVALID_GOAL, "time_from_start: must start at 0 or later and increase"
-    if case == "68 years":  # was accepted, and had the arm for as long
+    if case == "68 years":  # was accepted and occupied the arm
         points[-1].time_from_start = Duration(sec=2**31 - 1)
         return (
             Result.INVALID_GOAL,
@@ -204,7 +202,7 @@ def spoil(goal, case):
     if case == "outside limits":
         points[3].positions[3] = 0.2
         return Result.INVALID_GOAL, "joint 4 of left: point 3 has 0.2000 rad"
-    if case == "starts elsewhere":
+    if case == "different start":
         for point in points:
             point.positions[0] += 0.5
         return Result.INVALID_GOAL, "(gate.joint)"
@@ -215,7 +213,7 @@ def spoil(goal, case):
     if case == "velocity tolerance":
         goal.goal_tolerance = [JointTolerance(name=LEFT_JOINTS[0], velocity=0.1)]
         return Result.INVALID_GOAL, "only positions are monitored"
-    if case == "begins in an hour":
+    if case == "starts in an hour":
         trajectory.header.stamp.sec = int(time.time()) + 3600
         return Result.INVALID_GOAL, "s in the future, allowed 10 s. Synchronise"
     trajectory.header.stamp.sec = 1
@@ -224,22 +222,22 @@ def spoil(goal, case):
 
 @pytest.mark.parametrize(
     "case",
-    ["missing joint", "unknown joint", "doubled joint", "tolerance of an unknown joint",
-     "no points", "time stands still", "68 years", "too few positions",
+    ["missing joint", "unknown joint", "duplicate joint", "tolerance of an unknown joint",
+     "no points", "constant time", "68 years", "too few positions",
      "velocities in one point", "effort",
-     "nan", "outside limits", "starts elsewhere", "too fast", "velocity tolerance", "old",
-     "begins in an hour"],
+     "nan", "outside limits", "different start", "too fast", "velocity tolerance", "old",
+     "starts in an hour"],
 )  # fmt: skip
-def test_goal_that_cannot_be_followed_says_why_and_moves_nothing(ready, planner, client, case):
+def test_infeasible_goal_is_aborted_with_reason_and_without_motion(ready, planner, client, case):
     goal = there_and_back(ready)
-    code, reason = spoil(goal, case)
+    code, reason = invalidate(goal, case)
     status, result = planner.run(goal)
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, code)
     assert reason in result.error_string
     assert np.abs(joints(client) - ready).max() < 1e-3
 
 
-def test_stamp_in_the_past_leaves_out_what_is_over(ready, planner, client):
+def test_past_stamp_skips_elapsed_points(ready, planner, client):
     goal = goal_through([0.2, 5.0, 6.0], [ready + 5.0, ready, ready + 0.5 * STEP])
     now = client.node.get_clock().now().nanoseconds - 4_500_000_000
     stamp = goal.trajectory.header.stamp
@@ -251,7 +249,7 @@ def test_stamp_in_the_past_leaves_out_what_is_over(ready, planner, client):
     assert np.abs(joints(client) - ready - 0.5 * STEP).max() < 2e-3
 
 
-def test_more_points_than_fit_are_thinned_out(ready, planner, client):
+def test_excess_points_are_thinned_out(ready, planner, client):
     times = np.linspace(0.0, 1.5, 400)
     path = [ready + STEP * (1 - np.cos(np.pi * t / 1.5)) / 2 for t in times]
     status, result = planner.run(goal_through(times, path))
@@ -259,15 +257,15 @@ def test_more_points_than_fit_are_thinned_out(ready, planner, client):
     assert np.abs(joints(client) - path[-1]).max() < 2e-3
 
 
-def test_cancel_stops_the_arm_on_the_way(ready, planner, client):
+def test_cancel_stops_arm_on_path(ready, planner, client):
     handle = planner.send(goal_through([4.0], [ready + 3 * STEP]))
     client.until(lambda: len(planner.feedback) > 12, 10.0, "feedback")
     assert len(planner.cancel(handle).goals_canceling) == 1
     status, result = planner.result(handle)
     assert (status, result.error_code) == (GoalStatus.STATUS_CANCELED, Result.SUCCESSFUL)
     stopped = joints(client)
-    share = (stopped - ready) / (3 * STEP)
-    assert 0.01 < share.min() <= share.max() < 0.7
+    fraction = (stopped - ready) / (3 * STEP)
+    assert 0.01 < fraction.min() <= fraction.max() < 0.7
     now = client.newest(JointState, "/left/joint_states")
     assert np.abs(np.array(now.velocity)).max() < 0.01
     assert np.abs(joints(client) - stopped).max() < 2e-3
@@ -285,7 +283,7 @@ def test_cancel_stops_the_arm_on_the_way(ready, planner, client):
     ],
     ids=["path", "goal"],
 )  # fmt: skip
-def test_tolerances_of_a_goal_are_its_own(ready, planner, client, tolerances, code, reason):
+def test_tolerances_apply_only_to_their_goal(ready, planner, client, tolerances, code, reason):
     goal = there_and_back(ready)
     for field, value in tolerances.items():
         setattr(goal, field, value)
@@ -295,7 +293,7 @@ def test_tolerances_of_a_goal_are_its_own(ready, planner, client, tolerances, co
     assert planner.run(there_and_back(joints(client)))[1].error_code == Result.SUCCESSFUL
 
 
-def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
+def test_newer_goal_and_switch_abort_goal(ready, planner, client):
     first = planner.send(goal_through([4.0], [ready + STEP]))
     client.until(lambda: len(planner.feedback) > 2, 10.0, "feedback")
     second = planner.send(goal_through([4.0], [ready - STEP]))
@@ -306,5 +304,5 @@ def test_newer_goal_and_switch_end_a_goal(ready, planner, client):
     status, result = planner.result(second)
     assert status == GoalStatus.STATUS_ABORTED
     requested = "/left/joint_trajectory_controller was deactivated by a switch that requested it"
-    assert result.error_string.startswith(requested[1:]), "it was not said by what"
+    assert result.error_string.startswith(requested[1:]), "the cause was missing"
     assert "requested by service /left/controller_manager/switch_controller" in result.error_string

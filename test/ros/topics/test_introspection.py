@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named numbers, read as PlotJuggler reads them."""
+"""Introspection values, read as by PlotJuggler."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 JOINTS = [f"joint{number}" for number in range(1, 8)]
 
 
-def test_terms_add_up_to_the_torque_and_names_follow_a_switch(cell, client):
+def test_terms_sum_to_torque_and_names_follow_switch(cell, client):
     names = client.listen(StatisticsNames, "/introspection_data/names", LATCHED)
     values = client.listen(StatisticsValues, "/introspection_data/values")
     found = {}
 
     def read(part):
-        """Return whether the numbers have a part of the torque of the left arm."""
+        """Return whether the values contain a torque term of the left arm."""
         if names() is None or values() is None:
             return False
         if names().names_version != values().names_version:
@@ -32,7 +32,7 @@ def test_terms_add_up_to_the_torque_and_names_follow_a_switch(cell, client):
     def torque(part):
         return np.array([found[f"left/{part}/{joint}"] for joint in JOINTS])
 
-    client.until(lambda: read("nullspace"), 20.0, "torques of the Cartesian law")
+    client.until(lambda: read("nullspace"), 20.0, "torques of the Cartesian controllet")
     parts = {name.split("/")[1] for name in found if name.startswith("left/") and "joint" in name}
     terms = parts - {"tau", "tau_ext", "cartesian_impedance_controller"}
     assert {"law", "nullspace", "blend", "bounds"} <= terms
@@ -43,5 +43,5 @@ def test_terms_add_up_to_the_torque_and_names_follow_a_switch(cell, client):
     assert client.switch(
         ["left/joint_impedance_controller"], ["left/cartesian_impedance_controller"]
     ).ok
-    client.until(lambda: read("law") and names().names_version > version, 20.0, "other names")
+    client.until(lambda: read("law") and names().names_version > version, 20.0, "new names")
     assert "left/nullspace/joint7" not in found

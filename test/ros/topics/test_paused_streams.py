@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams that are not taken for a while, and complaints that are said once."""
+"""Temporarily inhibited streams, and warnings that are logged once."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ def time():
     return Time()
 
 
-def test_a_stream_is_taken_again_when_it_says_something_else_or_pauses(time):
-    held = TargetInhibit(time)
-    assert not held
-    held.inhibit("left", "joint", "busy")
-    assert held
-    assert held.refusal("left", "joint", OLD) == "busy"
-    assert held.refusal("right", "joint", OLD) == held.refusal("left", "pose", OLD) == ""
-    held.release("left", "joint")
+def test_inhibited_stream_resumes_after_new_value_or_pause(time):
+    inhibited = TargetInhibit(time)
+    assert not inhibited
+    inhibited.inhibit("left", "joint", "busy")
+    assert inhibited
+    assert inhibited.refusal("left", "joint", OLD) == "busy"
+    assert inhibited.refusal("right", "joint", OLD) == inhibited.refusal("left", "pose", OLD) == ""
+    inhibited.release("left", "joint")
     for _ in range(100):
         time.now += 0.9 * STREAM_TIMEOUT
-        assert "repeats" in held.refusal("left", "joint", OLD)
-    assert held.refusal("left", "joint", NEW) == held.refusal("left", "joint", OLD) == ""
-    assert not held
-    held.inhibit("left", "joint", "busy")
-    held.refusal("left", "joint", OLD)
-    held.release("left", "joint")
+        assert "repeats" in inhibited.refusal("left", "joint", OLD)
+    assert inhibited.refusal("left", "joint", NEW) == inhibited.refusal("left", "joint", OLD) == ""
+    assert not inhibited
+    inhibited.inhibit("left", "joint", "busy")
+    inhibited.refusal("left", "joint", OLD)
+    inhibited.release("left", "joint")
     time.now += 1.1 * STREAM_TIMEOUT
-    assert held.refusal("left", "joint", OLD) == ""
+    assert inhibited.refusal("left", "joint", OLD) == ""
 
 
-def test_nothing_came_meanwhile_so_nothing_is_held_off(time):
-    held = TargetInhibit(time)
-    held.inhibit("left", "joint", "busy")
-    held.release("left", "joint")
-    assert held.refusal("left", "joint", OLD) == ""
+def test_release_without_messages_inhibits_nothing(time):
+    inhibited = TargetInhibit(time)
+    inhibited.inhibit("left", "joint", "busy")
+    inhibited.release("left", "joint")
+    assert inhibited.refusal("left", "joint", OLD) == ""
 
 
-def test_what_differs_in_numbers_is_said_once_until_it_has_been_silent(time):
+def test_texts_differing_in_numbers_are_logged_once_until_silence(time):
     reported = ThrottledLog(time)
     assert reported.new_text("0.31 m away") == "0.31 m away"
     for _ in range(5):
@@ -66,7 +66,7 @@ def test_what_differs_in_numbers_is_said_once_until_it_has_been_silent(time):
     )
 
 
-def test_a_sender_of_ever_new_names_fills_no_memory(time):
+def test_ever_new_texts_do_not_fill_memory(time):
     reported = ThrottledLog(time)
     for number in range(3 * MAX_TEXTS):
         reported.new_text("frame " + "x" * number)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node tells: states, description, diagnostics."""
+"""Published states, description and diagnostics."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def test_joint_states_of_one_arm(cell, client):
     assert -0.001 < age(client, message) < 1.0
 
 
-def test_arms_of_one_cycle_had_stamps_that_differed(cell, client):
-    """The clock was read once for each arm; tf and pairs of cameras go by equal stamps."""
+def test_arms_of_one_cycle_had_different_stamps(cell, client):
+    """The clock was read once per arm; tf and camera pairs rely on equal stamps."""
     stamps, subscriptions = {"left": set(), "right": set()}, []
     for arm, observed in stamps.items():
 
@@ -56,10 +56,10 @@ def test_merged_joint_states_have_all_arms_and_fingers(cell, client):
     one = [f"joint{number}" for number in range(1, 8)] + ["finger_joint1", "finger_joint2"]
     assert list(message.name) == [f"{arm}_fr3_{name}" for arm in ("left", "right") for name in one]
     assert len(message.position) == len(message.velocity) == len(message.effort) == 18
-    assert all(0.0 <= message.position[place] <= 0.041 for place in (7, 8, 16, 17))
+    assert all(0.0 <= message.position[finger] <= 0.041 for finger in (7, 8, 16, 17))
 
 
-def test_names_are_those_of_the_description(cell, client):
+def test_joint_names_equal_those_of_description(cell, client):
     latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     robot = ET.fromstring(client.newest(String, "/robot_description", qos=latched).data)
     movable = {j.get("name") for j in robot.iter("joint") if j.get("type") != "fixed"}
@@ -74,18 +74,20 @@ def test_names_are_those_of_the_description(cell, client):
         (WrenchStamped, "external_wrench"),
     ],
 )
-def test_frames_are_the_arm_s_base(cell, client, kind, topic):
+def test_frame_is_base_of_arm(cell, client, kind, topic):
     message = client.newest(kind, f"/left/{topic}")
     assert message.header.frame_id == "left_fr3_link0"
     assert -0.001 < age(client, message) < 1.0
 
 
-def test_pose_is_a_unit_quaternion_in_front_of_the_base(cell, client):
+def test_pose_is_in_front_of_base_with_unit_quaternion(cell, client):
     pose = client.newest(PoseStamped, "/right/current_pose").pose
-    turn = pose.orientation
-    assert np.linalg.norm([turn.x, turn.y, turn.z, turn.w]) == pytest.approx(1.0, abs=1e-9)
+    quaternion = pose.orientation
+    assert np.linalg.norm(
+        [quaternion.x, quaternion.y, quaternion.z, quaternion.w]
+    ) == pytest.approx(1.0, abs=1e-9)
     assert 0.2 < pose.position.x < 0.7
-    assert abs(pose.position.y) < 0.3  # wherever other tests have left it
+    assert abs(pose.position.y) < 0.3  # earlier tests may have moved it
 
 
 def test_diagnostics(cell, client):
@@ -111,8 +113,8 @@ ONE_REAL = """
 
 @pytest.mark.long
 @needs_pylibfranka
-def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
-    """The loop goes on for other arms and for mail; what it last heard is not of now."""
+def test_states_of_silent_robot_were_stamped_as_new(start, client, tmp_path):
+    """The loop continues for other arms and requests; the last state is not current."""
     ip = unused_address()
     file = tmp_path / "cell.yaml"
     file.write_text(ONE_REAL.format(ip=ip))
@@ -124,20 +126,20 @@ def test_states_of_a_silent_robot_were_stamped_as_new(start, client, tmp_path):
         os.kill(sim.process.pid, signal.SIGSTOP)
         stopped = client.node.get_clock().now()
         try:
-            for _ in range(3):  # libfranka gives up meanwhile, and the driver says so
+            for _ in range(3):  # libfranka times out meanwhile, as the driver reports
                 before = client.diagnosis(node.name)[0]
                 client.until(
                     lambda before=before: client.diagnosis(node.name)[0] is not before,
                     10.0,
-                    "a loop that goes on",
+                    "a running loop",
                 )
             assert client.diagnosis(f"{node.name}/left")[1]["fault"] == "arm_stopped"
             for message in (alone(), merged()):
                 later = Time.from_msg(message.header.stamp) - stopped
-                assert later.nanoseconds < 0.1e9, "a state of the past was stamped as new"
+                assert later.nanoseconds < 0.1e9, "an old state was stamped as new"
         finally:
             os.kill(sim.process.pid, signal.SIGCONT)
         last, recovery = alone(), "/silent/left/error_recovery"
         client.until(lambda: client.call(Trigger, recovery).success, 20.0, "recovery")
-        client.until(lambda: alone() is not last, 10.0, "states again")
+        client.until(lambda: alone() is not last, 10.0, "new states")
         node.end()

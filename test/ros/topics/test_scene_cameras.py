@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cameras of a cell file: what is allowed, and that nothing is drawn for nobody."""
+"""Cameras of a cell file: validation, and no rendering without subscribers."""
 
 from __future__ import annotations
 
@@ -54,39 +54,37 @@ def node(ros):
         ({"front": {**FRONT, "width": 4000}}, {}, r"cameras\.front\.width"),
     ],
 )
-def test_faults_of_cameras_are_said(cameras, arm, reported):
+def test_camera_faults_are_reported(cameras, arm, reported):
     with pytest.raises(ConfigurationError, match=reported):
         config(cameras, **arm)
 
 
-def test_a_camera_that_looks_straight_down_has_the_world_s_x_upward():
+def test_downward_camera_has_world_x_upward():
     view = SceneView(config({"top": {"position": [0.5, 0.0, 2.0], "look_at": [0.5, 0.0, 0.0]}}))
     rotation = view.data.cam_xmat[view.model.camera("top").id].reshape(3, 3)
-    assert rotation[:, 2] == pytest.approx([0.0, 0.0, 1.0]), "it looks along its -z"
+    assert rotation[:, 2] == pytest.approx([0.0, 0.0, 1.0]), "view along -z"
     assert rotation[:, 1] == pytest.approx([1.0, 0.0, 0.0])
 
 
-def test_an_ideal_camera_s_numbers():
+def test_intrinsics_of_ideal_camera():
     info = camera_info(90.0, 200, 100)
     assert info.k.tolist() == pytest.approx([50.0, 0.0, 99.5, 0.0, 50.0, 49.5, 0.0, 0.0, 1.0])
     assert info.p.reshape(3, 4)[:, :3].ravel().tolist() == pytest.approx(info.k.tolist())
 
 
-def test_nothing_is_drawn_that_nobody_listens_to(node, client):
+def test_no_rendering_without_subscribers(node, client):
     topics = CameraTopics(node, "front", CameraConfig(**FRONT, rate=10.0),
                           SceneView(config({"front": FRONT})))  # fmt: skip
     assert not topics.is_due(100.0)
     client.listen(CompressedImage, "front/image_raw/compressed")
     (packed,) = (one for one in node.publishers if one.topic_name.endswith("/compressed"))
     wait_until(lambda: packed.get_subscription_count() > 0, 20.0)
-    assert not topics.is_due(100.05), "a tenth of a second has not passed"
+    assert not topics.is_due(100.05), "the period of 0.1 s has not passed"
     assert topics.is_due(100.1)
 
 
 @pytest.mark.slow
-def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
-    node, monkeypatch, capfd
-):
+def test_disabled_rendering_is_reported_once_and_cell_continues(node, monkeypatch, capfd):
     monkeypatch.setenv("MUJOCO_GL", "off")
     with Cell(config({"front": FRONT})) as cell:
         cameras = SceneCameras(node, cell)
@@ -107,12 +105,12 @@ def test_where_nothing_can_be_drawn_one_line_says_so_and_the_cell_goes_on(
         cameras.close()
 
 
-def test_topics_are_seen_beside_a_cell_of_one_s_own(node, client):
+def test_environment_observes_external_sensor_topics(node, client):
     estimated = node.create_publisher(WrenchStamped, "ft/wrench", 1)
     received = node.create_publisher(Image, "usb/image", 1)
     wrench, image = WrenchStamped(), Image(height=2, width=3, encoding="bgr8", step=10)
     wrench.wrench.force.z, wrench.wrench.torque.x = -7.0, 0.5
-    rows = np.zeros((2, 10), np.uint8)  # a byte at the end of every row is none of the picture
+    rows = np.zeros((2, 10), np.uint8)  # every row ends with a padding byte
     rows[1, 6:9] = (1, 2, 3)
     image.data = rows.tobytes()
     timer = node.create_timer(0.02, lambda: (estimated.publish(wrench), received.publish(image)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets as topics: arms follow the good ones, and the bad ones change nothing."""
+"""Target topics: valid targets move the arms, invalid ones have no effect."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def left_status(cell, client):
 
 
 def resting(client):
-    """Wait until the arm has come to rest, and return where."""
+    """Wait until the arm is at rest; return its joint positions."""
     get = client.listen(JointState, "/left/joint_states")
     client.until(lambda: get() and max(map(abs, get().velocity)) < 1e-3, 10.0, "rest")
     return joints_now(client)
 
 
-def check_refused(cell, client, topic, message, reason):
-    """Send a message until its refusal shows in the diagnostics."""
+def check_rejected(cell, client, topic, message, reason):
+    """Stream a message until the diagnostics report its rejection."""
     before = int(left_status(cell, client)["rejected targets"])
 
     def observed():
@@ -73,7 +73,7 @@ def check_refused(cell, client, topic, message, reason):
     client.stream(f"/left/{topic}", message, observed, reason)
 
 
-def test_follows_a_stream_of_poses(cell, client):
+def test_arm_follows_pose_stream(cell, client):
     start = pose_now(client)
     for number in range(1, 21):
         offset = np.array([0.03, 0.0, 0.03]) * number / 20
@@ -83,14 +83,14 @@ def test_follows_a_stream_of_poses(cell, client):
     reach(client, target_like(start, offset=offset), position(start) + offset)
 
 
-def test_transforms_targets_given_in_the_world(cell, client):
+def test_target_in_world_frame_is_transformed(cell, client):
     start = pose_now(client)
     base_and_step = (0.0, 0.3, -0.03)
     goal = position(start) + (0.0, 0.0, -0.03)
     reach(client, target_like(start, "world", base_and_step), goal)
 
 
-def test_takes_joints_by_name_in_any_order(cell, client):
+def test_joint_target_accepts_names_in_any_order(cell, client):
     assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
     goal = joints_now(client) + [0.05, -0.04, 0.03, 0.02, -0.05, 0.04, 0.06]
     order = [3, 0, 6, 1, 5, 2, 4]
@@ -102,18 +102,18 @@ def test_takes_joints_by_name_in_any_order(cell, client):
         "/left/target_joint",
         target,
         lambda: np.abs(np.array(get().position) - goal).max() < 0.005,
-        "posture",
+        "joint configuration",
     )
 
 
-def poison(target, case, client):
-    """Spoil a good target; return a part of the reason that is expected."""
-    point, turn = target.pose.position, target.pose.orientation
+def invalidate(target, case, client):
+    """Invalidate a target; return a part of the expected reason."""
+    point, quaternion = target.pose.position, target.pose.orientation
     if case == "nan":
         point.y = math.nan
         return "allowed finite numbers"
     if case == "zero quaternion":
-        turn.x = turn.y = turn.z = turn.w = 0.0
+        quaternion.x = quaternion.y = quaternion.z = quaternion.w = 0.0
         return "quaternion: got norm 0"
     if case == "unknown frame":
         target.header.frame_id = "base_link"
@@ -137,11 +137,11 @@ def poison(target, case, client):
     "case",
     ["nan", "zero quaternion", "unknown frame", "too far", "stale", "from the future", "huge"],
 )
-def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
+def test_invalid_pose_is_rejected_counted_and_without_effect(cell, client, case):
     q = resting(client)
     target = target_like(pose_now(client))
-    reason = poison(target, case, client)
-    check_refused(cell, client, "target_pose", target, reason)
+    reason = invalidate(target, case, client)
+    check_rejected(cell, client, "target_pose", target, reason)
     assert np.abs(joints_now(client) - q).max() < 2e-3
 
 
@@ -156,22 +156,22 @@ def test_bad_pose_is_refused_counted_and_harmless(cell, client, case):
     ],
     ids=["wrong name", "extra name", "too few", "nan", "outside limits"],
 )
-def test_bad_joints_are_refused_counted_and_harmless(cell, client, change, reason):
+def test_invalid_joints_are_rejected_counted_and_without_effect(cell, client, change, reason):
     q = resting(client)
     message = JointState(name=list(LEFT_JOINTS), position=[float(x) for x in q])
     change(message)
-    check_refused(cell, client, "target_joint", message, reason)
+    check_rejected(cell, client, "target_joint", message, reason)
     assert np.abs(joints_now(client) - q).max() < 2e-3
 
 
-def test_target_that_the_active_law_does_not_take(cell, client):
+def test_target_unsupported_by_active_controllet_is_rejected(cell, client):
     assert client.switch(["joint_impedance_controller"], (), 4, "/left").ok
     reason = "accepts joint, got pose. Switch to another controllet first"
-    check_refused(cell, client, "target_pose", target_like(pose_now(client)), reason)
+    check_rejected(cell, client, "target_pose", target_like(pose_now(client)), reason)
 
 
-def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, client):
-    """It is counted all the same; numbers alone are no news."""
+def test_rejected_stream_was_logged_every_second(cell, client):
+    """Every message is counted; a change of numbers alone is not logged."""
     warned = lambda: cell.log.count("'of_a_stream' is unknown")  # noqa: E731
     target = target_like(pose_now(client), "of_a_stream")
     refused = int(left_status(cell, client)["rejected targets"])
@@ -187,8 +187,8 @@ def test_a_stream_that_is_refused_was_warned_about_every_second_for_ever(cell, c
     )
 
 
-def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
-    """Its numbers say that there are more than there are: rclpy drops it in silence."""
+def test_unreadable_message_was_not_counted(cell, client):
+    """The message is truncated; rclpy drops it silently."""
     cut = bytes(serialize_message(JointState(name=LEFT_JOINTS, position=[0.0] * 7)))[:40]
     received, refused = (
         int(left_status(cell, client)[key]) for key in ("target messages", "rejected targets")
@@ -207,15 +207,17 @@ def test_a_message_that_cannot_be_read_was_counted_nowhere(cell, client):
     assert int(values["target messages"]) - received == int(values["rejected targets"]) - refused
 
 
-def test_a_frame_s_name_of_any_length_was_repeated_in_every_diagnosis(cell, client):
+def test_frame_name_of_any_length_was_repeated_in_diagnostics(cell, client):
     message = target_like(pose_now(client))
     message.header.frame_id = "a" * 60_000
-    check_refused(cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0")
+    check_rejected(
+        cell, client, "target_pose", message, "is unknown; known: world, left_fr3_link0"
+    )
     assert len(left_status(cell, client)["last rejection"]) < 1100
 
 
-def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
-    """``target_status`` answers on the arm's own topic: taken, refused, taken again."""
+def test_publisher_of_rejected_targets_received_no_feedback(cell, client):
+    """``target_status`` of the arm reports acceptance, rejection and acceptance again."""
     status = client.listen(DiagnosticStatus, "/left/target_status", LATCHED)
     start = pose_now(client)
     topic, counts = "/left/target_pose", []
@@ -238,6 +240,6 @@ def test_a_publisher_of_refused_targets_was_told_nothing(cell, client):
     client.stream(
         topic, near, lambda: last_text_contains(DiagnosticStatus.OK, "accepted"), "accepted again"
     )
-    taken, refused, again = counts
-    assert refused["rejected"] > taken["rejected"]
-    assert again["received"] > refused["received"] > taken["received"]
+    accepted, refused, again = counts
+    assert refused["rejected"] > accepted["rejected"]
+    assert again["received"] > refused["received"] > accepted["received"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/tf`` and ``/tf_static`` of the node, put together as tf2 does."""
+"""``/tf`` and ``/tf_static`` of the node, combined as in tf2."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ pytestmark = pytest.mark.node
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-def se3(place, turn):
-    numbers = (place.x, place.y, place.z, turn.x, turn.y, turn.z, turn.w)
+def se3(placement, quaternion):
+    numbers = (
+        placement.x,
+        placement.y,
+        placement.z,
+        quaternion.x,
+        quaternion.y,
+        quaternion.z,
+        quaternion.w,
+    )
     return pin.XYZQUATToSE3(np.array(numbers))
 
 
 @pytest.fixture
 def tree(cell, client):
-    """The transforms of one moment: parent and place by child; and the poses of that moment."""
+    """Transforms of one cycle, parent and transform by child, with the poses of that cycle."""
     poses, subscriptions = {}, []
     for arm in ("left", "right"):
 
@@ -57,19 +65,19 @@ def tree(cell, client):
 
 
 def in_frame(tree, child, frame):
-    parent, place = tree[child]
-    return place if parent == frame else in_frame(tree, parent, frame) * place
+    parent, placement = tree[child]
+    return placement if parent == frame else in_frame(tree, parent, frame) * placement
 
 
-def test_transforms_from_base_to_tool_are_the_current_pose(tree):
+def test_transform_from_base_to_tool_equals_current_pose(tree):
     found, poses = tree
     for arm, message in poses.items():
-        place = in_frame(found, f"{arm}_fr3_hand_tcp", message.header.frame_id)
+        placement = in_frame(found, f"{arm}_fr3_hand_tcp", message.header.frame_id)
         pose = se3(message.pose.position, message.pose.orientation)
-        assert abs(place.homogeneous - pose.homogeneous).max() < 1e-9
+        assert abs(placement.homogeneous - pose.homogeneous).max() < 1e-9
 
 
-def test_things_of_the_scene_are_in_the_world(tree):
+def test_scene_objects_are_in_world_frame(tree):
     found, _ = tree
     assert found["table"][0] == found["box"][0] == "world"
     assert found["table"][1].translation == pytest.approx([0.62, 0.0, 0.2], abs=1e-12)
@@ -78,10 +86,10 @@ def test_things_of_the_scene_are_in_the_world(tree):
     assert in_frame(found, "right_fr3_link0", "world").translation == pytest.approx([0, -0.3, 0])
 
 
-def test_a_thing_that_moves_has_a_topic_of_its_own(tree, client):
+def test_movable_object_has_pose_topic(tree, client):
     found, _ = tree
     message = client.newest(PoseStamped, "/objects/box/pose")
     assert message.header.frame_id == "world"
-    place = se3(message.pose.position, message.pose.orientation)
-    assert place.isApprox(found["box"][1], 1e-3)
+    placement = se3(message.pose.position, message.pose.orientation)
+    assert placement.isApprox(found["box"][1], 1e-3)
     assert "/objects/table/pose" not in dict(client.node.get_topic_names_and_types())

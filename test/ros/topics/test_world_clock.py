@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/clock`` of a node that simulates: stamps are of the same time."""
+"""``/clock`` of a simulating node: all stamps use its time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tf2_msgs.msg import TFMessage
 
 pytestmark = [pytest.mark.clock, pytest.mark.node]
 
-POSTURE = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
+CONFIGURATION = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 BEST_EFFORT = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 @pytest.fixture(scope="module")
 def timed(tmp_path_factory, node_process):
-    """A node that lives by the time of its world; nobody else is on its ``/clock`` and ``/tf``."""
+    """A node on simulated time, with remapped ``/clock`` and ``/tf``."""
     options = (
         "cell.clock_rate:=200.0",
         "cell.joint_state_rate:=20.0",
@@ -42,40 +42,40 @@ def timed(tmp_path_factory, node_process):
 
 
 @pytest.mark.slow
-def test_states_are_stamped_by_the_world_and_targets_judged_by_it(timed, client):
+def test_simulated_time_stamps_states_and_judges_targets(timed, client):
     node = timed
     clock = client.listen(Clock, "/timed/clock", BEST_EFFORT)
     state = client.listen(JointState, "/timed/left/joint_states")
     client.until(lambda: clock() and state(), 20.0, "a clock and states")
     first = Time.from_msg(clock().clock).nanoseconds
-    assert 0 < first < 600e9, "the world begins at zero"
+    assert 0 < first < 600e9, "simulated time starts at zero"
     client.until(lambda: Time.from_msg(clock().clock).nanoseconds > first + 2e8, what="time")
     stamp = Time.from_msg(state().header.stamp)
-    # A cycle of 1 kHz begins at a whole millisecond of its world, which steps of /clock are not.
+    # A 1 kHz cycle starts at a whole millisecond of simulated time; steps of /clock do not.
     assert stamp.nanoseconds % 1_000_000 == 0
     assert abs(stamp.nanoseconds - Time.from_msg(clock().clock).nanoseconds) < 5e9
 
-    target = JointState(name=LEFT_JOINTS, position=POSTURE)
+    target = JointState(name=LEFT_JOINTS, position=CONFIGURATION)
     values = lambda: client.diagnosis(f"{node.name}/left")[1]  # noqa: E731
 
-    def is_taken():
+    def is_accepted():
         target.header.stamp = clock().clock
         return int(values()["target messages"]) > int(values()["rejected targets"])
 
-    client.stream("/timed/left/target_joint", target, is_taken, "a target that is taken")
+    client.stream("/timed/left/target_joint", target, is_accepted, "an accepted target")
     target.header.stamp = Time(seconds=1_700_000_000).to_msg()
     client.stream(
         "/timed/left/target_joint",
         target,
         lambda: "in the future" in values()["last rejection"],
-        "a target by another clock that is refused",
+        "a rejected target of a different clock",
     )
 
 
 @pytest.mark.long
-def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, client):
-    """By the stamps of what is sent, of two seconds in which the machine left out no state."""
-    stamps, subscriptions, came = {}, [], {}
+def test_transform_and_introspection_rates_are_those_of_cell_file(timed, client):
+    """The rates follow from stamps over two seconds without a missed state."""
+    stamps, subscriptions, arrival_times = {}, [], {}
     for kind, topic in (
         (JointState, "left/joint_states"),
         (TFMessage, "tf"),
@@ -87,7 +87,7 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
             one = message.transforms[0] if hasattr(message, "transforms") else message
             observed.append(Time.from_msg(one.header.stamp).nanoseconds * 1e-9)
             if observed is stamps["left/joint_states"]:
-                came[observed[-1]] = time.monotonic()
+                arrival_times[observed[-1]] = time.monotonic()
 
         subscriptions.append(client.node.create_subscription(kind, f"/timed/{topic}", keep, 100))
     states, transforms, numbers = stamps.values()
@@ -101,7 +101,9 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
     try:
         client.until(lambda: len(states) > 40 and steady(), what="two seconds of states")
         begin, *_, end = steady()
-        client.until(lambda: min(transforms[-1], numbers[-1]) > end + 0.2, what="what they sent")
+        client.until(
+            lambda: min(transforms[-1], numbers[-1]) > end + 0.2, what="messages of that period"
+        )
     finally:
         for one in subscriptions:
             client.node.destroy_subscription(one)
@@ -110,14 +112,16 @@ def test_rates_of_transforms_and_numbers_are_those_of_the_cell_file(timed, clien
         within = [stamp for stamp in sent if begin <= stamp <= end]
         return (len(within) - 1) / (within[-1] - within[0])
 
-    slow = (came[end] - came[begin]) / (end - begin)  # 1.6 on a machine that falls behind
+    slow = (arrival_times[end] - arrival_times[begin]) / (
+        end - begin
+    )  # e.g. 1.6 on a slow machine
     assert rate(states) == pytest.approx(20.0 * slow, rel=0.1)
     assert rate(transforms) == pytest.approx(8.0 * slow, rel=0.1)
     assert rate(numbers) == pytest.approx(20.0 * slow, rel=0.1)
 
 
 @pytest.mark.long
-def test_a_clock_that_the_node_itself_does_not_live_by_is_refused(start):
+def test_clock_rate_without_use_sim_time_is_rejected(start):
     node = start("cell.clock_rate:=200.0", remap=["__ns:=/untimed"])
     assert node.process.wait(60.0) == 1
     assert "cell.clock_rate: got 200 " in node.log
