@@ -176,7 +176,7 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         Report("engaged", "", "1 while the arms are coupled"),
         STIFFNESS_SCALE,
         Report(
-            "share of what is felt that is not faded out",
+            "wrench fade factor",
             "",
             "scale of the reflected wrench by the passivity observer",
         ),

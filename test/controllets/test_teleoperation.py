@@ -204,7 +204,7 @@ def test_leader_reflects_wrench_on_follower(make_cell):
     braked = (size - 0.5) / size * 0.8 * 0.010 * np.array([800.0] * 3 + [40.0] * 3)
     estimated += braked * (model.jacobian @ state.dq)
     expected = 0.8 * np.array([3.0, -4.0, 12.0]) * (size - 0.5) / size
-    kept = cell.report("tele")["share of what is felt that is not faded out"]
+    kept = cell.report("tele")["wrench fade factor"]
     assert kept > 0.96  # the leader starts to yield
     assert np.allclose(base @ estimated[:3], kept * expected, atol=0.1)
     assert cell.report("tele")["reflected force [N]"] == pytest.approx(
