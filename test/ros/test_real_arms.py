@@ -2,7 +2,7 @@
 """Real arms through the node, as users start it, on two simulated robots.
 
 Every fault occurs on ``left`` while ``right`` moves. The robots run in lockstep, so that machine
-load has no effect: a stopped process stays stopped until a robot times out by its own clock.
+load has no effect. A stopped process stays stopped until a robot times out by its own clock.
 """
 
 from __future__ import annotations

@@ -121,9 +121,9 @@ def test_topic_sensors_are_recorded(lab, cell, request, tmp_path):
         recorder.end(success=True)
     dataset = Dataset(tmp_path / "set")
     names = dataset.info["features"]["observation.state"]["names"]
-    place = names.index("sensors.felt.0")
+    offset = names.index("sensors.felt.0")
     rows = np.stack(list(dataset[0]["observation.state"]))
-    assert rows[:, place : place + 6] == pytest.approx(np.stack(observed[:3]), abs=1e-6)
+    assert rows[:, offset : offset + 6] == pytest.approx(np.stack(observed[:3]), abs=1e-6)
     assert dataset.video_keys == ("observation.images.side",)
     assert not [one for one in check(dataset) if "from its nominal time" not in one]
 
@@ -364,10 +364,10 @@ def test_image_shows_object_where_frames_and_camera_info_predict(lab, client):
     frames = {}
     client.listen(TFMessage, "/tf_static", LATCHED)
     client.until(lambda: _frames(client, frames), LONG, "the frame of the camera")
-    place, camera_rotation = frames["side_optical_frame"]
+    offset, camera_rotation = frames["side_optical_frame"]
     before = client.newest(Image, f"{LAB}/side/image_raw", LONG)
     assert client.call(SetEntityState, f"{LAB}/set_entity_state", entity="box", state=move)
-    pixel = _pixel(info, place, camera_rotation, np.array([0.6, -0.1, 0.05]))
+    pixel = _pixel(info, offset, camera_rotation, np.array([0.6, -0.1, 0.05]))
     assert not _is_red(before, pixel)
     get = client.listen(Image, f"{LAB}/side/image_raw")
     client.until(lambda: get() is not None and _is_red(get(), pixel), LONG, "the box in the image")
@@ -389,10 +389,10 @@ def _frames(client, frames):
     return "side_optical_frame" in frames
 
 
-def _pixel(info, place, quaternion, point):
+def _pixel(info, offset, quaternion, point):
     """Return the pixel (row, column) of a point of the world by the pinhole model."""
     x, y, z, w = quaternion
-    v = point - place
+    v = point - offset
     u = -np.array([x, y, z])  # the inverse rotation
     observed = v + 2.0 * np.cross(u, np.cross(u, v) + w * v)
     column, row, depth = np.array(info.k).reshape(3, 3) @ observed

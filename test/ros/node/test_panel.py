@@ -254,9 +254,7 @@ def test_two_panels_moved_one_arm_alternately(rig, client):
         return rig.z() > rest + 0.01
 
     rig.until(follows, "the arm is free")
-    client.publish(
-        "heartbeat", String(data="zz_panel left")
-    )  # the sender with the lower name keeps the arm
+    client.publish("heartbeat", String(data="zz_panel left"))  # the lower name has priority
     rig.panel.session.notes = ()
     page.drag("left", *requested)
     rig.until(partial(is_past, time.monotonic()), "time for a pending request")

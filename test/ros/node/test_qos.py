@@ -115,7 +115,7 @@ def test_incompatible_subscriber_is_named(cell, client, beside):
 
 
 def test_incompatible_publisher_is_named(ros, beside):
-    """No subscription of the node's queries for more than the least: one of the test's own does."""
+    """The node requests only the minimum, so the test creates a stricter subscription."""
     here, there = GuardedNode("asks_for_much"), beside("offers_little")
     here.create_subscription(Float64, "/much", lambda _: None, QoSProfile(depth=1))
     there.create_publisher(Float64, "/much", QoSProfile(depth=1, reliability=BEST))

@@ -263,7 +263,7 @@ def test_rejected_task_has_no_effect(soft, tasks, files, client):
     assert tasks.name("").successful
     answer = tasks.do("start")
     assert (answer.success, answer.message) == (False, "no task: set the parameter file first")
-    assert tasks.name("carry_box").successful  # of the package's fraction
+    assert tasks.name("carry_box").successful  # from the share folder of the package
     assert active(client) == before
 
 

@@ -75,7 +75,7 @@ def test_simulated_time_stamps_states_and_judges_targets(timed, client):
 @pytest.mark.long
 def test_transform_and_introspection_rates_are_those_of_cell_file(timed, client):
     """The rates follow from stamps over two seconds without a missed state."""
-    stamps, subscriptions, arrival_times = {}, [], {}
+    stamps, subscriptions, arrived = {}, [], {}
     for kind, topic in (
         (JointState, "left/joint_states"),
         (TFMessage, "tf"),
@@ -87,7 +87,7 @@ def test_transform_and_introspection_rates_are_those_of_cell_file(timed, client)
             one = message.transforms[0] if hasattr(message, "transforms") else message
             observed.append(Time.from_msg(one.header.stamp).nanoseconds * 1e-9)
             if observed is stamps["left/joint_states"]:
-                arrival_times[observed[-1]] = time.monotonic()
+                arrived[observed[-1]] = time.monotonic()
 
         subscriptions.append(client.node.create_subscription(kind, f"/timed/{topic}", keep, 100))
     states, transforms, numbers = stamps.values()
@@ -112,9 +112,7 @@ def test_transform_and_introspection_rates_are_those_of_cell_file(timed, client)
         within = [stamp for stamp in sent if begin <= stamp <= end]
         return (len(within) - 1) / (within[-1] - within[0])
 
-    slow = (arrival_times[end] - arrival_times[begin]) / (
-        end - begin
-    )  # e.g. 1.6 on a slow machine
+    slow = (arrived[end] - arrived[begin]) / (end - begin)  # e.g. 1.6 on a slow machine
     assert rate(states) == pytest.approx(20.0 * slow, rel=0.1)
     assert rate(transforms) == pytest.approx(8.0 * slow, rel=0.1)
     assert rate(numbers) == pytest.approx(20.0 * slow, rel=0.1)
