@@ -39,7 +39,14 @@ def refuse_strangers(words: Iterable[str], known: Sequence[str]) -> None:
 
 
 def misspelt(names: Iterable[str], known: Sequence[str]) -> dict[str, str]:
-    """Return the known argument that each unknown but similar name probably means, by name."""
+    """Return the probable correction of each misspelt argument, by the misspelt name.
+
+    Unknown names that are similar to no known name are omitted.
+
+    Args:
+        names: Names of the given arguments.
+        known: Names of the arguments that exist.
+    """
     strangers = [name for name in names if name not in known]
     near = {
         name: get_close_matches(name, known, n=1, cutoff=_MIN_SIMILARITY) for name in strangers

@@ -211,7 +211,7 @@ def _cell(
     parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
-    """Return the controller of the cell and, if installed, the robot_state_publisher."""
+    """Return the node ``multimode_controller`` and, if it leaves ``/tf`` to it, its publisher."""
     # The node itself publishes /tf if robot_state_publisher is not installed or the cell sets
     # ``tf_rate``.
     remote = (

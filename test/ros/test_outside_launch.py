@@ -182,7 +182,7 @@ import json, rclpy
 rclpy.init()
 node = rclpy.create_node("move_group", automatically_declare_parameters_from_overrides=True)
 values = {{name: one.value for name, one in node.get_parameters_by_prefix("").items()}}
-with open("{seen}", "w") as file:
+with open("{observed}", "w") as file:
     json.dump([node.get_namespace(), values], file, default=list)
 print("move_group has read its parameters", flush=True)
 rclpy.spin(node)
@@ -190,7 +190,7 @@ rclpy.spin(node)
 
 
 SCENE_PUBLISHER = """#!/bin/sh
-cp "$1" "{seen}"
+cp "$1" "{observed}"
 echo "$1" > "{path}"
 echo "a scene of $2"
 """

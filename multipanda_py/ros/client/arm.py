@@ -42,12 +42,12 @@ class RemoteArm:
         root: Namespace of the cell with a leading slash, or empty.
         name: Name of the arm.
         description: Description of the arm.
-        stale: Maximum age of a state [s].
+        stale: Age above which a message counts as missing [s].
         merged: Subscription to the cell's ``joint_states``, which contain the finger positions.
         status: Diagnostics of the cell, with owner and fault of the arm.
 
     Attributes:
-        topics: Subscriptions that must be recent for :meth:`state`.
+        topics: Subscriptions whose messages :meth:`state` combines.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RemoteArm:
         """Return the newest state of the arm; NaN for quantities that no topic reports.
 
         Args:
-            time: Time of the cell [s].
+            time: Time of the cell, copied to the result [s].
 
         Raises:
             TopicLost: If a message for the state is missing, too old, or has values that are not
@@ -160,10 +160,12 @@ MOTION_TIMEOUT = 20.0
 
 
 class NodeHand:
-    """Client of one gripper, whose methods return at once with a request to poll.
+    """Client of one gripper. Its methods start a command and do not wait for the node.
+
+    Each method returns a request. Its ``poll`` returns None until the node has answered.
 
     Args:
-        link: Link to the node, before its start.
+        link: Link to the node, on which :meth:`.NodeLink.start` was not called yet.
 
     Thread: one.
     """
@@ -183,9 +185,10 @@ class NodeHand:
     def grasp(
         self, width: float, *, force: float = 0.0, epsilon_outer: float = 0.0
     ) -> Call[object]:
-        """Start to close the gripper around an object, with the default force of the node.
+        """Start to close the gripper around an object.
 
-        The node closes the gripper completely, so all arguments are ignored.
+        All arguments are ignored: the node closes the fingers as far as possible, with its default
+        force.
         """
 
         def read(response: Any) -> object:
@@ -250,8 +253,8 @@ class RemoteGripper(Gripper):
         """Start to open fully, to close around an object, or to stop.
 
         Raises:
-            TargetRejected: If the command is a move to a given width, or another unsupported one.
-            TopicLost: If the node does not offer the service.
+            TargetRejected: If the command is any other, such as a move to a given width.
+            TopicLost: If the node has no service for the command, such as ``gripper/open``.
         """
         names = {Action.MOVE: "open", Action.GRASP: "close", Action.STOP: "stop"}
         name = names.get(command.action, "")

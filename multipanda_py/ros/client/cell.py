@@ -122,7 +122,10 @@ class RosCell:
 
     @property
     def time(self) -> float:
-        """Time since the first states [s], by the newest state of the slowest arm."""
+        """Time stamp of the newest states, relative to that of the first states [s].
+
+        Each arm has its own time stamp; the earliest one counts.
+        """
         return self.states.time
 
     def snapshot_at(self, time: float) -> RosCell:
@@ -132,16 +135,20 @@ class RosCell:
     def controllets_for(
         self, arms: Sequence[str], controllet_type: str, period: float
     ) -> dict[str, str]:
-        """Return the controllet of a type on each arm, by arm, and prepare to send it targets.
+        """Select the controllet of a type on each arm, and prepare to send it targets.
 
         Args:
             arms: Names of the arms.
             controllet_type: Type of the controllet.
             period: Period of targets [s].
 
+        Returns:
+            Names of the controllets, by arm.
+
         Raises:
-            ConfigurationError: If an arm has no such controllet, or none that moves it to its
-                start. Also if the controllet would not hold when targets stop.
+            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout`` is
+                0 or not above ``period``. Also if an arm has no ``joint_trajectory_controller``, which
+                :meth:`move_to` requires.
             UnknownName: If the cell has no such arm.
         """
         laws = self._laws.choose(arms, controllet_type, period)
@@ -165,7 +172,10 @@ class RosCell:
         self.states.restart(self._timeout)
 
     def close(self) -> None:
-        """Let the arms that receive targets hold, and disconnect; safe to call twice."""
+        """Stop the arms to which this client sends targets, and disconnect.
+
+        The arms hold afterwards. Further calls have no effect.
+        """
         self._laws.end()
         self._link.close()
 
@@ -211,7 +221,7 @@ class RosCell:
         q: ArrayLike | None = None,
         wrench: ArrayLike | None = None,
     ) -> None:
-        """Send targets to an arm.
+        """Send one or several targets to an arm. A value of None leaves that target unchanged.
 
         Args:
             arm: Name of the arm.
@@ -234,10 +244,13 @@ class RosCell:
         self._laws.hold()
 
     def recover(self, arms: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Clear faults of some or all arms, and wait until diagnostics report no fault.
+        """Clear the faults of arms, and wait until diagnostics report none for them.
+
+        Args:
+            arms: Names of the arms; None for all arms.
 
         Returns:
-            Names of the requested arms.
+            Names of these arms.
 
         Raises:
             TopicLost: If the node does not answer.
@@ -248,7 +261,14 @@ class RosCell:
         return chosen
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the newest events of the cell, such as faults and notices.
+
+        Args:
+            count: Number of events that the caller already has; 0 at its first call.
+
+        Returns:
+            Number of events so far, and the events after the first ``count``.
+        """
         return self.states.events_since(count)
 
     def switch(
@@ -257,7 +277,13 @@ class RosCell:
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
     ) -> None:
-        """Change the active controllets, as :meth:`.Cell.switch`.
+        """Change the active controllets, and wait for the answer of the node.
+
+        Args:
+            activate: Names of controllets to activate.
+            deactivate: Names of controllets to deactivate. Arms without a controllet hold.
+            strictness: Treatment of requests that cannot be fulfilled: name of a
+                :class:`.Strictness` in lower case.
 
         Raises:
             SwitchRejected: If the node rejects the switch; the message has the reason.
@@ -348,7 +374,14 @@ class RemoteStates:
         }
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the newest events of the cell, such as faults and notices.
+
+        Args:
+            count: Number of events that the caller already has; 0 at its first call.
+
+        Returns:
+            Number of events so far, and the events after the first ``count``.
+        """
         return self._status.events_since(count)
 
     @property
@@ -358,7 +391,10 @@ class RemoteStates:
 
     @property
     def time(self) -> float:
-        """Time since the first states [s], by the newest state of the slowest arm."""
+        """Time stamp of the newest states, relative to that of the first states [s].
+
+        Each arm has its own time stamp; the earliest one counts.
+        """
         return min(arm.stamp for arm in self.arms.values()) - self._origin
 
     def wait_for_states(self, timeout: float) -> None:
@@ -383,10 +419,13 @@ class RemoteStates:
         self._origin = min(arm.stamp for arm in self.arms.values())
 
     def restart(self, timeout: float) -> None:
-        """Wait until the states of all arms are recent.
+        """Wait until the newest state of every arm is recent.
+
+        Args:
+            timeout: Maximum time to wait [s].
 
         Raises:
-            TopicLost: If a state stays outdated.
+            TopicLost: If a state is still too old after the timeout.
         """
         topics = self.topics
         if not self._link.until(lambda: all(topic.is_new for topic in topics), timeout):

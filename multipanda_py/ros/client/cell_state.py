@@ -61,7 +61,7 @@ class ArmStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Line(LoopEvent):
-    """Event that is a line of the node's log, printed unchanged."""
+    """Event for a line of the node's log. As text it is the line alone, without kind and arm."""
 
     def __str__(self) -> str:
         return self.text
@@ -70,12 +70,16 @@ class Line(LoopEvent):
 class NodeStatus:
     """Subscription to the diagnostics of one cell, with its recent events.
 
+    Args:
+        node: ROS node that subscribes.
+
     Attributes:
         active: Names of the active controllets.
         arms: Status of each arm.
         received_at: Time of the newest diagnostics of the cell, CLOCK_MONOTONIC [s].
 
-    Thread: the node's for :meth:`note` and callbacks, any for all other methods.
+    Thread: that of the executor of ``node`` for :meth:`note` and callbacks, any for all other
+    methods.
     """
 
     def __init__(self, config: CellConfig, node: Any) -> None:
@@ -104,7 +108,15 @@ class NodeStatus:
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the newest events of the cell, such as faults and notices.
+
+        Args:
+            count: Number of events that the caller already has; 0 at its first call.
+
+        Returns:
+            Number of events so far, and the events after the first ``count``. Events before the last
+            :data:`MAX_EVENTS` are omitted.
+        """
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
 
@@ -188,12 +200,17 @@ MIN_LOG_LEVEL = 30
 
 
 class CellStateSubscriber:
-    """Subscriptions to all that a panel shows of a cell; messages are decoded on demand.
+    """Subscriptions to all topics of a cell that a panel shows.
+
+    Messages with states are decoded only when a method needs them.
+
+    Args:
+        link: Link to the node, with the thread that receives messages.
 
     Attributes:
         status: Diagnostics of the cell.
 
-    Thread: the link's for callbacks, any for all other methods.
+    Thread: that of ``link`` for callbacks, any for all other methods.
     """
 
     def __init__(self, link: NodeLink, root: str, config: CellConfig) -> None:
@@ -228,13 +245,13 @@ class CellStateSubscriber:
         link.node.create_subscription(Log, "/rosout", self._take_line, LOG_QOS)
 
     def silent(self) -> list[str]:
-        """Return the names of the required topics on which no message has arrived yet."""
+        """Return the names of topics without a message so far: joints, poses, wrenches, diagnostics."""
         needed = [self._joints, *self._poses.values(), *self._wrenches.values()]
         missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return newest joint and object positions as a record for :meth:`.SceneView.show`."""
+        """Return the newest joint and object positions as the record that SceneView.show draws."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
@@ -287,9 +304,14 @@ class CellStateSubscriber:
         return self._poses[arm].received_at
 
     def _joint_indices(self, names: tuple[str, ...]) -> list[tuple[int, list[int], list[int]]]:
-        """Return indices of the arms of a message, and of their joints and fingers in it.
+        """Find the joints and fingers of each arm in a message ``JointState``.
 
-        Arms without all their joints in the message are omitted.
+        Args:
+            names: Joint names of the message, in order.
+
+        Returns:
+            For each arm: its index in the cell, the indices of its joints in ``names``, and those of
+            its fingers. Arms without all their joints in ``names`` are omitted.
         """
         result = []
         for index, arm in enumerate(self._arms):

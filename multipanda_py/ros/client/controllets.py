@@ -91,8 +91,9 @@ class RemoteControllets:
             period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no such controllet, or none that moves it to its
-                start. Also if the controllet would not hold when targets stop.
+            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout`` is
+                0 or not above ``period``. Also if an arm has no ``joint_trajectory_controller``, which
+                :class:`RemoteMotion` requires.
             UnknownName: If the cell has no such arm.
         """
         faults, result = [], {}
@@ -173,7 +174,13 @@ class RemoteControllets:
         deactivate: Sequence[str] = (),
         strictness: str = "strict",
     ) -> None:
-        """Change the active controllets, as :meth:`.Cell.switch`.
+        """Change the active controllets, and wait for the answer of the node.
+
+        Args:
+            activate: Names of controllets to activate.
+            deactivate: Names of controllets to deactivate. Arms without a controllet hold.
+            strictness: Treatment of requests that cannot be fulfilled: name of a
+                :class:`.Strictness` in lower case.
 
         Raises:
             SwitchRejected: If the node rejects the switch; the message has the reason.

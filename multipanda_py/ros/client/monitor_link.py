@@ -120,7 +120,11 @@ def publish(cell: str, namespace: str) -> None:
 
 
 def joint_state(response: dict[str, Any]) -> JointState:
-    """Return the joint states of all twins as one message, with the joint names of the arms."""
+    """Return the joint states of all twins as one message, with the joint names of the arms.
+
+    Args:
+        response: Decoded line of standard input: time, and joint state of each twin.
+    """
     message = JointState()
     _stamp(message, response["time"])
     for arm in response["arms"]:
@@ -132,7 +136,11 @@ def joint_state(response: dict[str, Any]) -> JointState:
 
 
 def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
-    """Return one status per arm, with level WARN while a deviation exceeds its tolerance."""
+    """Return one status per arm: WARN while its twin deviates from it by more than a tolerance.
+
+    Args:
+        response: Decoded line of standard input: time, and deviations of each twin.
+    """
     message = DiagnosticArray()
     _stamp(message, response["time"])
     for arm in response["arms"]:

@@ -6,15 +6,19 @@ Usage::
     python -m multipanda_py.ros.client.motion_generator NAME=Y [NAME=Y ...]
         [--object CONTROLLET] [--each] [--record FILE]
 
-NAME is an arm, Y the position of its unrotated base along y of the world [m]. A point between the
-grippers visits goals among moving obstacles
-(:mod:`multipanda_py.planning.trajectory.circular_field`). By default the first arm follows it
-15 cm to its left and the second arm 15 cm to its right. With ``--object`` the object that both
-hold follows it. With ``--each`` every arm follows it from its initial pose.
+NAME is an arm. Y is the y coordinate of its base in the world [m]; the base must not be rotated.
 
-The program writes ``ready`` when it publishes, and ends with standard input. It then writes the
-number of messages and the duration as JSON. For each message of the first stream, FILE has the
-time of CLOCK_MONOTONIC [s] and the position along x [m], (n, 2).
+All targets follow a virtual point. It starts in the middle between the grippers, and visits goals
+among virtual moving obstacles (:mod:`multipanda_py.planning.trajectory.circular_field`):
+
+- By default, the first arm keeps 15 cm to the left of the point, and the second arm 15 cm to the
+  right.
+- With ``--object``, the target is the pose of the object that the arms of CONTROLLET hold.
+- With ``--each``, every arm starts at its initial pose and copies the displacement of the point.
+
+The program writes ``ready`` when it publishes, and ends when standard input ends. It then writes
+the number of messages per topic and the duration as JSON. FILE has one row for each message to
+the first arm or to the object, (n, 2): time of CLOCK_MONOTONIC [s] and position along x [m].
 """
 
 from __future__ import annotations
@@ -64,10 +68,12 @@ _MESSAGES_PER_CHECK = 50  # Number of messages between two checks of standard in
 
 
 class PoseStream:
-    """Publisher of a target pose that follows the moving point of this module.
+    """Publisher of a target pose that follows the virtual point of this module.
 
     Args:
-        shift: Offset of the pose that grows from zero after the start, (3,) [m].
+        start: Message with the initial pose, which is changed and sent again.
+        shift: Offset from the path of the point, added in proportion to ``fraction`` of
+            :meth:`send`, (3,) [m].
     """
 
     def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:
@@ -80,7 +86,7 @@ class PoseStream:
         """Publish the pose and return its position along x [m].
 
         Args:
-            moved: Displacement of the point, (3,) [m].
+            moved: Displacement of the point since its start, (3,) [m].
             fraction: Fraction of ``shift`` that is applied, 0 to 1.
             stamp_ns: Time stamp of the message [ns].
         """
@@ -119,7 +125,8 @@ def make_streams(
         node: Node that publishes.
         bases: Position of each arm's base along y in the world, by arm [m].
         controllet: Name of the controllet that holds the object; empty without an object.
-        each: True to start each arm at its initial pose, False to move two arms side by side.
+        each: True if each arm copies the displacement of the point from its initial pose. False
+            if the first two arms keep to the left and right of the point.
     """
     poses = measured_poses(node, list(bases))
     hands = {arm: pose.pose.position.y + bases[arm] for arm, pose in poses.items()}

@@ -134,7 +134,10 @@ class RequestChain:
         first.add_done_callback(self._take)
 
     def poll(self) -> object | None:
-        """Return the second answer, or None while it is pending; raises errors of both."""
+        """Return the answer to the second request, or None while one of the two is pending.
+
+        Errors of both requests are raised.
+        """
         if self._second is None:
             # The callback ``_take`` is not called for the answer to a repeated request, so check
             # here.
@@ -225,7 +228,7 @@ class LatestMessage:
 
 
 def name_of_own(name: str) -> str:
-    """Return a node name that is unique on this machine."""
+    """Return a node name that is unique on this machine: ``name``, process ID and a number."""
     return f"{name}_{os.getpid()}_{next(_numbers)}"
 
 
@@ -274,7 +277,15 @@ class NodeLink:
         read: Callable[[bytes], Any] | None = None,
         qos: QoSProfile = TARGET_QOS,
     ) -> LatestMessage:
-        """Subscribe; see :class:`.LatestMessage`."""
+        """Subscribe to a topic. The result has its newest message.
+
+        Args:
+            kind: Class of the message.
+            topic: Name of the topic.
+            stale: Age above which a message counts as missing [s].
+            read: Function that decodes a serialized message; None for the one of rclpy.
+            qos: QoS profile; by default best effort, which matches every publisher.
+        """
         return LatestMessage(self.node, kind, topic, stale, read, qos)
 
     def offer(self, kind: Any, service: str) -> None:
@@ -309,16 +320,16 @@ class NodeLink:
     def need(
         self, missing: Callable[[], list[str]], timeout: float, description: str, hint: str = ""
     ) -> None:
-        """Wait until the list of missing names is empty.
+        """Wait until nothing is missing, such as services or first messages of topics.
 
         Args:
-            missing: Function that returns the missing names.
+            missing: Function that returns the names of missing services or topics.
             timeout: Maximum waiting time [s].
-            description: Statement about the missing names, for the message: "not found".
-            hint: End of the message.
+            description: Text of the error after the names, such as "not found".
+            hint: Text at the end of the error.
 
         Raises:
-            TopicLost: If names are still missing after the timeout; the message has them.
+            TopicLost: If something is still missing after the timeout; the message has the names.
         """
         if not self.until(lambda: not missing(), timeout):
             raise TopicLost(f"{', '.join(missing())}: {description} within {timeout:g} s{hint}")
@@ -332,7 +343,16 @@ class NodeLink:
         again: float = 0.0,
         max_value: float = math.inf,
     ) -> Call[Answer]:
-        """Call a service without waiting; see :class:`.Call`."""
+        """Call a service without waiting for the answer.
+
+        Args:
+            service: Name of a service passed to :meth:`offer`.
+            request: Request message.
+            read: Function that converts the response to the result of :meth:`.Call.poll`.
+            timeout: Timeout of the answer [s].
+            again: Period at which an unanswered request is repeated [s]; 0 for no repetition.
+            max_value: Maximum number of repetitions.
+        """
         call = Call(self._clients[service], request, read, timeout, again, max_value)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]

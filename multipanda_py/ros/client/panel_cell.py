@@ -137,9 +137,12 @@ class NodeCell(Closeable):
     def _find(self, from_file: bool) -> None:
         """Wait until the services of the node are discovered.
 
+        Args:
+            from_file: True if the caller gave the configuration, False if the node did.
+
         Raises:
-            ConfigurationError: If services of the given configuration are missing.
-            TopicLost: If there is no node, or its own services are missing.
+            ConfigurationError: If the node runs, but has other services than a given configuration.
+            TopicLost: If services are missing for any other reason, such as an ended node.
         """
 
         def missing() -> list[str]:
@@ -200,7 +203,7 @@ class NodeCell(Closeable):
             )
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return newest joint and object positions as a record for :meth:`.SceneView.show`."""
+        """Return the newest joint and object positions as the record that SceneView.show draws."""
         return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -220,7 +223,14 @@ class NodeCell(Closeable):
         return self.states.status.statistics()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events after the first ``count``."""
+        """Return the newest events of the cell, such as faults and lines of the node's log.
+
+        Args:
+            count: Number of events that the caller already has; 0 at its first call.
+
+        Returns:
+            Number of events so far, and the events after the first ``count``.
+        """
         return self.states.status.events_since(count)
 
     def parameters(self, name: str) -> dict[str, Any]:
@@ -237,7 +247,10 @@ class NodeCell(Closeable):
     def set_parameters(self, name: str, values: Mapping[str, object]) -> Pending:
         """Request a change of parameters of a controllet.
 
-        Elements of a vector that equal those of :meth:`parameters` keep the node's present value.
+        Args:
+            name: Name of the controllet.
+            values: New values by name. Of a vector, only those elements are changed that differ from
+                :meth:`parameters`.
 
         Raises:
             ParameterRejected: If a value is not allowed.
@@ -270,7 +283,15 @@ class NodeCell(Closeable):
         return self.link.call(f"{self._root}/{name}/set_parameters", request, read)
 
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
-        """Send a tool pose to the controllet of an arm. Rejections by the node are reported later.
+        """Send a tool pose to the controllet of an arm.
+
+        Nothing waits for the node. If it rejects the target, :meth:`events_since` has the reason
+        later.
+
+        Args:
+            arm: Name of the arm.
+            pose: Pose of the tool; None to send nothing.
+            frame: Frame of the pose, such as ``world``; by default the base of the arm.
 
         Raises:
             TargetRejected: If the target is beyond the gate, or the newest message of the node is
@@ -292,7 +313,16 @@ class NodeCell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> Call[SwitchResult]:
-        """Request a switch; ``by`` is ignored, because the node names its service as origin."""
+        """Request a change of the active controllets.
+
+        Args:
+            activate: Names of controllets to activate.
+            deactivate: Names of controllets to deactivate. Arms without a controllet hold.
+            strictness: Treatment of requests that cannot be fulfilled: name of a
+                :class:`.Strictness` in lower case.
+            timeout: Maximum time that the node takes for the switch [s].
+            by: Name of the requesting client. It is ignored, because a ROS request has no such field.
+        """
 
         def read(response: Any) -> SwitchResult:
             # The response of some ROS distributions has no field ``message``.
@@ -313,7 +343,11 @@ class NodeCell(Closeable):
         return call
 
     def request_hold(self, *, by: str = "") -> Call[object]:
-        """Request a hold of all arms, and repeat the request until it is answered."""
+        """Request a hold of all arms, and repeat the request until it is answered.
+
+        Args:
+            by: Name of the requesting client. It is ignored, because a ROS request has no such field.
+        """
         call = self._stop_now()
         for switch in self._switches:
             # A switch that reaches the node after the stop ends the hold, so stop again.
@@ -322,7 +356,11 @@ class NodeCell(Closeable):
         return call
 
     def request_recovery(self, arms: Sequence[str] | None = None) -> Call[object]:
-        """Request the recovery of all arms, or of the first one in ``arms`` only."""
+        """Request that the faults of one arm or of all arms are cleared.
+
+        Args:
+            arms: Name of one arm, in a sequence; further names are ignored. None for all arms.
+        """
         path = "error_recovery" if arms is None else f"{next(iter(arms))}/error_recovery"
         service = f"{self._root}/{path}"
         return self.link.call(service, Trigger.Request(), _done, RECOVERY_RESPONSE_TIMEOUT)
@@ -338,7 +376,10 @@ class NodeCell(Closeable):
         self._stop.close()
 
     def _take_back(self, arm: str) -> None:
-        """Stop an arm whose new controllet may have received the previous controllet's target."""
+        """Stop an arm if its controllet has changed just after this panel has sent a target.
+
+        The target was meant for the previous controllet, but the new one may have received it.
+        """
         status = self.states.status.arms[arm]
         before, self._beginnings[arm] = self._beginnings[arm], status.activation_count
         law = self._by_name.get(status.owner)

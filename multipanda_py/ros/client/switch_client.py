@@ -3,8 +3,8 @@
 
 Run as ``python -m multipanda_py.ros.client.switch_client`` next to a node. A line such as
 ``{"activate": ["left/law"]}`` is answered by a line with ``ok``, ``message`` and ``seconds``, the
-time until the answer. With an empty list the client calls ``error_recovery`` instead. The program
-writes ``ready`` when the node is found, and ends with standard input.
+time until the answer. The line ``{"activate": []}`` calls ``error_recovery`` instead. The program
+writes ``ready`` when the node is found, and ends when standard input ends.
 """
 
 from __future__ import annotations

@@ -53,15 +53,15 @@ _TARGET_QOS = QoSProfile(depth=1)
 
 
 class TargetPublisher:
-    """Publisher of tool poses for a panel, with the same gate check as in the node.
+    """Publisher of tool poses for a panel.
 
-    A publisher gets no answer, so targets beyond the gate are rejected here. An arm gets a
-    publisher with its first target, so that idle panels do not appear as competing publishers. The
-    stamp is the time at which the target was given: the node rejects targets that a suspended
-    program sends later.
+    Targets beyond the gate are rejected here already, because the node does not answer a target. An
+    arm gets a publisher with its first target, so that idle panels do not appear as competing
+    publishers. The time stamp is the time of :meth:`publish`. If a suspended program sends the
+    message later, the node rejects it by its stamp.
 
     Args:
-        frames: Frames in which targets may be given.
+        frames: Frames of the cell, in which target poses may be given.
         is_stamped: Function that returns True if the node uses the time of this machine. Otherwise
             messages have no stamp.
 
@@ -132,7 +132,7 @@ class TargetPublisher:
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
-        """Send pending targets, and a heartbeat with the moved arms if it is due."""
+        """Send a heartbeat with the moved arms if it is due, and targets that wait for a subscriber."""
         now = time.monotonic()
         # A program that calls this too late was suspended, and the node has stopped its arms.
         # Targets are then rejected until new states have arrived.
@@ -156,8 +156,8 @@ class TargetPublisher:
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the name of another client that moves an arm, or an empty string.
 
-        If this panel moves the arm too, only clients whose names sort before its own count. Thus,
-        one of two clients that start at once can continue.
+        If this panel moves the arm too, it ignores the other client unless that name is first in
+        alphabetical order. Thus, one of two clients that start at once can continue.
         """
         name, received = self._others.get(arm, ("", -LEASE_DURATION))
         is_ours = self._moved.get(arm, 0.0) > now
@@ -178,7 +178,13 @@ class TargetPublisher:
                 self._others[arm] = sender, time.monotonic()
 
     def close(self, state: Callable[[str], ArmSnapshot]) -> None:
-        """Stop the arms that may still move to a target, by sending their measured pose."""
+        """Stop the arms that may still move to a target, and end the heartbeat.
+
+        An arm stops because its measured pose is sent as a target.
+
+        Args:
+            state: Function that returns the state of an arm by its name.
+        """
         now = time.monotonic()
         for arm in [arm for arm, until in self._moved.items() if until > now]:
             here = state(arm)
@@ -206,10 +212,12 @@ _ALL_TARGETS_QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFO
 
 
 class RemoteTargets:
-    """Publisher of targets, stamped with the time of the node, which rejects late ones.
+    """Publisher of targets for an environment or policy, which also detects competing clients.
 
-    It also counts all messages on its topics. If there are more than it has sent, another client
-    competes, and arms would oscillate between two targets.
+    Targets are stamped with the time of the node. The node rejects targets that arrive late.
+
+    All messages on the target topics are counted. If there are more than this client has sent,
+    another client sends targets too, and arms would oscillate between two targets.
 
     Attributes:
         sent: Number of sent messages, by arm.
@@ -227,7 +235,11 @@ class RemoteTargets:
         self._last: dict[str, float] = {}
 
     def offer(self, controllets: Mapping[str, str]) -> None:
-        """Create publishers for all channels of controllets, which are given by arm."""
+        """Create publishers for all channels of controllets.
+
+        Args:
+            controllets: Names of the controllets, by arm.
+        """
         for arm, law in controllets.items():
             for channel in self._names.spec(law).channel_table.values():
                 key, topic = (arm, channel.name), f"{self._root}/{arm}/{channel.topic}"

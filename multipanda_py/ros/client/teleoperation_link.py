@@ -6,9 +6,10 @@
 - With ``--source ros`` as ``python -m multipanda_py.ros.client.teleoperation_link devices
   NAMESPACE ARM ...``. It writes messages of devices to standard output.
 - With ``--source leader`` as ``... leaders ARM NAMESPACE ...``. It writes the poses of leader arms
-  of other cells to standard output, and publishes the wrenches from standard input to them.
+  of other cells to standard output. It reads wrenches from standard input, and publishes them to
+  the leader arms.
 
-All lines are JSON. The process ends with standard input.
+All lines are JSON. The process ends when standard input ends.
 """
 
 from __future__ import annotations
@@ -87,7 +88,14 @@ LEADER_SUBSCRIPTIONS: Subscriptions = (
 
 
 def report(arm: str, kind: str, read: Callable[[Any], Any], message: Any) -> None:
-    """Write a message and its arrival time, CLOCK_MONOTONIC [s], as a line of JSON."""
+    """Write a message and its arrival time, CLOCK_MONOTONIC [s], as a line of JSON.
+
+    Args:
+        arm: Name of the arm.
+        kind: Kind of the message, such as ``pose``.
+        read: Function that converts the message to numbers or text.
+        message: Message, or another object that ``read`` converts.
+    """
     response = {"arm": arm, "kind": kind, "value": read(message), "time": time.monotonic()}
     sys.stdout.write(f"{json.dumps(response)}\n")
     sys.stdout.flush()
@@ -148,9 +156,15 @@ def listen_to_devices(namespace: str, *arms: str) -> None:
 
 
 def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
-    """Publish the wrenches from standard input, and zero at its end. Thread: its own.
+    """Publish the wrenches from standard input. At its end, publish zero wrenches.
 
     Lines that became outdated while this process was suspended are dropped.
+
+    Args:
+        publishers: Publishers of the wrenches, by arm.
+        ended: Event that is set when this function ends.
+
+    Thread: its own.
     """
     try:
         for line in lines():

@@ -107,7 +107,12 @@ class CrispNames:
     def get(self, name: str, read: Read) -> Any:
         """Return the value of a CRISP parameter, converted from parameters of the controllet.
 
-        If the controllet has no equivalent, return the last accepted value or a default.
+        If the controllet has no equivalent, return the value that a client has set last, or a
+        default.
+
+        Args:
+            name: CRISP name of the parameter.
+            read: Function that returns a parameter of the controllet by its name.
         """
         if name in STIFFNESS:
             return read("stiffness")[STIFFNESS[name]]
@@ -130,7 +135,15 @@ class CrispNames:
         return 1.0 if name.startswith(WEIGHT[0]) else name == "limit_error"
 
     def ours(self, name: str, value: Any, read: Read) -> dict[str, Any]:
-        """Return the equivalent parameters of the controllet; empty if there is none.
+        """Convert a CRISP parameter to parameters of the controllet.
+
+        Args:
+            name: CRISP name of the parameter.
+            value: New value of the CRISP parameter.
+            read: Function that returns a present parameter of the controllet by its name.
+
+        Returns:
+            Values of the controllet by name; empty if it has no equivalent.
 
         Raises:
             ParameterRejected: If the value is not supported; the message names an alternative.
@@ -174,7 +187,11 @@ class CrispNames:
         self._set_values[name] = value
 
     def forget(self, own: str) -> None:
-        """Delete the CRISP values of a parameter ``own`` that a client has set directly."""
+        """Delete stored CRISP values after a client has set the controllet's parameter itself.
+
+        Args:
+            own: Name of the controllet's parameter.
+        """
         weights = [name for name in self._set_values if name.startswith(WEIGHT[0])]
         for name in (*_SAME.get(own, ()), *(weights if own == CONFIGURATION[0] else ())):
             self._set_values.pop(name, None)

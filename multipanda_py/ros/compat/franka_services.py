@@ -110,7 +110,7 @@ class FrankaServices:
 
 
 def _with(work: Work, response: Any) -> Any:
-    """Run the generator of a service, then return ``success`` of its response."""
+    """Execute a service request; the generator returns True if the response reports success."""
     yield from work
     return bool(response.success)
 
@@ -182,8 +182,8 @@ class FrankaHandActions:
     """Actions ``<arm>/franka_gripper/{homing,move,grasp}`` and service ``stop`` of one gripper.
 
     Args:
-        hand: Interfaces of the same gripper with this package's names, which also poll these
-            goals.
+        hand: Other interfaces of the same gripper, with this package's names. Their
+            :meth:`.Hand.poll` also answers the goals of these actions.
 
     Raises:
         ImportError: If franka_msgs is not installed.
@@ -240,7 +240,8 @@ class FrankaNames:
 
     Args:
         robots: Nodes with the settings of each robot as parameters, by arm.
-        grippers: Gripper interfaces of this package, which also serve the goals of these actions.
+        grippers: Gripper interfaces of this package, to which the actions ``franka_gripper`` are
+            added.
     """
 
     def __init__(

@@ -59,7 +59,7 @@ class FrankaTopics:
 
 
 class _FrankaArmTopics:
-    """Topics of one arm, along the axes of its base unless their names differ."""
+    """Topics of one arm; vectors are along its base axes unless the topic names another frame."""
 
     def __init__(self, node: Node, cell: Cell, arm: str) -> None:
         self._cell, self._arm = cell, arm
@@ -101,7 +101,13 @@ class _FrankaArmTopics:
     def send(
         self, row: NDArray[np.void], record: NDArray[np.void], stamp: tuple[int, int]
     ) -> None:
-        """Publish the topics that have subscribers; ``stamp`` is in seconds and nanoseconds."""
+        """Publish the topics that have subscribers.
+
+        Args:
+            row: Cycle record of all arms.
+            record: Part of ``row`` with the state of this arm.
+            stamp: Time of the measurement: seconds, nanoseconds.
+        """
         if self._hand is not None and self._hand.has_subscribers():
             fingers = record["finger_positions"].tolist()
             _set_joints(self._hand.message, self._hand.message.name, fingers, [0.0] * 2, [0.0] * 2)
@@ -197,7 +203,7 @@ def _set_joints(
 
 
 class RobotStateMessage:
-    """Converter of one arm's record to the message ``robot_state``, with libfranka's conventions.
+    """Converter of an arm's state to the message ``robot_state``, with libfranka's conventions.
 
     Wrenches and external torques are positive if the robot exerts them on its environment. A
     quantity that the cell does not receive from the robot is NaN. Contact flags compare the
@@ -234,7 +240,12 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in all fields whose quantities have no separate topic."""
+        """Fill in the fields that have no topic of their own, such as robot mode and errors.
+
+        Args:
+            row: Cycle record of all arms.
+            record: Part of ``row`` with the state of this arm.
+        """
         message, settings = self._message, self._cell.robot_settings(self._arm)
         if isinstance(settings, FrankaSettings) and settings is not self._settings:
             self._fill_settings(settings)
@@ -270,7 +281,9 @@ class RobotStateMessage:
     def _fill_contacts(self, collided: bool) -> None:
         """Fill in contact and collision flags.
 
-        Collision flags are NaN after a collision, because the robot does not report its axis.
+        Args:
+            collided: True if the robot reports a collision. All collision flags are then NaN, because
+                the robot does not report which joint or axis collided.
         """
         message, flags = self._message, self._message.collision_indicators
         settings = self._settings or FrankaSettings()

@@ -37,9 +37,14 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def remove_motor_limits(spec: mujoco.MjSpec, arm: ArmDescription, elastic: Sequence[int]) -> None:
-    """Remove the torque limits of MuJoCo's motors at the compliant joints ``elastic``.
+    """Remove the control and force limits of the MuJoCo actuators at compliant joints.
 
-    Springs limit the torques of these joints.
+    The springs limit the torques of these joints.
+
+    Args:
+        spec: MuJoCo model.
+        arm: Description of the arm.
+        elastic: Indices of the compliant joints in the arm, counted from 0.
     """
     for joint in elastic:
         motor = next(item for item in spec.actuators if item.name == arm.joint_names[joint])
@@ -56,24 +61,25 @@ class CompliantArm(DrivetrainStage):
     arm that does not compensate gravity. MuJoCo itself does not compensate the weight.
 
     Args:
-        arm: Description of the arm that controllets and the robot's controller use.
-        state: Live state of the arm.
-        elastic: Indices of its compliant joints, counted from 0, (m,).
-        link_torque_limit: Torque limits of the links, independent of the springs, (n,) [Nm].
-        weight: Factor on the gravity torque of the description, for an arm whose inertia is
-            scaled.
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
+        arm: Description of the arm that controllets use. The simulated arm can differ from it.
+        state: State of the arm, updated in every cycle.
+        elastic: Indices of the compliant joints in the arm, counted from 0, (m,).
+        link_torque_limit: Torque limits of the links, for any stiffness preset, (n,) [Nm].
+        weight: Factor on the gravity torque :math:`\hat g`, for an arm with scaled inertia.
 
     Attributes:
         name: Name of the arm.
         joint_names: Names of its compliant joints, with the arm's prefix.
         desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
-        torque_limit: Torque limits of controllets at the preset of the cell file, (m,) [Nm].
-        link_torque_limit: Torque limits of the links at any preset, (m,) [Nm].
+        torque_limit: Torque limits of controllets, for the preset of the cell file, (m,) [Nm].
+        link_torque_limit: Torque limits of the links, for any stiffness preset, (m,) [Nm].
         dofs: Indices of the compliant joints in ``qvel``, (m,).
         positions: Indices of the compliant joints in ``qpos``, (m,).
-        motors: Indices of their motors in ``ctrl``, (m,).
-        elastic: Indices of the compliant joints among all joints of the arm, (m,).
-        actuators: Commands and measurements of the actuators.
+        motors: Indices of the MuJoCo actuators of these joints in ``ctrl``, (m,).
+        elastic: Indices of the compliant joints in the arm, (m,).
+        actuators: Commands and measurements of the compliant actuators.
 
     Thread: control.
     """
@@ -108,9 +114,13 @@ class CompliantArm(DrivetrainStage):
         self.actuators.carried[self.elastic] = self.desired_torque
 
     def execute(self, tau: Vector) -> None:
-        """Command the springs to exert ``tau``, (n,) [Nm], plus the gravity torque.
+        """Command the springs to exert a torque plus the gravity torque of the arm.
 
-        The sum of compliant joints is stored in :attr:`desired_torque`, and their ``tau`` zeroed.
+        At compliant joints, this sum is written to :attr:`desired_torque`, and ``tau`` becomes
+        zero. At rigid joints, ``tau`` becomes the sum.
+
+        Args:
+            tau: Torques of all joints, (n,) [Nm]; changed in place.
         """
         tau[:] = self._with_weight(tau)
         self.desired_torque = tau[self.elastic]
@@ -163,7 +173,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """Actuators with the numbers of their joints; one actuator object for each type."""
+        """Actuator object of each type, with the numbers of the joints that it drives."""
         result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -196,9 +206,9 @@ class CompliantGroups:
 
     @property
     def motors(self) -> Motors | None:
-        """Motors of all joints; None if no group has motors.
+        """Motors of all joints; None if no joint has motor parameters.
 
-        Groups without motors get default motors, which their modes do not use.
+        Joints without motor parameters get default values, which have no effect.
         """
         if not any(group.motor for group, _ in self.groups):
             return None
@@ -215,7 +225,10 @@ class CompliantGroups:
 
     @property
     def link_pid(self) -> LinkPid:
-        """PID controllers for mode ``link_pid``; by default the torque limits of joints apply."""
+        """PID controllers of the links for mode ``link_pid``.
+
+        Without ``max_torque`` in the cell file, the torque limit of the joint applies.
+        """
         gains = {key: np.zeros(self.count) for key in LinkPidConfig.model_fields}
         for group, at in self.groups:
             for key, values in gains.items():
@@ -224,7 +237,11 @@ class CompliantGroups:
         return LinkPid.from_config(self.count, **gains)
 
     def drive(self, period: float) -> LinkTorque:
-        """Build the torque control of the joints for a cycle time [s]."""
+        """Build the torque control of all compliant joints.
+
+        Args:
+            period: Cycle time [s].
+        """
         motors, modes = self.motors, self.modes
         joints = CompliantJoints(self.springs, self.count, motors, modes, link_pid=self.link_pid)
         limiter = None if motors is None else MotorLimiter(joints, motors, self._max_speed, period)

@@ -24,23 +24,23 @@ equilibrium and preset, because presets have their own range."""
 
 
 class ActuatorCommandDispatcher:
-    """Dispatcher of actuator commands: sets modes and commands of m compliant joints.
+    """Dispatcher of actuator commands to m compliant joints: sets their modes and commands.
 
-    Commands of controllets arrive in every cycle, but a joint is changed only when its commands
-    change.
+    An actuator command is an operation mode with one or two values, such as motor positions. A
+    controllet writes it in every cycle. Only changed commands are sent to the joints.
 
     Args:
-        modes: Mode of each joint while it executes the torque of an effort controllet.
+        joints: Compliant joints, m of them.
+        modes: Mode in which each joint executes torques of an effort controllet.
 
     Attributes:
-        actuator_commanded: True for joints that follow actuator commands instead of the torque of
-            a controllet, (m,).
-        any_commanded: True if any joint follows actuator commands.
-        direct: True for joints in mode ``link_torque``, (m,). Their commanded torque is limited
-            like that of a controllet.
-        refused: Reason of each rejected command, by joint index; the reader clears it.
+        actuator_commanded: True for joints with an actuator command, False for joints that
+            execute torques of an effort controllet, (m,).
+        any_commanded: True if any joint has an actuator command.
+        direct: True for joints whose actuator command has the mode ``link_torque``, (m,).
+        refused: Reasons of rejected commands by joint index. The caller clears it after reading.
         stopped: Motors whose new command is beyond a stop: commanded position, lower and upper
-            stop, by joint and motor. The reader clears it.
+            stop, by joint and motor. The caller clears it after reading.
 
     Thread: control.
     """
@@ -60,25 +60,25 @@ class ActuatorCommandDispatcher:
         return self._commands.copy()
 
     def restore(self, saved: Matrix) -> None:
-        """Restore the result of :meth:`save`; the joints must be restored separately."""
+        """Restore the commands from :meth:`save`, without sending them to the joints."""
         self._commands = saved.copy()
         self._update_masks()
 
     def receive(
         self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None = None
     ) -> NDArray[np.intp] | None:
-        """Apply the current commands of controllets to the joints.
+        """Send changed actuator commands to the joints.
 
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
             command: Operation mode, and first and second command of this mode, (3, m); see
                 :attr:`.ActuatorState.command`.
-            bounds: Minimum and maximum torques of links, (2, m) [Nm]; unlimited by default.
+            bounds: Minimum and maximum torques of links, (2, m) [Nm]; None: unlimited.
 
         Returns:
-            Indices of joints that return to the torque of a controllet, or None if no command
-            changed.
+            Indices of joints that execute torques of an effort controllet again, because their
+            actuator command has ended. None if no command has changed.
         """
         before = self._commands
         if command.tobytes() == before.tobytes():
@@ -102,9 +102,12 @@ class ActuatorCommandDispatcher:
         self.direct = self._commands[0] == OperationMode.LINK_TORQUE
 
     def _change(self, at: NDArray[np.intp]) -> None:
-        """Set the commanded modes of the joints ``at``, without a jump of their link torques.
+        """Set the commanded modes of joints, without a jump of the link torques.
 
-        Joints for which this is impossible return to the torque of a controllet.
+        Joints that reject their mode execute torques of an effort controllet again.
+
+        Args:
+            at: Indices of the joints, counted from 0.
         """
         by_mode: defaultdict[OperationMode, list[int]] = defaultdict(list)
         for joint in at.tolist():
@@ -128,14 +131,17 @@ class ActuatorCommandDispatcher:
     def _beyond_bounds(
         self, q: Vector, is_new: NDArray[np.bool_], bounds: Matrix
     ) -> NDArray[np.bool_]:
-        """Return a mask of joints whose springs would exceed ``bounds`` by a new command, (m,).
+        """Reject new commands with which springs would exceed the torque limits of links.
 
-        Only joints without motor dynamics are checked, because their springs respond immediately.
+        Only joints with ideal motors are checked. Their springs respond to a command immediately.
 
         Args:
             q: Link angles, (m,) [rad].
             is_new: Mask of new commands, (2, m), for the first and second command of the mode.
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
+
+        Returns:
+            True for joints whose new command was rejected, (m,).
         """
         joints, springs = self._joints, self._joints.springs
         immediate = np.array([m.has_motor_references and not m.has_motors for m in joints.modes])

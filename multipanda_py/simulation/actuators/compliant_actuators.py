@@ -20,7 +20,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class SeaParams(ActuatorParams):
-    """Parameters of :class:`Sea`; the default stiffness is that of the ROS-Gazebo toolbox."""
+    """Parameters of :class:`Sea`, with the default stiffness of Mengacci et al., 2021."""
 
     stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the spring, k"
@@ -55,7 +55,7 @@ class Sea(Actuator[SeaParams]):
 
 @dataclass(frozen=True)
 class QbmoveParams(AntagonisticParams):
-    """Parameters of :class:`Qbmove`; defaults of the ROS-Gazebo toolbox and the data sheet."""
+    """Parameters of :class:`Qbmove`; defaults of Mengacci et al., 2021, and the data sheet."""
 
     a_1: float = number(
         8.9992, unit="1/rad", low=0, exclusive_low=True, doc="exponent of the first spring"
@@ -114,7 +114,7 @@ class Qbmove(Actuator[QbmoveParams]):
 
 @dataclass(frozen=True)
 class BavsParams(AntagonisticParams):
-    """Parameters of :class:`Bavs`; the defaults are those of the ROS-Gazebo toolbox."""
+    """Parameters of :class:`Bavs`, with defaults of Mengacci et al., 2021."""
 
     a: float = number(1.21e-6, low=0, doc="coefficient of the pushing flank of a spring")
     b: float = number(2.38e-6, low=0, doc="coefficient of the pulling flank of a spring")
@@ -157,7 +157,7 @@ class Bavs(Actuator[BavsParams]):
     )
 
     def on_parameters(self) -> None:
-        """Compute the products k a and k b."""
+        """Compute the torque scales of pushing springs, k a, and pulling springs, k b."""
         self._a, self._b = self.of["k"] * self.of["a"], self.of["k"] * self.of["b"]
 
     def elastic_torque(self, q: Vector, theta_1: Vector, theta_2: Vector) -> ElasticTorque:
@@ -182,7 +182,7 @@ class Bavs(Actuator[BavsParams]):
 
 @dataclass(frozen=True)
 class Awas2Params(PresetParams):
-    """Parameters of :class:`Awas2`; the default ``preset_high`` is the highest validated one."""
+    """Parameters of :class:`Awas2`, with defaults of Mengacci et al., 2021."""
 
     spring_stiffness: float = number(
         10.0, unit="Nm/rad", low=0, exclusive_low=True, doc="stiffness of the lever spring, K_s"

@@ -30,10 +30,12 @@ class Equations:
     Here s contains the torques of the PID controllers of links and motors, then the friction of
     motors. :math:`\tau` are the torques on links.
 
-    Friction is an elastic torque :math:`K (\theta - w)` until it slips, as in Hayward and
-    Armstrong, A new computational model of friction applied to haptic rendering, 2000. K is the
-    friction stiffness and w the motor position without friction. A motor without dynamics has zero
-    rates, and a joint without springs has zero spring torque.
+    The friction of a motor is the torque :math:`K (\theta - w)` of a spring between the motor and
+    an anchor w, limited to the Coulomb friction. At this limit the anchor slips. K is the
+    ``friction_stiffness`` of :class:`.Motors`. Source: Hayward and Armstrong, A new computational
+    model of friction applied to haptic rendering, 2000.
+
+    Motors without dynamics have zero rates. Joints without springs have zero spring torque.
 
     Args:
         n_joints: Number of joints, n.
@@ -45,12 +47,13 @@ class Equations:
         output_matrix: Matrix A, (7n, 11n + 1).
         lower: Lower limits of x and v, (6n,): motor stops and maximum motor speeds.
         upper: Upper limits of x and v, (6n,).
-        fastest: Maximum rate of friction, dampers and controllers of motors [1/s].
-        nominal_rate: Value of ``fastest`` for the given motors, before :meth:`slow_down` [1/s].
+        fastest: Maximum natural frequency or decay rate of motors with their friction, dampers and
+            controllers [1/s].
+        nominal_rate: Value of ``fastest`` before :meth:`slow_down` increases inertias [1/s].
         integrates: True if a controller has integral action.
-        aim: References of the controllers of links and motors, (3, n) [rad].
-        gains: Proportional, integral and velocity gains, (3, 3, n); the second index selects the
-            controller of the link, first or second motor.
+        aim: References of the PID controllers of links and motors, (3, n) [rad].
+        gains: Proportional, integral and velocity gains, (3, 3, n). The second index is 0 for the
+            controller of the link, 1 and 2 for those of the motors.
         elastic: 1 for joints with springs, 0 for rigid ones, (n,).
 
     Thread: control.
@@ -82,7 +85,10 @@ class Equations:
 
     @property
     def memory(self) -> Matrix:
-        """Friction memory of both motors, then integrals of link and motor controllers, (5, n)."""
+        """Friction states :math:`-K w` of both motors [Nm], then controller integrals, (5, n).
+
+        The last three rows are the integrals of the position errors of link and motors [rad s].
+        """
         return np.concatenate((self._constant[3:], self._integral))
 
     @memory.setter
@@ -103,12 +109,12 @@ class Equations:
         has_second: NDArray[np.bool_],
         is_antagonistic: NDArray[np.bool_],
     ) -> None:
-        """Set the modes of joints, and the parameters that depend on them.
+        """Set the operation modes of all joints, with their inertias, gains and limits.
 
         Args:
             modes: Operation modes of all joints.
-            motors: Motors of the joints; None if no mode needs them.
-            link_pid: Controllers of links.
+            motors: Motors of the joints; None if no mode has motor dynamics.
+            link_pid: PID controllers of links, for joints in mode ``link_pid``.
             has_second: True for joints with a second motor, (n,).
             is_antagonistic: True for joints with two antagonistic motors, (n,).
         """
@@ -159,9 +165,10 @@ class Equations:
         self._put_constant()
 
     def slow_down(self, fastest: float) -> None:
-        """Increase motor inertias where friction, dampers or PID are too fast for substeps.
+        """Increase the inertia of each motor whose natural frequency or decay rate is too high.
 
-        The change lasts until the next :meth:`set_modes`.
+        Stiff friction, dampers and controllers are then stable in substeps. The inertias stay
+        increased until the next :meth:`set_modes`.
 
         Args:
             fastest: Maximum rate for which substeps are stable [1/s].
@@ -177,7 +184,7 @@ class Equations:
         self.set_damping(np.zeros(self.n_joints))
 
     def _put_motors(self) -> None:
-        """Fill the part of the output matrix A that depends neither on links nor on damping."""
+        """Rebuild the output matrix A, without dampers and without the inertia of the links."""
         n, each = self.n_joints, self._each
         self.output_matrix[:] = self._links[:] = 0.0
         rows = self.output_matrix[:, :-1].reshape(7, n, 11, n)
@@ -226,11 +233,11 @@ class Equations:
         """Set inertia, damping and accelerations of the links for a simulation step.
 
         Args:
-            compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
+            compliance: Block of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
-            rest: Accelerations by everything but springs and link controllers, (n,) [rad/s^2].
-            spring_scale: Factor on spring torques.
-            damper_scale: Factor on torques of link controllers.
+            rest: Accelerations of the links without springs and link controllers, (n,) [rad/s^2].
+            spring_scale: Factor on spring torques; below 1 to keep stiff springs stable.
+            damper_scale: Factor on torques of link controllers; below 1 to keep them stable.
         """
         n, each = self.n_joints, self._each
         if spring_scale != self._spring_scale:
@@ -248,21 +255,21 @@ class Equations:
         self._torques[:] = self._links
 
     def command(self, aim: Matrix, torque: Matrix) -> None:
-        """Set references of controllers, and torques that are added to theirs.
+        """Set the references of controllers, and additional torques.
 
         Args:
             aim: References of link and motors, (3, n) [rad].
-            torque: Additional torques on link and motors, (3, n) [Nm].
+            torque: Torques added to those of the controllers, (3, n) [Nm].
         """
         self.aim[:], self._torque[:] = aim, torque
         self._put_constant()
 
     def reset_memory(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
-        """Reset friction and integrals.
+        """Set friction torques of motors or integrals of controllers to zero.
 
         Args:
             theta: Motor positions, (2, n) [rad].
-            sticks: Indices of joints whose motor friction becomes zero at ``theta``.
+            sticks: Indices of joints whose motors have no friction torque at ``theta``.
             clears: Indices of joints whose controller integrals become zero.
         """
         stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)

@@ -20,14 +20,15 @@ _WEIGHTS = np.array([1.0, 2.0, 2.0, 1.0]) / 6.0
 
 
 class SpringIntegrator:
-    r"""Integrator of :class:`.Equations` by the classical fourth-order Runge-Kutta method.
+    """Integrator of :class:`.Equations` by the classical fourth-order Runge-Kutta method.
 
     Non-smooth parts are treated as follows:
 
-    - The memory of friction (see :class:`.Equations`) is updated only between steps. This is exact
-      while a motor does not reverse within the step.
-    - A motor at a stop or at its maximum speed is held there during the step.
-    - A state that crosses a limit within a step is set back to the limit at the end.
+    - Friction slips only between substeps. This is exact while a motor does not reverse within
+      the substep.
+    - A motor at a stop or at its maximum speed does not exceed it during a substep.
+    - A position or speed that crosses a limit within a substep is set back to the limit at its
+      end.
 
     Args:
         springs: Springs between motors and links.
@@ -36,13 +37,14 @@ class SpringIntegrator:
     Attributes:
         x: Positions of links and of both motors, (3, n) [rad]; a view of the state.
         v: Velocities of links and of both motors, (3, n) [rad/s]; a view of the state.
-        impulse: Integral of the torques on links since it was last set to zero, (n,) [Nm s].
+        impulse: Integral of the torques on links since the caller last set it to zero, (n,)
+            [Nm s].
         state: Positions, velocities and impulses, (7n,).
-        loads: Spring torques on links, and loads of both motors, (3, n) [Nm], at the last
-            evaluation.
-        torques: Torques of controllers on links and motors, then friction, (5, n) [Nm], at the
-            last evaluation.
-        change: Change of the state in the last step, (7n,).
+        loads: Spring torques on links, first and second motors, (3, n) [Nm]. They are those of
+            the last evaluation of the equations.
+        torques: Controller torques of links and both motors, then friction of both motors, (5, n)
+            [Nm]. They are those of the last evaluation of the equations.
+        change: Change of ``state`` in the last substep, (7n,).
 
     Thread: control.
     """
@@ -92,7 +94,7 @@ class SpringIntegrator:
 
     @property
     def rates(self) -> Vector:
-        """Rates of the state at the last :meth:`start_step`, (7n,)."""
+        """Time derivative of ``state`` from the last :meth:`start_step`, (7n,)."""
         return self._rate_rows[0]
 
     def evaluate(self) -> Vector:
@@ -102,11 +104,14 @@ class SpringIntegrator:
         return self._rate_rows[3]
 
     def recheck_limits(self) -> None:
-        """Let the next step check all motors for limits; call this after changing ``state``."""
+        """Check all motors for stops and maximum speeds in the next step.
+
+        Call it after a change of ``state``.
+        """
         self._free = self._all_free
 
     def start_step(self) -> None:
-        """Compute the rates of ``state``, and update the memory of friction."""
+        """Compute :attr:`rates` at the current state, and let friction slip."""
         self._stage_motion[:] = self._motion
         self._evaluate(0)
         np.subtract(self._friction, self._raw_friction, out=self._slipped)
@@ -180,7 +185,11 @@ class SpringIntegrator:
         self._free = self._not_held if self._is_at_limits else None
 
     def _of_motors(self, motion: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return views of an array (x, v), (6n,): motor positions and velocities, (2n,) each."""
+        """Return motor positions and motor velocities, (2n,) each, as views of an array.
+
+        Args:
+            motion: Values of all positions, then of all velocities, of links and motors, (6n,).
+        """
         n = self._n
         return motion[n : 3 * n], motion[4 * n :]
 
@@ -194,16 +203,16 @@ HOLDING_TIME_CONSTANT = 0.02
 
 @dataclass(eq=False)
 class QuasiStaticTerm:
-    r"""Slow part of link accelerations, low-pass filtered once per step, (n,) each [rad/s^2].
+    """Filtered accelerations of links without the effect of springs, (n,) each [rad/s^2].
 
-    The effect of contacts and joint friction is known only after a step, from the velocity change.
-    A link that leans on an object would therefore begin to move within each step, driven by its
-    spring. Adding the effect in recent steps keeps this link at rest.
+    Forces of contacts and joint friction are known only after a step, from the change of velocity.
+    Without them, a spring would move a link that leans on an object within each step. Their
+    filtered effect in past steps keeps this link at rest.
 
     Attributes:
-        acceleration: Acceleration by everything but springs, contacts and friction.
-        held: Acceleration by contacts and friction.
-        last: Unfiltered acceleration of the last step; NaN before the first step.
+        acceleration: Filtered acceleration without springs, contacts and friction.
+        held: Filtered acceleration by contacts and friction.
+        last: Unfiltered value of ``acceleration`` in the last step; NaN before the first step.
 
     Thread: control.
     """
@@ -226,12 +235,12 @@ class QuasiStaticTerm:
         """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities at the beginning of the step, including the velocity correction of
-                :class:`.CompliantJoints`, (n,) [rad/s].
-            expected: Velocities that the last step would have reached without contacts, friction
-                and this correction, (n,) [rad/s].
-            rest: Accelerations by everything but springs, contacts and friction, (n,) [rad/s^2].
-            inner: 1 for joints that move in substeps, 0 for joints without substeps, (n,).
+            dq: Velocities at the beginning of the step, after the velocity correction that
+                :class:`.CompliantJoints` describes, (n,) [rad/s].
+            expected: Velocities at the end of the last step if there were no contacts, friction
+                and velocity correction, (n,) [rad/s].
+            rest: Accelerations without springs, contacts and friction, (n,) [rad/s^2].
+            inner: 1 for joints that move in substeps, 0 for joints that move in one step, (n,).
             duration: Length of the step [s].
         """
         if math.isnan(self.last[0]):
@@ -260,15 +269,15 @@ MAX_SUBSTEPS = 50
 
 
 class StepPlan(NamedTuple):
-    """Division of a simulation step into substeps of springs and motors.
+    """Number of substeps of springs and motors in a simulation step, and factors for stability.
 
     Attributes:
         substeps: Number of substeps.
-        spring_scale: Factor on spring torques; below 1 if ``substeps`` are too few for stable
-            springs.
-        damper_scale: Factor on dampers between motors and links, and on link controllers; below 1
-            if ``substeps`` are too few for stable ones.
-        accuracy_warning: Message about the loss of accuracy, or an empty text.
+        spring_scale: Factor on spring torques; below 1 if the springs would be unstable with the
+            maximum number of substeps.
+        damper_scale: Factor on torques of link controllers, and of dampers between motors and
+            links; below 1 if they would be unstable with the maximum number of substeps.
+        accuracy_warning: Reason why the step is inaccurate; empty if it is accurate.
     """
 
     substeps: int
@@ -295,8 +304,8 @@ def choose_substeps(
     .. math::
         \omega^2 \le \omega_0^2 = \max_j \sum_k |C_{jk}|\, \sigma_k + \max_j \sigma_j / J_j .
 
-    A motor of mass m can move a pivot to the position s with the force F, while springs exert the
-    torque :math:`\tau` on the link. It increases the bound to
+    Some actuators have a second motor of mass m that moves a pivot. For the pivot position s, the
+    load F of this motor and the spring torque :math:`\tau` on the link, the bound becomes
 
     .. math::
         \omega^2 \le \max\left(\omega_0^2, \max_j \frac{1}{m_j}
@@ -310,7 +319,7 @@ def choose_substeps(
         x: Positions of links and motors, (3, n) [rad].
         compliance: Inverse mass matrix C, (n, n) [1/(kg m^2)].
         damping: Damping of the joints in the MuJoCo model, (n,) [Nm s/rad].
-        own_damping: Damping between motors and links, (n,) [Nm s/rad].
+        own_damping: Damping of the actuators between motors and links, (n,) [Nm s/rad].
         duration: Length of the step [s].
         max_substeps: Maximum number of substeps.
 
@@ -372,9 +381,14 @@ def choose_substeps(
 def _with_pivots(
     square: float, springs: JointSprings, equations: Equations, x: Matrix, reach: Matrix
 ) -> float:
-    """Extend ``square``, the squared frequency bound [1/s^2], by motors that move pivots.
+    """Return the squared frequency bound with the effect of motors that move pivots [1/s^2].
 
-    ``reach`` has the absolute values of the inverse mass matrix.
+    Args:
+        square: Squared frequency bound without this effect [1/s^2].
+        springs: Springs between motors and links.
+        equations: Equations of motors and controllers.
+        x: Positions of links and motors, (3, n) [rad].
+        reach: Absolute values of the inverse mass matrix, (n, n) [1/(kg m^2)].
     """
     first, second = equations.inverse_inertia
     own, mixed = springs.pivot_slopes(x[0], x[1:])

@@ -24,13 +24,13 @@ from multipanda_py.state import Matrix, Vector
 
 
 class Commands:
-    """Last valid commands of compliant joints, by name.
+    """Last valid commands of compliant joints, such as ``reference_1``.
 
     Args:
         springs: Springs of the joints, which define the range of presets.
 
     Attributes:
-        values: Commands by name, (n,) each.
+        values: Commands by their names in :data:`.COMMANDS`, (n,) each.
         rejected: Number of rejected commands and mode changes.
 
     Thread: control.
@@ -116,7 +116,16 @@ class Commands:
         return name, at, numbers
 
     def _refuse_beyond_presets(self, name: str, at: NDArray[np.intp], values: Vector) -> None:
-        """Reject presets out of range; a reference of a pivot motor counts as a preset."""
+        """Reject a stiffness preset, or a reference of a pivot motor, outside the preset range.
+
+        Args:
+            name: Name of the command.
+            at: Indices of the commanded joints, (m,).
+            values: Commanded values, (m,).
+
+        Raises:
+            ActuatorRejected: If a value is out of range.
+        """
         springs = self._springs
         low, high = springs.preset_low[at], springs.preset_high[at]
         bounded = springs.has_second[at]
@@ -130,7 +139,7 @@ class Commands:
 
 
 def joints_of(joints: Sequence[int] | None, n_joints: int) -> NDArray[np.intp]:
-    """Return indices of joints as an array, (m,).
+    """Check joint indices, and return them as an array, (m,).
 
     Args:
         joints: Indices of joints; None for all joints.
@@ -178,16 +187,16 @@ class Readings:
         return self.springs.n_joints
 
     def evaluate(self) -> None:
-        """Evaluate springs and motors at the current state; :meth:`last_step` then returns it."""
+        """Compute the values that :meth:`last_step` returns, for the current state."""
         self.flow.evaluate()
 
     def last_step(self) -> Matrix:
-        """Return the state after the last step, without a new evaluation.
+        """Return the readings of all motors after the last step, without computing them again.
 
         Returns:
-            References, positions, velocities, torques and spring loads, each for first and second
-            motors, (10, n). For motors without inertia, the torque equals the load. For motors
-            without a controller, the reference equals the position.
+            Pairs of rows for first and second motors, (10, n): references, positions, velocities,
+            torques and spring loads. For motors without inertia, the torque equals the load. For
+            motors without a controller, the reference equals the position.
         """
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
@@ -213,9 +222,9 @@ class Readings:
 
     @property
     def link_torque(self) -> Vector:
-        """Torques on links by springs and dampers; at rigid joints by commands, (n,) [Nm].
+        """Torques on links, (n,) [Nm]: of springs and dampers, or commanded ones at rigid joints.
 
-        Dampers are scaled as in the last step.
+        Damper torques have the factor ``damper_scale`` of the last step; see :class:`.StepPlan`.
         """
         if self.springs.are_damped:
             self.equations.set_damping(self._damper_scale * self.springs.damping(self.flow.x[1:]))
@@ -226,7 +235,7 @@ class Readings:
     def motor_torque(self) -> Matrix:
         """Motor torques after saturation, (2, n) [Nm]; zero for motors without inertia.
 
-        At a stop it includes the torque with which the motor presses on the stop.
+        The torque with which a motor presses on its stop is included.
         """
         self.flow.evaluate()
         motor_torque: Matrix = self.flow.torques[1:3] * (self.equations.inverse_inertia > 0.0)
@@ -274,7 +283,7 @@ class JointSnapshot:
         dq: Link velocities, (n,) [rad/s].
         theta: Motor positions, (2, n).
         dtheta: Motor velocities, (2, n).
-        torque: Torques on links, including dampers of springs, (n,) [Nm].
+        torque: Torques on links, (n,) [Nm].
         motor_torque: Torques of motors with inertia, (2, n) [Nm].
         aim: References of motor controllers, (2, n).
         modes: Modes of the joints before the change; None if the joints start at rest.
@@ -293,13 +302,16 @@ class JointSnapshot:
 def motors_for(
     springs: JointSprings, now: JointSnapshot, modes: Sequence[OperationMode], preset: Vector
 ) -> tuple[Matrix, Matrix]:
-    """Return motor positions and velocities that keep the link torques when modes change.
+    """Return motor positions and velocities with which a mode change keeps the link torques.
 
     Args:
         springs: Springs of the joints.
         now: State before the mode change.
         modes: New modes.
-        preset: Preset for joints that had no springs before, (n,).
+        preset: Stiffness presets for joints whose modes before the change have no springs, (n,).
+
+    Returns:
+        Positions and velocities of both motors, (2, n) each.
 
     Raises:
         ActuatorRejected: If springs cannot exert the torque of a link.
@@ -336,7 +348,7 @@ def commands_for(
     dtheta: Matrix,
     gains: Matrix,
 ) -> dict[str, Vector]:
-    """Return the commands, by name, with which joints continue their motion after a mode change.
+    """Return the commands in the new modes with which joints continue their motion.
 
     Args:
         springs: Springs of the joints.
@@ -346,6 +358,9 @@ def commands_for(
         dtheta: Motor velocities after the change, (2, n).
         gains: Proportional and velocity gains of controllers in the new modes, of link and both
             motors, (2, 3, n).
+
+    Returns:
+        Commands by name, such as ``reference_1``, (n,) each.
 
     Raises:
         ActuatorRejected: If a link controller without proportional gain would have to exert a
@@ -378,7 +393,7 @@ def commands_for(
 
 
 def reference_under_load(position: Vector, load: Vector, gain: Vector) -> Vector:
-    """Return the reference with which a proportional controller stays at a position under load.
+    """Return the references with which proportional controllers hold positions against loads.
 
     Args:
         position: Positions of links or motors, (n,) or (2, n) [rad].
@@ -397,7 +412,7 @@ def commands_for_torque(
     equilibrium: Vector,
     gain: Matrix,
 ) -> tuple[dict[str, Vector], Vector]:
-    """Return the commands with which springs exert torques on links, and the exerted torques.
+    """Return the commands with which springs exert desired torques on links.
 
     Args:
         springs: Springs of the joints.
@@ -405,12 +420,12 @@ def commands_for_torque(
         q: Link angles, (n,) [rad].
         torque: Desired torques on links, (n,) [Nm].
         preset: Presets of the springs, (n,).
-        equilibrium: Equilibrium angles at which springs exert these torques, or come nearest to
-            them, (n,) [rad].
+        equilibrium: Equilibrium angles at which springs exert the desired torques, or the nearest
+            torques that they can exert, (n,) [rad].
         gain: Proportional gains of the motor controllers, (2, n).
 
     Returns:
-        Commands by name, (n,) each, and exerted torques, (n,) [Nm].
+        Commands by name, (n,) each, and the torques that they cause on links, (n,) [Nm].
     """
     stands = springs.references(equilibrium, preset)
     exerted = springs.torque(q, stands)

@@ -27,22 +27,24 @@ from multipanda_py.state import Matrix, Vector
 
 
 def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
-    r"""Advance motors by one step of the ROS-Gazebo toolbox; return the link torques, (n,) [Nm].
+    r"""Advance motors by one step with the integration scheme of Mengacci et al., 2021.
 
-    During the step, links do not move, and controllers and springs use the motor positions of its
-    beginning. Motors are then advanced,
+    During the step, links do not move. Controllers and springs use the motor positions at its
+    beginning. Motors then move by
 
     .. math::
         \dot\theta \leftarrow \dot\theta + h \ddot\theta, \qquad
-        \theta \leftarrow \theta + h \dot\theta
+        \theta \leftarrow \theta + h \dot\theta .
 
-    and links get the spring torque at the new motor positions (Mengacci et al., 2021). Unlike the
-    original, this version limits motor speeds. The scheme is of first order: with a step of 1 ms,
-    stiff springs gain or lose energy. It serves as a reference for comparisons.
+    Unlike the original scheme, this function limits motor speeds. It serves as a reference for
+    comparisons: it is of first order, so stiff springs gain or lose energy with steps of 1 ms.
 
     Args:
         flow: Integrator with the state of links and motors.
         duration: Step length h [s].
+
+    Returns:
+        Torques on links at the new motor positions, (n,) [Nm].
     """
     n = len(flow.impulse)
     flow.start_step()
@@ -64,8 +66,8 @@ class SpringEffect(NamedTuple):
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
-        shift: Joint positions after the motion under springs, minus those after the world's own
-            step, without contacts and friction [rad].
+        shift: Correction of the joint positions in a step without contacts and friction [rad]. It
+            is the position after the substeps minus the position after the world's own step.
         velocity: Joint velocities at the end of the step without contacts and friction [rad/s].
         duration: Length of the step [s].
     """
@@ -78,10 +80,10 @@ class SpringEffect(NamedTuple):
     def position_correction(self, dq: Vector) -> Vector:
         r"""Return the correction of the joint positions after the world's step, (n,) [rad].
 
-        Without contacts and friction it is :attr:`shift`. Let contacts and friction change the
-        velocity by :math:`\Delta` in a step h. They reduce the correction by
-        :math:`\tfrac h2 \Delta`, as a constant force would, but at most to zero. Links that they
-        hold therefore do not move.
+        Without contacts and friction, the correction is :attr:`shift`. If contacts and friction
+        have changed the velocity by :math:`\Delta` in the step h, the correction is
+        :math:`\mathtt{shift} - \tfrac h2 \Delta`, limited to values between zero and ``shift``.
+        Links that contacts or friction hold therefore do not move.
 
         Args:
             dq: Joint velocities after the world's step, (n,) [rad/s].
@@ -108,8 +110,8 @@ class CompliantJoints(CommandedJoints):
     r"""Motors, springs and controllers of n joints, coupled to a simulated world.
 
     In each step h of the world, springs and motors take many substeps (r-RESPA; Tuckerman, Berne
-    and Martyna, Reversible multiple time scale molecular dynamics, 1992). Let r be the link
-    accelerations by everything but springs and joint damping, and :math:`\bar r` their slow part
+    and Martyna, Reversible multiple time scale molecular dynamics, 1992). Let r be the
+    accelerations of links without springs and joint damping, and :math:`\bar r` their slow part
     (:class:`.QuasiStaticTerm`). A step consists of
 
     1. a kick, which is the velocity change :math:`\tfrac h2 (r - \bar r)`,
@@ -119,24 +121,24 @@ class CompliantJoints(CommandedJoints):
     The world then steps with the mean spring torque and moves links with their final velocity.
     :meth:`SpringEffect.position_correction` corrects their positions.
 
-    The second kick needs r of the next step. The caller that steps the world must therefore add
-    :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities before step k, where :attr:`is_substepped`
-    is 1. Without this correction, vibrations gain energy.
+    The second kick needs r of the next step. Before step k, the program that steps the world must
+    therefore add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities of joints whose
+    :attr:`is_substepped` is 1. Without this correction, vibrations gain energy.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Motors of the joints; required by modes 4 to 6.
+        motors: Motors of the joints; required in modes 4 to 6 of :class:`.OperationMode`.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
-        link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
-        scheme: ``accurate``, or ``original`` for one explicit step of motors as in the ROS-Gazebo
-            toolbox (:func:`toolbox_step`).
-        max_substeps: Maximum number of substeps per step of the world; springs that are too stiff
-            for it are softened.
+        link_pid: PID controllers of links for mode ``link_pid``; None: default gains of
+            :meth:`.LinkPid.from_config`.
+        scheme: ``accurate``, or ``original`` for one step of motors by :func:`toolbox_step`.
+        max_substeps: Maximum number of substeps per step of the world. Springs that need more are
+            softened.
 
     Attributes:
-        accuracy_warning: Message about the loss of accuracy in the last step, or an empty text.
-        n_inaccurate: Number of steps with such a warning.
+        accuracy_warning: Reason why the last step was inaccurate; empty if it was accurate.
+        n_inaccurate: Number of steps with an accuracy warning.
 
     Raises:
         ActuatorRejected: If arguments do not fit together.
@@ -168,18 +170,18 @@ class CompliantJoints(CommandedJoints):
     def reset(
         self, q: ArrayLike, torque: ArrayLike = 0.0, preset: ArrayLike | None = None
     ) -> None:
-        """Set links and motors to rest, with springs that exert a torque.
+        """Set links and motors to rest, with springs that exert given torques.
 
         References of motor controllers are set such that the motors stay at their positions.
 
         Args:
             q: Joint angles, (n,) [rad].
             torque: Spring torques on links, such as the gravity torques, (n,) [Nm].
-            preset: Stiffness preset, one number or (n,); the last commanded one by default.
+            preset: Stiffness preset, one number or (n,); None: the last commanded preset.
 
         Raises:
             ActuatorRejected: If a number is not finite or out of range, or springs cannot exert
-                such a torque. Nothing changes then.
+                the torques. Nothing changes then.
         """
         super().reset(q, torque, preset)
         self._slow = QuasiStaticTerm.zero(self.n_joints)
@@ -193,14 +195,14 @@ class CompliantJoints(CommandedJoints):
         duration: float,
         damping: Vector | None = None,
     ) -> SpringEffect:
-        r"""Advance motors and springs by a step, and return their effect on the joints.
+        """Advance motors and springs by a step, and return their effect on the joints.
 
         Args:
             q: Joint angles at the beginning, (n,) [rad].
             dq: Joint velocities at the beginning, (n,) [rad/s].
-            rest_acceleration: Accelerations by everything but springs, including joint damping,
+            rest_acceleration: Accelerations of the links without springs, but with joint damping,
                 (n,) [rad/s^2].
-            compliance: Part of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
+            compliance: Block of the inverse mass matrix for these joints, (n, n) [1/(kg m^2)].
             duration: Step length h [s].
             damping: Joint damping that the world integrates implicitly, (n,) [Nm s/rad]; None for
                 zero.
@@ -209,8 +211,8 @@ class CompliantJoints(CommandedJoints):
             Effect on the joints, in arrays that the next call overwrites.
 
         Raises:
-            ActuatorRejected: If the step length is not positive and finite.
-            BackendError: If the result is not finite. Both errors leave the motors unchanged.
+            ActuatorRejected: If the step length is not positive and finite. Nothing changes then.
+            BackendError: If the result is not finite. Motors keep their state then.
         """
         if not 0.0 < duration < math.inf:
             raise ActuatorRejected(f"step: got {duration!r:.40}, allowed more than 0 s")
@@ -275,7 +277,7 @@ class CompliantJoints(CommandedJoints):
         self._torque -= damping * self._shift / duration
 
     def set_warning(self, message: str) -> None:
-        """Report a loss of accuracy in the last step; the first message of a step is stored."""
+        """Store the reason why the last step was inaccurate, unless it already has a warning."""
         self.n_inaccurate += not self.accuracy_warning
         self.accuracy_warning = self.accuracy_warning or message
 

@@ -41,20 +41,22 @@ class MotorLimiter:
         \mathrm{clip}\!\left(\frac{0.8\, \dot q_{max} \mp \dot q}{0.7\, \dot q_{max}}, -1, 1\right)
 
     Here :math:`\hat g` is the gravity torque, :math:`\tau_{max}` the torque limit and
-    :math:`\dot q_{max}` the maximum speed of the link. The limit falls as the link speed
-    approaches :math:`0.8\, \dot q_{max}`, beyond which springs brake. Let :math:`\theta^\pm` be
-    the motor positions at which springs exert :math:`\tau^\pm`. Motor torques are limited to
+    :math:`\dot q_{max}` the maximum speed of the link. Springs brake links that are faster than
+    :math:`0.8\, \dot q_{max}`. Let :math:`\theta^\pm` be the motor positions at which springs
+    exert :math:`\tau^\pm`. The motor torque is limited to
 
     .. math::
         u^\pm = \tau_{spring}^\pm + J \left(\omega^2 (\theta^\pm - \theta)
         - 2 \omega (\dot\theta - \dot q)\right) .
 
     Here :math:`\tau_{spring}^\pm` is the load of the motor at :math:`\theta^\pm`, J the motor
-    inertia and :math:`\omega` the bandwidth. A damper d in parallel to the spring also loads the
-    link. Let :math:`\tau` and :math:`\tau_{spring}` be the current torques of the springs on link
-    and motor. Motor torques are then also limited to
-    :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. For a motor
-    with a position controller, the reference is chosen such that the controller outputs the
+    inertia and :math:`\omega` the bandwidth of the limiter.
+
+    If an actuator also has the damping d between motor and link, a second limit is
+    :math:`\tau_{spring} + 2 \omega J (\dot q + (\tau^\pm - \tau) / d - \dot\theta)`. Here
+    :math:`\tau` and :math:`\tau_{spring}` are the current spring torques on link and motor.
+
+    A motor with a position controller gets a reference with which the controller outputs the
     limited torque.
 
     Args:
@@ -124,9 +126,9 @@ class MotorLimiter:
         self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
 
     def newly_limited(self) -> list[int]:
-        """Return joints whose motors have just been limited for 0.1 s.
+        """Return indices of joints whose motors have been limited for 0.1 s, for a user notice.
 
-        A joint is returned again only after 1 s without a limit.
+        Each joint is returned once, and again only after 1 s in which its motors were not limited.
         """
         self._is_reported &= self._free_cycles < self._reset_cycles
         result = (self._limited_cycles >= self._notice_cycles) & ~self._is_reported
@@ -135,9 +137,11 @@ class MotorLimiter:
         return joints
 
     def _window(self, dq: Vector, bounds: Matrix) -> Matrix:
-        """Return minimum and maximum spring torques at the link velocities, (2, m) [Nm].
+        """Return minimum and maximum spring torques at given link velocities, (2, m) [Nm].
 
-        ``bounds`` are those at rest.
+        Args:
+            dq: Link velocities, (m,) [rad/s].
+            bounds: Minimum and maximum torques of links at rest, (2, m) [Nm].
         """
         middle, reach = (
             0.5 * (bounds[0] + bounds[1]),
@@ -153,9 +157,15 @@ class MotorLimiter:
         self, q: Vector, dq: Vector, window: Matrix, at: NDArray[np.bool_],
         aims: Matrix, torques: Matrix,
     ) -> tuple[Matrix, Matrix]:  # fmt: skip
-        """Return limited motor references ``aims`` and motor torques, (2, m) each.
+        """Return motor references and torques that keep spring torques in a range, (2, m) each.
 
-        ``window`` is the range of allowed spring torques; ``at`` is a mask of joints to limit.
+        Args:
+            q: Link angles, (m,) [rad].
+            dq: Link velocities, (m,) [rad/s].
+            window: Minimum and maximum spring torques, (2, m) [Nm].
+            at: Mask of joints whose motors are limited, (m,).
+            aims: Motor references before the limit, (2, m) [rad or m].
+            torques: Motor torques before the limit, (2, m) [Nm or N].
         """
         joints, springs, motors = self._joints, self._joints.springs, self._motors
         theta, rate = joints.theta, joints.dtheta
@@ -203,8 +213,11 @@ _NO_JOINTS = np.zeros(0, np.intp)
 def torque_mode(mode: OperationMode) -> OperationMode:
     """Return the mode in which a joint executes torques of effort controllets.
 
-    It has the same dynamics as the given mode: no springs, springs with ideal motors, which reach
-    their references immediately, or springs and motors with dynamics.
+    The result is ``link_torque`` for a mode without springs, ``motor_pid`` for a mode with motor
+    dynamics, and else ``spring_references``.
+
+    Args:
+        mode: Mode of the joint in the cell file.
     """
     if mode.is_rigid:
         return OperationMode.LINK_TORQUE
@@ -219,17 +232,18 @@ class LinkTorque:
         r = \theta^* + \frac{\tau_{motor}(\theta^*) + (D + D_{pid})\, \dot\theta^*}{P} .
 
     The first equation gives the motor positions :math:`\theta^*` at the stiffness preset, for the
-    joint angle half a cycle T later. The second equation gives the reference r of PID-controlled
-    motors with inertia J: r compensates the load :math:`\tau_{motor}` and the damping. P, D and
-    :math:`D_{pid}` are the gains of :class:`.Motors`. A lag of :math:`J / (D + D_{pid})` remains.
+    joint angle in the middle of the cycle time T. The second equation gives the reference r of
+    motors with inertia J and PID controllers: r compensates the load :math:`\tau_{motor}` and the
+    damping. P, D and :math:`D_{pid}` are parameters of :class:`.Motors`. The motors still lag
+    behind :math:`\theta^*` by the time :math:`J / (D + D_{pid})`.
 
     Args:
-        joints: Compliant joints, m of them; their modes are set.
+        joints: Compliant joints, m of them; :meth:`start` sets their modes.
         modes: Modes of the joints in the cell file.
-        motors: Motors of the joints, if any.
+        motors: Motors of the joints; None without motor parameters.
         preset: Stiffness presets, (m,) [rad or m].
         period: Cycle time T [s].
-        limiter: Limiter of motors with actuator commands; none by default.
+        limiter: Limiter of motors with actuator commands; None: no limit.
 
     Attributes:
         command_dispatcher: Dispatcher of the actuator commands of controllets.
@@ -339,7 +353,7 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return the maximum stiffness of springs that exert plus, minus or none of ``torque``.
+        """Return the maximum stiffness of springs at zero torque and at plus and minus ``torque``.
 
         Args:
             q: Link angles, (m,) [rad].
@@ -364,16 +378,18 @@ class LinkTorque:
         command: Matrix | None = None,
         bounds: Matrix | None = None,
     ) -> None:
-        """Command torques of links, or execute actuator commands.
+        """Command torques on links, and send actuator commands to joints that have one.
 
-        Values that are not finite, as after divergence of the simulation, are ignored.
+        Joints with an actuator command ignore ``torque``, except in mode ``link_torque``. Inputs
+        that are not finite, as after divergence of the simulation, change nothing.
 
         Args:
             q: Link angles, (m,) [rad].
             dq: Link velocities, (m,) [rad/s].
             torque: Torques that springs must exert, (m,) [Nm].
-            command: Actuator commands, as :class:`.ActuatorCommandDispatcher` takes them, (3, m).
-            bounds: Minimum and maximum torques of links, (2, m) [Nm].
+            command: Actuator commands as in :meth:`.ActuatorCommandDispatcher.receive`, (3, m);
+                None: no change.
+            bounds: Minimum and maximum torques of links, (2, m) [Nm]; None: unlimited.
         """
         if not math.isfinite(sum((q + dq + torque).tolist())):
             return
@@ -415,7 +431,11 @@ class LinkTorque:
     def _apply_commands(
         self, q: Vector, dq: Vector, command: Matrix, bounds: Matrix | None
     ) -> None:
-        """Apply actuator commands; joints whose actuator commands end resume torque control."""
+        """Send actuator commands to the joints.
+
+        Joints whose actuator command has ended resume torque control. Arguments are those of
+        :meth:`.ActuatorCommandDispatcher.receive`.
+        """
         resumed = self.command_dispatcher.receive(q, dq, command, bounds)
         if resumed is None:
             return

@@ -28,9 +28,10 @@ class Motors:
         \tau_m = P (\theta^* - \theta) + I \int (\theta^* - \theta)\, dt - D_{pid} \dot\theta .
 
     Here :math:`\theta` is the motor angle, :math:`\theta^*` its reference and :math:`\tau_f` the
-    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. For joints
-    with one motor, the second row is ignored. The units of a second motor that moves a pivot have
-    kg, N and m in place of kg m^2, Nm and rad.
+    friction. sat limits to ``max_torque``. Values are on the joint side of the gear. The first row
+    of each array has the first motors, the second row the second motors. Values of second motors
+    that do not exist are ignored. For a second motor that moves a pivot, replace kg m^2 by kg, Nm
+    by N and rad by m.
 
     Attributes:
         inertia: Inertia J [kg m^2].
@@ -42,7 +43,7 @@ class Motors:
         friction: Coulomb friction [Nm].
         friction_stiffness: Stiffness of the motor while Coulomb friction holds it [Nm/rad].
         p: Proportional gain P [Nm/rad].
-        i: Integral gain I [Nm/(rad s)]; its part of the torque is limited to ``max_torque``.
+        i: Integral gain I [Nm/(rad s)]. The integral torque is limited to ``max_torque``.
         d: Derivative gain :math:`D_{pid}` [Nm s/rad].
     """
 
@@ -76,12 +77,15 @@ class Motors:
         d: ArrayLike = 4.5,
         pinion: float = PINION_RADIUS,
     ) -> Motors:
-        r"""Build motors of actuators from values for a rotary motor.
+        """Build motors of actuators from values for a rotary motor.
 
-        Each value is one number, (n,) for the motors of each joint, or (2, n). Defaults are those
-        of the ROS-Gazebo toolbox. A second motor that moves a pivot acts through a pinion of
-        radius r. Its inertia, damping, stiffness and gains are divided by :math:`r^2`, its torques
-        by r. Its velocities are multiplied by r. Its stops are the ends of the preset range.
+        A value is one number for all motors, (n,) with one number per joint, or (2, n). Defaults
+        are those of Mengacci et al., 2021.
+
+        A second motor that moves a pivot acts through a pinion of radius r. Its inertia, damping,
+        stiffness and gains are the given values divided by :math:`r^2`, its torques those divided
+        by r. Its maximum speed is the given one times r. Its stops are the ends of the preset
+        range.
 
         Args:
             actuators: Actuators with their joints, as :class:`.CompliantJoints` takes them.
@@ -188,7 +192,7 @@ class LinkPid:
         d: ArrayLike = 0.2,
         max_torque: ArrayLike = np.inf,
     ) -> LinkPid:
-        """Build the controllers of n joints, by default with the gains of the ROS-Gazebo toolbox.
+        """Build the PID controllers of n links; default gains are those of Mengacci et al., 2021.
 
         Args:
             n_joints: Number of joints n.
@@ -214,10 +218,15 @@ def _two_rows(name: str, value: ArrayLike, n_joints: int) -> Matrix:
 
 
 def _rows(name: str, value: ArrayLike, shape: tuple[int, ...]) -> Matrix:
-    """Return numbers as a new array of a shape, repeating rows or single numbers.
+    """Return a value as an array of a given shape, in which one number or one row is repeated.
+
+    Args:
+        name: Name of the parameter, for error messages.
+        value: One number, one row of numbers, or an array of the shape.
+        shape: Shape of the result.
 
     Raises:
-        ActuatorRejected: If they do not fit the shape.
+        ActuatorRejected: If the value does not fit the shape.
     """
     try:
         numbers = np.asarray(value, dtype=np.float64)

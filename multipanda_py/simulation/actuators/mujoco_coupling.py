@@ -37,16 +37,18 @@ class SavedSprings:
 
 
 class CompliantWorld:
-    r"""Coupled simulation of MuJoCo and the springs of all compliant arms.
+    """Coupled simulation of MuJoCo and the springs of all compliant arms.
 
     Springs and motors can be much faster than a step of MuJoCo, so they take smaller substeps:
     see :class:`.CompliantJoints`. MuJoCo's motors exert the mean spring torque. After each step,
-    link positions are corrected by the difference between the result of the springs and that of
-    MuJoCo, unless contacts or friction hold the links.
+    joint positions are corrected to those that the substeps have reached, unless contacts or
+    friction hold the links.
 
     Args:
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
         arms: Compliant arms.
-        drive: Torque control of their joints, in the order of the arms.
+        drive: Torque control of their joints, in the order of ``arms``.
 
     Attributes:
         joints: Springs and motors of all arms, n joints.
@@ -123,7 +125,10 @@ class CompliantWorld:
         self.write_state()
 
     def max_stiffness(self) -> Vector:
-        """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad]."""
+        """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad].
+
+        It is evaluated at zero torque, and at plus and minus the torque limits of the joints.
+        """
         max_torque = np.concatenate([arm.torque_limit for arm in self._arms])
         return self.drive.stiffness(self._qpos[self._positions], max_torque)
 
@@ -134,7 +139,7 @@ class CompliantWorld:
         return compliance
 
     def command(self) -> None:
-        """Command motors by the arms' torques or actuator commands; apply external torques.
+        """Send desired torques and actuator commands to the motors, and apply external torques.
 
         External torques are the fourth row of :attr:`.ActuatorState.command`.
         """
@@ -160,10 +165,9 @@ class CompliantWorld:
         return refusals
 
     def new_notices(self) -> list[str]:
-        """Return messages for the user about accuracy and limits since the last call.
+        """Return new messages for the user: lost accuracy, limited motors, commands beyond a stop.
 
-        Each kind of accuracy message is returned once in a run. Limited motors and commands beyond
-        a stop are returned when they begin.
+        Accuracy messages that differ only in their numbers are returned once.
         """
         joints, stopped, notices = self.joints, self.drive.command_dispatcher.stopped, list[str]()
         kind = _NUMBER.sub("", joints.accuracy_warning)
@@ -198,7 +202,9 @@ class CompliantWorld:
             to.load[:, at] = result[8:, own]
 
     def step(self, steps: int) -> None:
-        """Advance by a number of steps of MuJoCo; the controls of rigid joints stay constant.
+        """Advance MuJoCo and all springs by a number of MuJoCo steps.
+
+        Rigid joints keep their values in ``ctrl``.
 
         Raises:
             BackendError: If spring torques are not finite.
@@ -264,11 +270,12 @@ MAX_STEPS = 8
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
-    r"""Return the MuJoCo steps per cycle, and a warning per arm that needs more than MAX_STEPS.
+    r"""Return the number of MuJoCo steps per cycle, and a warning for each arm that needs more.
 
-    The squared angular frequency of an arm's springs does not exceed the maximum of
-    :math:`|C| \sigma`. Here C is the inverse mass matrix at the start, and :math:`\sigma` the
-    maximum stiffness of springs within the torque limits.
+    A step is no longer than :data:`STEP_FRACTION` divided by the angular frequency of the springs.
+    The number of steps is limited to :data:`MAX_STEPS`. An upper bound of the squared frequency is
+    the largest element of :math:`|C| \sigma`. Here C is the inverse mass matrix at the start, and
+    :math:`\sigma` the vector of :meth:`CompliantWorld.max_stiffness`.
 
     Args:
         world: Compliant arms at their start, with the mass matrix computed.

@@ -40,15 +40,16 @@ class CommandedJoints(Readings):
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
         n_joints: Number of joints, n.
-        motors: Motors of the joints; required by modes 4 to 6.
+        motors: Motors of the joints; required in modes 4 to 6 of :class:`.OperationMode`.
         mode: Initial mode of all joints, or one per joint; see :class:`.OperationMode`.
-        link_pid: Controllers of links in mode 1; by default those of the ROS-Gazebo toolbox.
+        link_pid: PID controllers of links for mode ``link_pid``; None: default gains of
+            :meth:`.LinkPid.from_config`.
 
     Attributes:
         modes: Operation mode of every joint.
         mode_numbers: Numbers of the modes, (n,).
-        is_substepped: 1 for joints that springs or controllers drive in substeps, 0 for joints
-            with a commanded torque, which the step of the simulated world moves, (n,).
+        is_substepped: 1 for joints that springs or link controllers move in substeps, 0 for joints
+            in mode ``link_torque``, which move with the step of the simulated world, (n,).
         n_limited: Number of commands that were limited to what springs and motors can execute.
 
     Raises:
@@ -160,8 +161,8 @@ class CommandedJoints(Readings):
     def set_references(self, references: Matrix, joints: Sequence[int]) -> None:
         """Set motor references without checks, for control loops that compute them in each cycle.
 
-        References may be beyond a stop or the range of presets, because a proportional controller
-        needs a position error to hold a load. The motor itself stops at its limit.
+        A reference can be beyond a stop or the preset range: a proportional controller that holds
+        a load needs a position error. Motors do not move beyond their stops.
 
         Args:
             references: References of both motors, (2, n) [rad, or m for a pivot].
@@ -179,7 +180,9 @@ class CommandedJoints(Readings):
     def beyond_stops(self) -> BeyondStops:
         """Return the motors whose commanded position is beyond a stop.
 
-        Keys are joint and motor (0 or 1), values are position, lower and upper stop [rad or m].
+        Returns:
+            Commanded position, lower and upper stop [rad or m], by joint and motor, both counted
+            from 0.
         """
         if self._motors is None:
             return {}
@@ -195,7 +198,7 @@ class CommandedJoints(Readings):
 
     @property
     def references(self) -> Matrix:
-        """Commanded motor positions before any limit by :meth:`limit`, (2, n) [rad or m]."""
+        """Commanded motor positions, (2, n) [rad or m]; :meth:`limit` does not change them."""
         return self._commanded.copy()
 
     @property
@@ -207,13 +210,11 @@ class CommandedJoints(Readings):
         return motor_commands
 
     def limit(self, aims: Matrix, torques: Matrix) -> None:
-        """Override motor references and torques until the next command, without checks.
+        """Override motor references and motor torques until the next command, without checks.
 
         Args:
-            aims: Limited references of both motors, (2, n) [rad or m]; :attr:`references` for no
-                limit.
-            torques: Limited torques of both motors, (2, n) [Nm or N]; used in mode
-                ``motor_torque``.
+            aims: References of both motors, (2, n) [rad or m].
+            torques: Torques of both motors, (2, n) [Nm or N]; used only in mode ``motor_torque``.
         """
         self._aim[1:] = aims
         self._direct[1:] = self._drives * torques
@@ -254,14 +255,17 @@ class CommandedJoints(Readings):
     def references_for(
         self, torque: Vector, preset: Vector | None = None, q: Vector | None = None
     ) -> Matrix:
-        """Return the motor references at which springs exert torques on links, (2, n).
+        """Return the motor references at which springs exert torques on links, without a command.
 
-        If springs cannot exert a torque, the result comes nearest to it. Nothing is commanded.
+        For a torque that springs cannot exert, the result gives the nearest possible torque.
 
         Args:
             torque: Desired torques on links, (n,) [Nm].
-            preset: Stiffness preset, (n,); that of the last torque command by default.
-            q: Joint angles, (n,) [rad]; those of the last step by default.
+            preset: Stiffness presets, (n,); None: the last commanded presets.
+            q: Joint angles, (n,) [rad]; None: the current angles.
+
+        Returns:
+            References of both motors, (2, n) [rad, or m for a pivot].
         """
         chosen = self._preset if preset is None else preset
         at = self.flow.x[0] if q is None else q
@@ -275,10 +279,13 @@ class CommandedJoints(Readings):
         return equilibrium
 
     def _chosen_preset(self, preset: ArrayLike | None) -> Vector:
-        """Store and return the presets for a torque command; None keeps the stored presets.
+        """Return the stiffness presets for commanded link torques, and store new ones.
+
+        Args:
+            preset: New presets, one number or (n,); None: the stored presets.
 
         Raises:
-            ActuatorRejected: If they are out of range, or a link is under PID control.
+            ActuatorRejected: If a preset is out of range, or a joint is in mode ``link_pid``.
         """
         if OperationMode.LINK_PID in self.modes:
             raise ActuatorRejected(
@@ -324,9 +331,13 @@ class CommandedJoints(Readings):
         torque: Vector,
         from_rest: bool = False,
     ) -> None:
-        """Change the modes of the joints ``at``, and keep the torques on links.
+        """Change the modes of some joints, and keep the torques on links.
 
-        ``from_rest`` is True for joints that have no previous mode.
+        Args:
+            modes: Modes of all joints after the change.
+            at: Indices of the joints whose mode changes.
+            torque: Torques on links to keep, (n,) [Nm].
+            from_rest: True if the joints start at rest and have no previous mode.
 
         Raises:
             ActuatorRejected: If springs or controllers cannot exert the torques; nothing changes.
@@ -378,7 +389,7 @@ class CommandedJoints(Readings):
     def _send(self) -> None:
         """Move motors without dynamics to their references, and set the references of controllers.
 
-        Motors without dynamics stop at their stops.
+        Motors without dynamics do not move beyond their stops.
         """
         flow, aim = self.flow, self._aim
         if self._stands:

@@ -36,25 +36,24 @@ _Indices: TypeAlias = "slice | NDArray[np.intp]"
 class CompliantRobot:
     """Simulation of a MuJoCo model with springs and motors at some of its joints.
 
-    It is meant for studies in a notebook, faster than real time. Contacts, damping and the model's
-    own actuators work as in MuJoCo. :func:`.let_friction_stick` changes dry friction, so that
-    joints at rest do not creep. A joint moves by at most half a revolution per step; a larger
-    motion is limited, with a warning.
+    It is meant for studies in a notebook, faster than real time. Contacts, damping and the
+    actuators of the model work as in MuJoCo. :func:`.let_friction_stick` changes the parameters of
+    dry friction, so that joints at rest do not creep. A joint moves by at most half a revolution
+    per step; a larger motion is limited, with a warning.
 
     Args:
         model: MuJoCo model, with an Euler or implicit integrator.
         names: Names of the compliant joints, hinges or slides, in the order of ``joints``.
-        joints: Springs and motors of these joints.
-        step: Length of a step [s]; that of the model by default. Motors and springs take as many
-            substeps as they need.
+        joints: Springs and motors of the compliant joints.
+        step: Length of a step [s]; None: that of the model. Motors and springs take substeps.
 
     Attributes:
         model: Given model, with step length and friction parameters changed.
-        external_torque: External torques on these joints, (n,) [Nm]; writable.
+        external_torque: External torques on the compliant joints, (n,) [Nm]; writable.
 
     Raises:
-        ActuatorRejected: If a joint does not exist or has another type, if their number differs
-            from that of ``joints``, or if the integrator is Runge-Kutta.
+        ActuatorRejected: If a joint does not exist or is neither a hinge nor a slide, if the
+            number of names is wrong, or if the integrator is Runge-Kutta.
 
     Thread: the caller's.
     """
@@ -191,7 +190,11 @@ class CompliantRobot:
             warnings.warn(self.joints.accuracy_warning, RuntimeWarning, stacklevel=2)
 
     def _limit_motion(self, start: Vector) -> None:
-        """Limit the motion of each joint since ``start`` to :data:`MAX_STEP_MOTION`."""
+        """Limit the motion of each joint in a step to :data:`MAX_STEP_MOTION`.
+
+        Args:
+            start: Joint positions at the beginning of the step, (n,) [rad or m].
+        """
         h = self.model.opt.timestep
         displacement, speed = self._qpos[self._positions] - start, self._qvel[self._dofs]
         moved = max(map(abs, [*displacement.tolist(), *(h * speed).tolist()]))
@@ -210,8 +213,12 @@ class CompliantRobot:
 def suggested_step(robot: CompliantRobot, longest: float = LONGEST_STEP) -> float:
     r"""Return a suitable step length for the springs of a robot at its current state [s].
 
-    It is half of :math:`1/\omega` of the fastest spring with its link, and no more than
-    ``longest`` [s]. Longer steps could resonate with motions of the links.
+    It is :math:`1/(2 \omega)` with the angular frequency :math:`\omega` of the fastest spring.
+    Longer steps could resonate with motions of the links.
+
+    Args:
+        robot: Robot at the state of interest.
+        longest: Maximum of the result [s].
     """
     omega = np.sqrt(np.dot(np.abs(robot.compliance), robot.joints.link_stiffness).max())
     return float(min(longest, _STEP_FRACTION / omega)) if omega else longest
@@ -238,7 +245,7 @@ def _joint_addresses(model: mujoco.MjModel, names: Sequence[str]) -> tuple[_Indi
 
 
 def _row(indices: list[int]) -> slice | NDArray[np.intp]:
-    """Return consecutive indices as a slice, which makes indexing faster, others as an array."""
+    """Return consecutive indices as a slice, for faster indexing; other indices as an array."""
     if indices == list(range(indices[0], indices[0] + len(indices))):
         return slice(indices[0], indices[0] + len(indices))
     return np.array(indices)

@@ -22,10 +22,10 @@ _SLOPE_STEP = 1e-6
 
 
 class JointSprings:
-    """Springs of n joints, in groups of one actuator type each.
+    """Springs of n joints; joints with the same type of actuator are computed together.
 
     Args:
-        actuators: Groups of joints; every joint is in exactly one.
+        actuators: Actuators with the indices of their joints. Each joint has exactly one actuator.
         n_joints: Number of joints, n.
 
     Attributes:
@@ -38,7 +38,8 @@ class JointSprings:
         are_damped: True if any joint has damping between motors and link.
 
     Raises:
-        ActuatorRejected: If a joint is in no group or in two, or the size of a group is wrong.
+        ActuatorRejected: If a joint has no actuator or two, or an actuator gets a wrong number of
+            joints.
 
     Thread: any; it has no state.
     """
@@ -74,7 +75,7 @@ class JointSprings:
         )
 
     def load(self, q: Vector, theta_1: Vector, theta_2: Vector, out: Matrix) -> None:
-        """Write torques on links and loads of both motors to ``out``, (3, n) [Nm].
+        """Write the spring torques on links, first and second motors to the rows of ``out`` [Nm].
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -110,9 +111,9 @@ class JointSprings:
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
         """Return an upper bound of the spring stiffness at the links, (n,) [Nm/rad].
 
-        Beyond its maximum deflection, the torque of a spring is constant and its stiffness zero.
-        Such a spring is evaluated at its maximum deflection, because its full stiffness returns as
-        soon as the deflection falls.
+        A spring beyond its maximum deflection has a constant torque and zero stiffness. For such a
+        spring, the result is the stiffness at the maximum deflection, which it regains as soon as
+        the deflection falls.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -124,13 +125,15 @@ class JointSprings:
         return self.stiffness(q, near)
 
     def pivot_slopes(self, q: Vector, theta: Matrix) -> tuple[Vector, Vector]:
-        """Return the derivatives of pivot motor load and link torque by the pivot position.
-
-        Both are (n,) [N/m and N], for pivots between their stops; zero for joints without a pivot.
+        """Return the derivatives of spring torques by the pivot position, (n,) each.
 
         Args:
             q: Link angles, (n,) [rad].
             theta: Positions of the first and second motors, (2, n).
+
+        Returns:
+            Derivatives of the load of the pivot motor [N/m] and of the torque on the link [N];
+            zero for joints without a pivot.
         """
         low, high = self.preset_low, self.preset_high
         near = _SLOPE_STEP * (high - low)
@@ -159,11 +162,11 @@ class JointSprings:
         return references
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
-        """Return the maximum torque that springs can exert in both directions, (n,) [Nm].
+        """Return the maximum torque that springs can exert in each direction, (n,) [Nm].
 
         Args:
             preset: Stiffness presets, (n,).
-            motors: Maximum torques of both motors, (2, n).
+            motors: Maximum torques of first and second motors, (2, n).
         """
         return self._each(lambda of, at: of.torque_limit(preset[at], motors[:, at]))
 
@@ -193,7 +196,9 @@ class JointSprings:
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector
     ) -> Vector:
-        """Return the equilibrium angles at which the spring torques are nearest to desired ones.
+        """Return the equilibrium angles at which springs exert desired torques, (n,) [rad].
+
+        For a torque that springs cannot exert, the result gives the nearest possible torque.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -206,7 +211,15 @@ class JointSprings:
         )
 
     def _each(self, of: Callable[[Actuator[Any], Any], Vector]) -> Vector:
-        """Call a function of actuator and joint indices for each group; return (n,) values."""
+        """Call a function for each group of joints with the same actuator type; join the results.
+
+        Args:
+            of: Function of the actuator and the joint indices of a group; returns one number per
+                joint.
+
+        Returns:
+            Results of all joints, (n,).
+        """
         if self._single_actuator is not None:
             return of(self._single_actuator, slice(None))
         result = np.empty(self.n_joints)
