@@ -121,8 +121,8 @@ def _warn_of_misspelt(context: LaunchContext, known: Sequence[str]) -> None:
     configurations = context.launch_configurations
     for name, near in misspelt(configurations, known).items():
         get_logger("multipanda_py").warning(
-            f"{name}: unknown argument without effect; near: {near}, which has the value "
-            f"{configurations.get(near)!r}"
+            f"{name}: unknown argument, which has no effect. Did you mean {near}, now "
+            f"{configurations.get(near)!r}?"
         )
 
 
@@ -211,7 +211,10 @@ def _cell(
     parameters: Mapping[str, Any],
     has_publisher: bool,
 ) -> list[Action]:
-    """Return the node ``multimode_controller`` and, if it leaves ``/tf`` to it, its publisher."""
+    """Return the cell's node ``multimode_controller`` and, if used, robot_state_publisher.
+
+    robot_state_publisher is used if it is installed and the cell sets no ``tf_rate``.
+    """
     # The node itself publishes /tf if robot_state_publisher is not installed or the cell sets
     # ``tf_rate``.
     remote = (

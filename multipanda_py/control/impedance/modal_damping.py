@@ -108,7 +108,7 @@ class ModalDamping:
         self._half = np.array(half)
         self._ratio[:] = ratio
         min_value = float(self._ratio.min())
-        # If all eigenvalues of N are below this value, no mode exceeds the bandwidth limit.
+        # If all squared frequencies of the modes are below this value, none exceeds the limit.
         self._free = self._limit * min(1.0, min_value) ** 2
         self._equal_ratio = (
             min_value if min_value > 0.0 and min_value == self._ratio.max() else 0.0

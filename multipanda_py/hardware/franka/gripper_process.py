@@ -177,7 +177,8 @@ class Worker:
         self.number = command["number"]
         time_to_go = 2.0 * MAX_WIDTH / (command["speed"] or MAX_SPEED)
         self.deadline = max(time.monotonic() + time_to_go + RESPONSE_TIMEOUT, self.deadline)
-        # If the worker has just ended, its supervisor reads the end of its messages next.
+        # A worker that has just ended cannot read. The supervisor detects its end later, when it
+        # reads the worker's messages.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._commands, (json.dumps(command) + "\n").encode())
 

@@ -168,8 +168,9 @@ def _check(path: str, time: Matrix, sides: list[Matrix], rate: float) -> None:
     farthest = max(float(np.abs(side - 0.5).max()) - 0.5 for side in sides)
     if farthest > MAX_EXCESS:
         raise ConfigurationError(
-            f"{path}: a value is outside its limits by {farthest:.3g} of their range, allowed "
-            f"{MAX_EXCESS:g} or less"
+            f"{path}: positions, velocities or torques exceed the robot's limits by "
+            f"{farthest:.3g} of their range, allowed {MAX_EXCESS:g}. Record motions within the "
+            "limits"
         )
 
 
