@@ -242,8 +242,9 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     """Activate the controllet, and yield its damping D for several slow motions.
 
     Yields:
-        Joint velocities of the motion, (n,) [rad/s], and damping, (n, n) [Nm s/rad]. If the
-            torques are smooth at rest, the only pair is None and the damping at rest.
+        Joint velocities of a motion, (N,) [rad/s], and damping D at this motion, (N, N)
+            [Nm s/rad]. If D at rest does not depend on the direction of motion, the only pair is
+            None and D at rest.
     """
     n, rest = len(q), np.zeros(len(q))
     probe.set_state(q, rest)
@@ -284,14 +285,14 @@ def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
 
 
 def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
-    """Return half of the torques at state ``back`` minus those at state ``ahead``, (N,) [Nm].
+    """Return ``(tau_back - tau_ahead) / 2``, with the torques at two states, (N,) [Nm].
 
     Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.
 
     Args:
         probe: Controllet to evaluate.
-        ahead: Joint positions [rad] and velocities [rad/s] of the first state, (N,) each.
-        back: Joint positions [rad] and velocities [rad/s] of the second state, (N,) each.
+        ahead: Joint positions [rad] and velocities [rad/s] for tau_ahead, (N,) each.
+        back: Joint positions [rad] and velocities [rad/s] for tau_back, (N,) each.
     """
     first = probe.torque(*ahead)
     torques = probe.torque(*back)

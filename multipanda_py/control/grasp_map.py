@@ -33,7 +33,8 @@ class GraspMap:
     - A: Map from the twist of the object to the stacked twists of the end effectors, (6 N, 6).
     - Lambda_i: Task-space inertia of end effector i, (6, 6) [kg, kg m^2].
     - Lambda_o: Inertia of all end effectors at the object origin, (6, 6).
-    - n: Unit forces of the end effectors towards the object without their mean: A^T n = 0, (6 N,).
+    - n: Unit forces of the end effectors towards the object, minus the mean of these forces, so
+      that A^T n = 0, (6 N,).
     - B, B_n: Generalised inverses of the grasp map: A^T B = A^T B_n = I, (6 N, 6).
     - c: Internal force that B exerts per object wrench, (6,).
     - W, R_1, R_2, F_s: Wrenches and internal force, see ``distribute``.
@@ -42,9 +43,10 @@ class GraspMap:
     dynamically consistent: free end effectors accelerate like a rigid object. If their inertias
     differ, B also exerts an internal force on the object. B_n exerts none (n^T B_n = 0).
 
-    The transposes project measured motion. B^T dx is the object velocity and (I - A B^T) dx the
+    The transposes project measured motion. B_n^T dx is the object velocity and (I - A B^T) dx the
     slip, with dx the end-effector twists. Springs and dampers act on these projections and are
-    distributed by the same map, so they are passive. The inverse inertia at the object spring is::
+    distributed by the same map, so they are passive. For the spring of the object pose
+    (``wrench``), the inverse inertia is::
 
         B_n^T Lambda^-1 B_n = Lambda_o^-1 + c c^T (n^T Lambda^-1 n)
 
@@ -63,7 +65,7 @@ class GraspMap:
         grasp_errors: Displacements e from the end effectors to their grasp poses, and negative
             end-effector twists, (2, 6 N) [m, rad; m/s, rad/s].
         inward: Force part of n, (N, 3).
-        presses: Force part of n, one tuple of floats per end effector.
+        presses: Same forces as ``inward``, one tuple of floats per end effector.
         size: Squared norm n^T n.
         errors: Grasp errors (I - A B_n^T) e, (6 N,) [m, rad].
         shift: Object displacement B_n^T e, (6,) [m, rad].
@@ -164,7 +166,7 @@ class GraspMap:
     def _set_presses(
         self, presses: list[tuple[float, float, float]], total: Sequence[float]
     ) -> None:
-        """Set the internal forces n to given forces without their mean.
+        """Set the unit internal forces n to the given forces minus their mean.
 
         Args:
             presses: Unit force of each end effector towards the object.
@@ -221,7 +223,9 @@ class GraspMap:
         return wrenches
 
     def inertia_inv(self, inertia_invs: Sequence[Matrix]) -> Matrix:
-        """Return the inverse inertia at the object spring, (6, 6); equation in ``GraspMap``.
+        """Return the inverse inertia for the spring of the object pose, (6, 6).
+
+        ``GraspMap`` contains the equation.
 
         Args:
             inertia_invs: Inverse task-space inertia of each end effector, N of (6, 6).

@@ -99,14 +99,15 @@ class GraspedObject:
     - r_i, G_i: Position [m] and rotation of end effector i in the object frame at the grasp.
     - N: Number of end effectors.
 
-    If the estimates differ, ``sharing`` corrects pose and velocity of the object so that end
-    effectors of higher inertia have a higher weight. All quantities are in the world frame.
+    If the estimates differ, the grasp map ``sharing`` corrects pose and velocity of the object.
+    End effectors of higher inertia then have a higher weight. All quantities are in the world
+    frame.
 
     Attributes:
         position: Position of the object, (3,) [m].
         rotation: Rotation of the object, (3, 3).
-        levers: Vectors from the object origin to the end effectors, (N, 3) [m]. They change only
-            in an ``update`` with ``refresh``.
+        levers: Vectors from the object origin to the end effectors, (N, 3) [m]. Only ``update``
+            with ``refresh=True`` changes them.
         inward: Directions from the end effectors to the origin, of approximately unit length, with
             zero sum, (N, 3).
         sharing: Grasp map of the object.
@@ -150,7 +151,10 @@ class GraspedObject:
         )
 
     def grasp(self, states: Sequence[ArmState]) -> None:
-        """Set the grasp poses to the current end-effector poses, with the object in the centre."""
+        """Set the grasp poses to the current end-effector poses.
+
+        The origin of the object becomes the mean of the end-effector positions.
+        """
         self._sense(states)
         self.position[:] = self.end_effector_positions.mean(axis=0)
         self.rotation[:] = np.eye(3)
@@ -340,7 +344,7 @@ def buckling_warning(
 def min_stiffness_across(
     dampers: Sequence[ModalDamping], stiffness: Vector, held: GraspedObject
 ) -> float:
-    """Return the minimum end-effector stiffness perpendicular to the internal force [N/m].
+    """Return the lowest stiffness of any end effector perpendicular to the internal force [N/m].
 
     Args:
         dampers: Modal dampers of the end effectors, whose bandwidth limits may reduce stiffness.

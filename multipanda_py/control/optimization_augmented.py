@@ -27,7 +27,7 @@ at high latency [N/m, Nm/rad]."""
 
 @dataclass(frozen=True, eq=False)
 class AugmentedParams:
-    """Parameters of the modes, the integral of the plan error, force control and impedance."""
+    """Parameters of control mode, integral torque on the plan error, forces and impedance."""
 
     mode: str = choice(
         "optimization", options=MODES,
@@ -173,7 +173,8 @@ class IntegralAction:
     - K_0: Default stiffness, (n,) [Nm/rad].
     - beta: Reduction for soft springs and low damping ratios, which avoids oscillation, (n,).
     - e: Joint error from the measured positions to the plan, (n,) [rad].
-    - s: Fraction of the direction u that force control owns, 0 to 1.
+    - u: Unit direction of the controlled force, (6,).
+    - s: Fraction of the motion along u that force control has taken over, 0 to 1.
     - I_max: Bounds of the integral torque, (n,) [Nm].
     - M: Inertia matrix, (n, n).
     - J_u: Jacobian along u, u^T J, (n,).
@@ -231,8 +232,9 @@ class IntegralAction:
         Args:
             state: State of the arm.
             error: Joint error from the measured positions to the plan, (n,) [rad].
-            direction: Unit direction u of the force along the base axes, (6,).
-            force_fraction: Fraction s of the direction that force control owns, 0 to 1.
+            direction: Unit direction u of the controlled force along the base axes, (6,).
+            force_fraction: Fraction s of the motion along u that force control has taken over, 0
+                to 1.
         """
         step = self._step
         if force_fraction > 0.0:

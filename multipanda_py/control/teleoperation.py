@@ -13,7 +13,7 @@ from multipanda_py.state import ArmState, Matrix, Vector
 
 
 class MotionMapping:
-    """Mapping of the leader's motion to a reference for the follower, relative to their coupling.
+    """Mapping of the leader's motion since the coupling to a reference pose of the follower.
 
     Equations::
 

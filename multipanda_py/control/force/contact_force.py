@@ -63,7 +63,11 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Restart the filter after cycles without ``update``. A contact may then end at once."""
+        """Prepare for the next ``update`` after cycles without one.
+
+        The filter restarts. A contact ends in the next cycle if the reaction force is below 20 %
+        of the desired force.
+        """
         self._reaction, self._left = None, 1
 
     def update(self, requested: Sequence[float], external: Sequence[float]) -> None:
@@ -90,7 +94,10 @@ class ToolContact:
 
 
 class ContactForceController:
-    """Force control of one end effector, with contact detection and a rotating force direction.
+    """Force control of one end effector along the direction of its desired wrench.
+
+    Without contact, the end effector moves slowly along the direction of the force until it
+    touches an object (search for contact, see ``ForceController``).
 
     Args:
         name: Name of the arm.
@@ -139,7 +146,7 @@ class ContactForceController:
         self.release()
 
     def release(self) -> None:
-        """Exert no force, and search for contact when a force is requested next."""
+        """Set the force to zero. The next force begins with a search for contact."""
         self.force.reset()
         self.exerted = self._filtered = self._quick = self._old_speed = 0.0
         self.touches, self._is_new = False, True
@@ -155,18 +162,27 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if no direction is set, or if it must rotate by over ``MAX_DIRECTION_CHANGE``."""
+        """True if the force must rotate by over ``MAX_DIRECTION_CHANGE`` to the desired wrench.
+
+        Also true if ``direction`` is not set.
+        """
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
         )
 
     def set_direction(self) -> None:
-        """Jump to the desired direction, and search for contact again."""
+        """Set ``direction`` to that of the desired wrench, and end the force in the old direction.
+
+        The force in the new direction begins with a search for contact.
+        """
         self.direction[:] = self._desired_direction
         self.release()
 
     def follow(self) -> None:
-        """Rotate the force direction towards the desired one, at up to ``ANGULAR_SPEED``."""
+        """Rotate ``direction`` for one cycle towards the direction of the desired wrench.
+
+        The rotation has a speed of up to ``ANGULAR_SPEED``.
+        """
         u = self.direction
         change = subtract(self._desired_direction, u, self._change)
         angle = math.sqrt(float(dot(change, change)))
@@ -208,8 +224,8 @@ class ContactForceController:
         Args:
             state: State of the arm.
             size: Desired force [N].
-            measured: Force used as the measurement of the controller [N].
-            speed: Speed used as the measurement of the controller [m/s].
+            measured: ``measured_force``, or its combination with those of other arms [N].
+            speed: ``speed``, or its combination with those of other arms [m/s].
         """
         force = self.force
         work = 0.5 * (speed + self._old_speed) * self.exerted * self._period

@@ -61,20 +61,21 @@ class EnergyTank:
 
     @property
     def missing(self) -> float:
-        """Granted energy minus the energy in the tank [J]."""
+        """Granted energy minus the energy in the tank [J]; negative if the tank has more."""
         return self.granted - self.energy
 
     @property
     def usable(self) -> float:
-        """Energy in the tank above ``RESERVE`` [J]."""
+        """Energy available for work: energy in the tank minus ``RESERVE``, 0 or more [J]."""
         return max(0.0, self.energy - self.RESERVE)
 
     def settle(self, work: float, held: float = 0.0) -> float:
-        """Subtract the work of the last cycle, recharge, and return the overflow.
+        """Subtract the work of the last cycle from the tank, recharge it, and return the overflow.
 
         Args:
             work: Work done on the arm [J]. Negative work fills the tank.
-            held: Energy stored in a spring, which does not count towards the capacity [J].
+            held: Part of the energy that is stored in a spring [J]. The capacity limits only the
+                rest.
 
         Returns:
             Energy above the capacity, which is removed from the tank [J].
@@ -97,7 +98,8 @@ class EnergyTank:
 
         Args:
             energy: Energy [J]; subtracted if negative.
-            held: Energy stored in a spring, which does not count towards the capacity [J].
+            held: Part of the energy that is stored in a spring [J]. The capacity limits only the
+                rest.
         """
         self.energy += energy
         over = self.energy - held - self.limit
@@ -167,9 +169,9 @@ class SpringTank(EnergyTank):
 
 
 class TankLimitNotice:
-    """Message to the operator that an energy tank limits a controllet.
+    """Message to the operator that a lack of energy in a tank reduces forces of a controllet.
 
-    It is repeated only after the tank has recovered half of its granted energy.
+    The message is repeated only after the tank has recovered half of its granted energy.
 
     Args:
         notify: Function that receives the text of the message.
@@ -182,7 +184,7 @@ class TankLimitNotice:
         self._is_reported = False
 
     def forget(self) -> None:
-        """Report the next limitation, whatever was reported before the activation."""
+        """Allow the next message, even if the tank has not recovered since the last message."""
         self._is_reported = False
 
     def check(self, limits: bool, tank: EnergyTank, name: str, words: Callable[[], str]) -> None:

@@ -15,18 +15,19 @@ class ForceGains:
     """Gains and limits of a ``ForceController``.
 
     Attributes:
-        kp: Proportional gain on the force error [-].
-        ki: Integral gain [1/s].
-        kd: Derivative gain on the filtered force error [s].
-        filter_time: Time constant of the force measurement [s].
+        kp: Proportional gain on the force error (desired minus measured force) [-].
+        ki: Integral gain on the force error [1/s].
+        kd: Derivative gain on the force error [s].
+        filter_time: Time constant of the low-pass filter on desired and measured force [s].
         integral_limit: Maximum force of the integral part [N].
         contact_force: Measured force above which the tool counts as in contact [N].
         approach_speed: Speed of the search for contact [m/s].
         loss_distance: Distance d_max over which a force fades after contact is lost [m].
         release_time: Time constant with which the force fades after a loss of contact [s].
-        search_force: Remaining force that searches for the surface after a loss of contact [N].
-        tank_gain: Gain K_p of the initial tank energy K_p F_d^2 / 2 [J/N^2].
-        tank_max: Capacity of the tank [J].
+        search_force: Force to which the desired force fades after a loss of contact [N]. With it,
+            the tool searches for the surface.
+        tank_gain: Gain K_p of the tank energy K_p F_d^2 / 2 for a desired force F_d [J/N^2].
+        tank_max: Capacity of the energy tank [J].
         tank_power: Recharging power of the tank [W].
         tank_low: Tank energy below which the force is reduced [J].
     """
@@ -65,10 +66,10 @@ class ForceController:
     - B: Damping [N s/m]; omega_B: ``BRAKE_RATE`` [1/s]; m: effective mass [kg].
 
     *Search for contact.* Until contact is detected, F_f is the integral of ``max(omega_B B / 4,
-    k_h / 2) (v_a - dx)``, limited to the desired force. k_h is the stiffness of the spring that
-    opposes the motion. v_a is limited to F / (4 sqrt(k m)) with k = ``MAX_CONTACT_STIFFNESS``, or
-    to ``SAFE_SEARCH_SPEED`` if that is higher. An impact at speed v has a peak of about F + v
-    sqrt(k m).
+    k_h / 2) (v_a - dx)``, limited to the desired force. k_h is the stiffness ``held_by`` of a
+    spring that opposes the motion. v_a is limited to F / (4 sqrt(k m)) with k =
+    ``MAX_CONTACT_STIFFNESS``, or to ``SAFE_SEARCH_SPEED`` if that is higher. An impact at speed v
+    has a peak of about F + v sqrt(k m).
 
     *In contact.* v_a becomes zero, and F_f approaches the desired force at ``FORCE_RATE``, which
     avoids oscillation on a stiff contact.
@@ -80,10 +81,11 @@ class ForceController:
 
     - x: Position of the tool; x_c: position of the last contact [m].
     - d_max: ``loss_distance`` [m].
-    - alpha_f: Product of the tank valve s and the contact state c.
+    - alpha_f: Product of the contact state c and the valve s, see *Energy*.
 
-    Contact is lost when the filtered force falls below ``LOST_FORCE_FRACTION`` times
-    ``contact_force``. A tool faster than ``RUNAWAY_SPEED`` loses contact earlier.
+    Contact is lost when the filtered measured force falls below ``LOST_FORCE_FRACTION`` times
+    ``contact_force``. For a tool faster than ``RUNAWAY_SPEED``, contact is lost when the measured
+    force falls below ``CONTACT_LOSS_FRACTION`` times the larger of ``contact_force`` and F_f.
 
     *Energy.* The tank (``EnergyTank``) receives the energy K_p F_d^2 / 2 of the desired force F_d,
     with the gain K_p ``tank_gain``. Work done by the force empties the tank, and work absorbed by
@@ -110,8 +112,8 @@ class ForceController:
         is_controlled: True if the measured force is fed back. Otherwise only a loss of contact is
             detected.
         is_lost: True if the search has ended without contact.
-        is_held_back: True if the maximum force has acted for one second without the desired
-            effect.
+        is_held_back: True if the maximum force has acted for one second, but the tool neither
+            approaches a contact nor reaches the desired force.
         is_throttled: True if the tank has limited the force of the last cycle.
 
     Thread: control.
@@ -192,7 +194,14 @@ class ForceController:
         self.is_idle, self.is_controlled = False, controlled
 
     def grant(self, desired: float) -> None:
-        """Raise the granted energy of the tank to that of a desired force [N]. Never lower it."""
+        """Raise the granted energy of the tank to that for a desired force.
+
+        This energy is K_p F_d^2 / 2 with K_p ``tank_gain``. A lower value than before has no
+        effect.
+
+        Args:
+            desired: Desired force F_d [N].
+        """
         self.tank.grant(0.5 * self.gains.tank_gain * desired * desired)
 
     @property
@@ -224,10 +233,12 @@ class ForceController:
         Args:
             desired: Desired force of the tool along its direction, not negative [N].
             measured: Measured force of the tool along its direction [N].
-            distance: Distance of the tool from the contact point [m].
+            distance: Distance of the tool from the last contact, or from the start of the search
+                for contact [m].
             speed: Speed of the tool along the direction [m/s].
             mass: Effective mass along the direction [kg].
-            held_by: Stiffness of the spring that opposes the motion [N/m].
+            held_by: Stiffness k_h of a spring that opposes the search for contact [N/m]; 0 without
+                such a spring.
         """
         g, period = self.gains, self._period
         over = desired <= 0.0 and self._aim <= 0.0
@@ -253,7 +264,13 @@ class ForceController:
         return self._afford(force, speed, mass)
 
     def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
-        """Return the scale gamma of the desired force; below 1 only after a loss of contact."""
+        """Return the scale gamma of the desired force; below 1 only after a loss of contact.
+
+        Args:
+            g: Gains and limits.
+            distance: Distance of the tool from the last contact [m].
+            desired: Desired force [N].
+        """
         near = 1.0
         if self._touched and not self._touching:
             self._fade *= math.exp(-self._period / g.release_time)
@@ -267,7 +284,16 @@ class ForceController:
     def _advance(
         self, near: float, distance: float, speed: float, mass: float, held_by: float
     ) -> float:
-        """Update the feed-forward, and return the sum of feed-forward and damping force [N]."""
+        """Update the feed-forward force F_f, and return F_f plus the damping force [N].
+
+        Args:
+            near: Scale gamma of the desired force, 0 to 1.
+            distance: Distance of the tool from the last contact, or from the start of the search
+                for contact [m].
+            speed: Speed of the tool along the force [m/s].
+            mass: Effective mass along the force [kg].
+            held_by: Stiffness k_h of a spring that opposes the search for contact [N/m].
+        """
         g, period = self.gains, self._period
         reach = self.SEARCH_DISTANCE_RATIO * g.loss_distance
         left = min(1.0, max(0.0, (reach - distance) / (0.2 * reach)))

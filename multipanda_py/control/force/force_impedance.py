@@ -22,7 +22,7 @@ _exp3 = pin.exp3
 
 
 class ForceSubspace:
-    """Removal of a Cartesian spring along a controlled force, without a step of the wrench.
+    """Projection that removes the part of a Cartesian spring along a controlled force.
 
     Equations::
 
@@ -30,20 +30,21 @@ class ForceSubspace:
         e' = P (e - r)
         P = I - w u u^T
 
-    - u: Unit direction of the controlled wrench, (6,); 1 m is equivalent to 1 rad.
-    - w: Fraction of the direction that force control owns, 0 to 1.
-    - K: Stiffness, (6, 6); e: pose error, (6,) [m, rad].
-    - r: Offset of the setpoint, (6,) [m, rad].
-    - F: Wrench of the remaining spring, (6,) [N, Nm].
+    - u: Unit direction of the controlled force, (6,); 1 m is equivalent to 1 rad.
+    - w: Weight, 0 to 1. With 1, the spring does not act along u.
+    - K: Stiffness, (6, 6); e: error from the measured pose to the target, (6,) [m, rad].
+    - e': Error on which the spring acts, (6,) [m, rad].
+    - r: Offset of the target, (6,) [m, rad].
+    - F: Wrench of the spring, (6,) [N, Nm].
 
-    After a request, w rises from 0 to 1 within ``FADE_TIME``. When the force ends or changes its
-    direction, r becomes the error that P has removed, so the spring acts at first as if the tool
-    were at its target. r then decreases at limited speed, and the spring moves the tool to its
-    target.
+    ``set_direction`` begins force control: w rises from 0 to 1 within ``FADE_TIME``. When the
+    force ends or changes its direction, r becomes the error that P has removed. Therefore the
+    wrench of the spring does not jump. r then decreases at limited speed, and the spring moves the
+    tool to its target.
 
     Attributes:
         direction: Unit direction u, (6,).
-        weight: Fraction w.
+        weight: Weight w.
         is_idle: True if the spring acts in all directions without offset.
 
     Thread: control.
@@ -75,7 +76,11 @@ class ForceSubspace:
         self._note()
 
     def set_direction(self, direction: Vector) -> None:
-        """Start to remove the spring along the unit direction of a controlled force, (6,)."""
+        """Begin to fade out the spring along a controlled force.
+
+        Args:
+            direction: Unit direction u of the force, (6,).
+        """
         direction_change = subtract(direction, self.direction, self._part)
         angle = math.sqrt(dot(direction_change, direction_change))
         if angle > 1e-9:
@@ -99,13 +104,16 @@ class ForceSubspace:
     def target(
         self, state: ArmState, position: Vector, rotation: Matrix, speed: float
     ) -> tuple[Vector, Matrix]:
-        """Return the setpoint of the spring: the target without the error along the force.
+        """Return the setpoint of the spring.
+
+        It is shifted from the target such that the spring does not oppose the controlled force.
+        Call this once per cycle, because it also updates ``weight`` and the shift.
 
         Args:
             state: State of the arm.
             position: Target position, (3,) [m].
             rotation: Target rotation, (3, 3).
-            speed: Speed at which the offset of the setpoint decreases [m/s].
+            speed: Speed at which the shift decreases after the force has ended [m/s].
 
         Returns:
             Position, (3,) [m], and rotation, (3, 3), in the base.
@@ -131,7 +139,12 @@ class ForceSubspace:
         return self._position, self._rotation
 
     def _shift(self, here: Vector, position: Vector) -> Vector:
-        """Return the setpoint of ``target`` for a controlled force without torque, (3,) [m]."""
+        """Return the position of ``target`` for a force without torque, (3,) [m].
+
+        Args:
+            here: Measured position of the tool, (3,) [m].
+            position: Target position, (3,) [m].
+        """
         (x, y, z), (px, py, pz) = here.tolist(), position.tolist()
         ux, uy, uz, *_ = self._u
         rx, ry, rz, *_ = self._offset.tolist()
@@ -155,7 +168,12 @@ class ForceSubspace:
         return subtract(wrench, along, wrench)
 
     def _shrink(self, step: float) -> None:
-        """Reduce the offset by up to ``step`` [m] and ``ANGULAR_SPEED`` times ``step`` [rad]."""
+        """Reduce the offset of the setpoint from the target for one cycle.
+
+        Args:
+            step: Maximum reduction of the translation [m]. The maximum for the rotation is
+                ``ANGULAR_SPEED`` times this number [rad].
+        """
         offset, left = self._offset, 0.0
         for part, max_value in ((offset[:3], step), (offset[3:], self.ANGULAR_SPEED * step)):
             length = math.sqrt(dot(part, part))
@@ -278,17 +296,16 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Let ``SingularityHold`` continue the torques that acted before a switch.
+        """Let ``SingularityHold`` continue a part of the torques that acted before a switch.
 
-        It takes over only the torques in nearly singular directions, in which the tool spring has
-        little effect.
+        This part acts in nearly singular directions, in which the tool spring has little effect.
 
         Args:
             state: State of the arm.
             tau: Torques before the switch, (n,) [Nm].
 
         Returns:
-            Wrench of the torques taken over, (6,) [N, Nm].
+            Tool wrench equivalent to the continued part of ``tau``, (6,) [N, Nm].
         """
         return tool_wrench(state, self._hold.resume(state, tau))
 
@@ -375,7 +392,11 @@ class ForceImpedanceArm:
         return self.load.dot(state.jacobian, self._load_torque) if self.carries else None
 
     def _control_force(self, state: ArmState) -> None:
-        """Update the wrench F_f, and report a failed search or a force without effect."""
+        """Update the wrench F_f of force control.
+
+        Notify the operator if no contact is found, or if the full force does not reach the desired
+        force.
+        """
         force, u = self.force, self._direction
         if not self._size and force.is_idle:
             return

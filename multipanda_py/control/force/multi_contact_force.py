@@ -24,7 +24,7 @@ unbalanced. Each arm then controls its own force."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
-    """Return the projector P on the combinations of N arm forces to be controlled, (N, N).
+    """Return the projector P from the forces of N arms to the part for force control, (N, N).
 
     Equations::
 
@@ -87,7 +87,7 @@ MIN_FORCE = 1e-3
 
 
 class MultiContactForceController:
-    """Force control of several arms that press together, each along its own direction.
+    """Force control of several arms that press together, with one force direction per arm.
 
     Equations::
 
@@ -96,7 +96,7 @@ class MultiContactForceController:
 
     - F_i, F'_i: Wrench of arm i by motion control alone, and with force control, (6,) [N, Nm].
     - u_i: Unit direction of the controlled force, (6,).
-    - f: Parts of the wrenches F_i along the forces, (N,) [N].
+    - f: Components f_i of the wrenches F_i along u_i, (N,) [N].
     - P: Projector of ``controlled_modes``, (N, N).
     - F_c,i: Force of the ``ForceController`` of arm i [N].
 
@@ -109,9 +109,11 @@ class MultiContactForceController:
     - *Loss*: If one arm loses contact, the forces of all arms fade with ``release_time``. P
       becomes zero, and motion control takes over.
 
-    Withdrawn forces fade with ``blend_time``. A large change of one direction ends all forces in
-    the same manner. ``on_release`` is called before. Motion control can then discard its error
-    along the forces, so that the arms stay where they are.
+    If a client ends a force, the force fades with ``blend_time``. If one direction changes by more
+    than ``ContactForceController.MAX_DIRECTION_CHANGE``, all forces fade in this manner.
+
+    Before forces fade, ``on_release`` is called. In this call, motion control can discard its
+    error along the forces, so that the arms stay in place.
 
     Args:
         context: Context of the controllet.
@@ -205,20 +207,20 @@ class MultiContactForceController:
         self._blend(requests)
 
     def across(self, wrenches: Matrix) -> None:
-        """Subtract u_i (P f)_i from tool wrenches in place, so that they do not oppose the forces.
+        """Remove the part along the controlled forces from wrenches of motion control, in place.
 
         Args:
-            wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
+            wrenches: Wrenches of motion control along the base axes, (N, 6) [N, Nm].
         """
         for hand, wrench, part in zip(self.arm_controllers, wrenches, self.controlled(wrenches)):
             if part:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return P f: the part of each arm's wrench that acts along the controlled forces [N].
+        """Return the part of motion control along the controlled forces, one force per arm [N].
 
         Args:
-            wrenches: Wrenches of the tools along the base axes, (N, 6) [N, Nm].
+            wrenches: Wrenches of motion control along the base axes, (N, 6) [N, Nm].
         """
         along = self._along
         for index, hand in enumerate(self.arm_controllers):
@@ -242,9 +244,10 @@ class MultiContactForceController:
                 wrench -= brake * hand.speed * hand.direction
 
     def _update_directions(self) -> bool:
-        """Rotate all directions towards the desired ones.
+        """Rotate the force direction of each arm towards the direction of its desired wrench.
 
-        Return False if a direction must jump, so that the old forces must end first.
+        Return False if a direction must rotate by over ``MAX_DIRECTION_CHANGE``. The forces must
+        then end before the direction can be set.
         """
         for index, hand in enumerate(self.arm_controllers):
             if not hand.size:
@@ -278,7 +281,10 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the desired ``projector``. Each arm is controlled alone until all press."""
+        """Compute the matrix to which ``projector`` changes.
+
+        Until all arms are in contact, each arm is controlled by its own measured force.
+        """
         wrenches, positions = np.zeros((len(states), 6)), np.zeros((len(states), 3))
         for index, ((rotation, base), state) in enumerate(zip(self._frames, states)):
             wrench = self.arm_controllers[index].desired_wrench
@@ -340,7 +346,12 @@ class MultiContactForceController:
         hand.release()
 
     def _blend(self, requests_force: bool) -> None:
-        """Move ``projector`` towards the desired one, and fade the forces that have ended."""
+        """Change ``projector`` for one cycle, and fade the forces that have ended.
+
+        Args:
+            requests_force: True to change ``projector`` towards the result of ``_find_modes``,
+                False to change it towards zero.
+        """
         goal, projector, step = self._goal, self.projector, self._step
         goal[:] = self._modes if requests_force else 0.0
         max_value = self._period / self._blend_time

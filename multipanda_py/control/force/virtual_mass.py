@@ -30,11 +30,11 @@ class VirtualBody:
     - x: Displacement: translation x_p [m] and rotation vector x_r [rad].
     - v: Linear velocity v_p [m/s] and angular velocity v_r [rad/s].
     - M, D, K: Diagonal mass [kg, kg m^2], damping and stiffness along fixed axes, (6,).
-    - F: Filtered wrench, reduced by offset and deadband, (6,) [N, Nm].
+    - F: Measured wrench minus its tare, low-pass filtered, with a deadband, (6,) [N, Nm].
     - h: Time step [s].
 
-    At a bound, the displacement stops and the outward velocity becomes zero. If a bound becomes
-    narrower than the displacement, the body returns at maximum speed.
+    At a bound of ``set_bounds``, the displacement stops and the outward velocity becomes zero. If
+    a new bound is below the current displacement, the body returns at maximum speed.
 
     A wrench c passed to ``ignore`` does not move the body. c decreases with the measured wrench
     and never grows, so the end of a contact causes no wrench in the opposite direction.
@@ -103,11 +103,14 @@ class VirtualBody:
     def reset(
         self, tare_time: float, max_tare: tuple[float, float] = (math.inf, math.inf)
     ) -> None:
-        """Reset the body to zero, and start to average the wrench for its offset.
+        """Reset the body to zero displacement and velocity, and start a tare.
+
+        The tare is the mean of the measured wrench over ``tare_time``. The body does not move
+        during this time.
 
         Args:
-            tare_time: Averaging time of the offset [s].
-            max_tare: Maximum force [N] and torque [Nm] of the offset.
+            tare_time: Averaging time [s]; 0 means no tare.
+            max_tare: Maximum norms of force [N] and torque [Nm] of the tare.
         """
         for array in (self.displacement, self.velocity, self.wrench, self._filtered, self._bias):
             array[:] = 0.0
@@ -153,12 +156,13 @@ class VirtualBody:
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
         """Reduce the ignored force or torque when the measured one decreases.
 
-        The ignored vector is projected on a ball whose diameter is the measured vector.
+        The ignored vector becomes its nearest point in a ball. A diameter of the ball is the
+        measured vector, drawn from the origin and lengthened by ``margin``.
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).
             ignored: Ignored force or torque, changed in place, (3,).
-            margin: Deadband, by which the diameter is enlarged [N] or [Nm].
+            margin: Deadband of the force [N] or torque [Nm].
         """
         size = length(measured)
         if size <= margin:

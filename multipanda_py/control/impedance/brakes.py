@@ -23,8 +23,8 @@ def bound_speeds(max_speed: float, limits: ArmLimits) -> Vector:
     """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
     Args:
-        max_speed: Speed bound for all joints [rad/s]. A joint with a lower speed limit has a bound
-            below this limit.
+        max_speed: Maximum for all joints [rad/s]. The result for a joint is also at most 0.7 times
+            its speed limit.
         limits: Joint limits of the arm.
     """
     return np.minimum(max_speed, BRAKING_SPEED_FRACTION * limits.velocity)

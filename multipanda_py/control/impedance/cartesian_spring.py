@@ -26,8 +26,8 @@ class ConservativeSpring:
 
     Equations::
 
-        mu' = mu - phi x mu / 2 + c phi x (phi x mu)            gains along the base axes
-        mu' = mu + phi x mu / 2 + c phi x (phi x mu) + p x f    gains along the tool axes
+        mu' = mu - phi x mu / 2 + c phi x (phi x mu)            if K is along the base axes
+        mu' = mu + phi x mu / 2 + c phi x (phi x mu) + p x f    if K is along the tool axes
         c = 1 / theta^2 - (1 + cos(theta)) / (2 theta sin(theta))
         theta = |phi|
 
@@ -56,11 +56,11 @@ class ConservativeSpring:
         self._range = held @ held.T
 
     def project(self, error: Vector, removed_fraction: float) -> None:
-        """Store the unclipped error, and reduce its part along free directions in place.
+        """Store the unclipped error, and reduce it in place along directions without stiffness.
 
         Args:
-            error: Unclipped error along the axes of the gains, (6,) [m, rad].
-            removed_fraction: Fraction of the free part to remove, 0 to 1.
+            error: Unclipped error along the axes of K, (6,) [m, rad].
+            removed_fraction: Fraction of the error along these directions to remove, 0 to 1.
         """
         self._far[:] = error
         error += removed_fraction * (self._range.dot(error) - error)
@@ -69,9 +69,9 @@ class ConservativeSpring:
         """Correct the torque of a spring wrench in place, as in the equations of the class.
 
         Args:
-            wrench: Wrench of the spring along the axes of the gains, (6,) [N, Nm].
+            wrench: Wrench of the spring along the axes of K, (6,) [N, Nm].
             scale: Scale of the correction, 0 to 1.
-            in_tool: True if the gains are along the axes of the tool.
+            in_tool: True if K is along the axes of the tool, False for those of the base.
         """
         px, py, pz, x, y, z = self._far.tolist()
         fx, fy, fz, mx, my, mz = wrench.tolist()
@@ -112,6 +112,8 @@ class CartesianSpring:
     - p, R: Measured position and rotation of the tool; p_d, R_d: reference.
     - dx, dx_d: Measured and reference twist, (6,) [m/s, rad/s].
 
+    K and D are along the axes of the base or of the tool, see ``set_shape``.
+
     Call ``measure`` in each cycle. It updates e, de, K and D, which the other methods use. A gain
     change is spread over several cycles by a ramp of the square root of K. D always corresponds to
     the current K and inertia.
@@ -121,7 +123,7 @@ class CartesianSpring:
     ``ConservativeSpring`` corrects the wrench.
 
     Attributes:
-        error: Clipped error along the axes of the gains, (6,) [m, rad].
+        error: Clipped error along the axes of K, (6,) [m, rad].
         wrench_bound: Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm].
         stiffness: Current K, or K' if that is lower, (6, 6).
         stiffness_scale: Minimum stiffness scale of all modes in this configuration, 0 to 1.
@@ -149,12 +151,12 @@ class CartesianSpring:
         self._spring, self._damper, self._wrench, self._along = np.zeros((4, 6))
 
     def set_shape(self, damping_ratio: Vector, error_clip: Vector, in_tool: bool) -> None:
-        """Set the damping ratios, the error bounds and the axes of the gains.
+        """Set the damping ratios, the error bounds and the axes of stiffness and damping.
 
         Args:
             damping_ratio: Damping ratios, (6,).
             error_clip: Maximum error per axis, (6,) [m, rad].
-            in_tool: True for gains along the axes of the tool, False for those of the base.
+            in_tool: True for the axes of the tool, False for those of the base.
         """
         self._ratio, self.ratio = np.array(damping_ratio), float(damping_ratio.max())
         self._pose_error.set_bounds(error_clip)
@@ -235,7 +237,10 @@ class CartesianSpring:
         return out
 
     def free_velocity(self, state: ArmState) -> Vector:
-        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity of the free motion, (n,) [rad/s].
+
+        The free motion is the motion of the tool along directions without stiffness.
+        """
         root = self._root.value
         if self._in_tool:
             axes = self._axes(state)
@@ -329,7 +334,13 @@ class CartesianSpring:
         return axes
 
     def _compliance(self, state: ArmState, axes: Matrix | None) -> Matrix:
-        """Return the inverse stiffness along the axes of the gains, (6, 6)."""
+        """Return the inverse of the stiffness K along the axes of K, (6, 6).
+
+        Args:
+            state: State of the arm.
+            axes: Rotation from the tool to the base as a block-diagonal matrix, (6, 6); None if K
+                is along the axes of the base.
+        """
         # The bandwidth limit may require a lower stiffness in this configuration than in the
         # last one, so design the gains first.
         modal, inertia_inv = self._modal, state.operational_space().inertia_inv
@@ -350,7 +361,7 @@ class CartesianSpring:
 
     @property
     def damping(self) -> Matrix:
-        """Current damping D along the axes of the gains, (6, 6)."""
+        """Current damping D along the axes of the base or tool that ``set_shape`` sets, (6, 6)."""
         return self._modal.damping.copy()
 
 

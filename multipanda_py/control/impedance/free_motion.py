@@ -32,7 +32,7 @@ def is_soft(stiffness: Matrix) -> bool:
 def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
     """Return the task-space inertia for nullspace projectors, (6, 6) [kg, kg m^2].
 
-    Near a singularity, it differs from the damped inertia of springs and dampers.
+    Near a singularity, the singular direction fades out of this inertia (``TaskInertia``).
     """
     return space.projection_inertia() if space.damping else space.inertia
 
@@ -92,7 +92,7 @@ RESTING_ENERGY = 2e-3
 
 
 class ShiftedConfiguration:
-    """Nullspace configuration that follows a free tool, so that the nullspace spring is passive.
+    """Nullspace configuration that follows the free motion of the tool (``FreeMotion``).
 
     Equations::
 
@@ -105,10 +105,11 @@ class ShiftedConfiguration:
     - dq_f: Free motion of ``FreeMotion``, (n,) [rad/s].
     - v_r: Return speed [rad/s].
 
-    The nullspace spring exerts no wrench on the tool, so a free motion of the tool would change
-    its deflection without work. The nullspace motion would gain energy from this. The shifted
-    configuration moves with the tool, so the deflection does not change. The shift returns to zero
-    slowly, so that the nullspace damper dissipates the energy of the return.
+    The nullspace spring exerts no wrench on the tool. Without a shift, a free motion of the tool
+    would therefore change the deflection of the spring without work, and the nullspace motion
+    would gain energy. The shifted configuration moves with the tool, so the deflection does not
+    change and the spring is passive. The shift returns to zero slowly, so that the nullspace
+    damper dissipates the energy of the return.
 
     Args:
         joints: Number of joints n.

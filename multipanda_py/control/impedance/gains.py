@@ -145,9 +145,10 @@ MIN_ROTOR_INERTIA = 0.057
 
 
 def rotor_damping_scale(robot: Robot) -> Vector:
-    """Return factors, 0 to 1, by which light rotors reduce the damping bounds of joints, (n,).
+    """Return the factor on the maximum damping of each joint, 0 to 1, (n,).
 
-    The rotor inertia is the minimum inertia of any motion of a joint.
+    The factor is the rotor inertia divided by ``MIN_ROTOR_INERTIA``, and 1 at most. No motion of a
+    joint has a lower inertia than its rotor.
     """
     return np.minimum(1.0, robot.armature / MIN_ROTOR_INERTIA)
 

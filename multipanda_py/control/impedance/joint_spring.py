@@ -76,9 +76,9 @@ class JointSpring:
         return self._modal.stiffness_scale
 
     def leash(self, limits: ArmLimits) -> Matrix:
-        """Return the maximum distance of a reference from the arm, (2, n) [rad].
+        """Return the maximum distance of a reference from the measured positions, (2, n) [rad].
 
-        The first row applies in motion, the second one at rest.
+        The first row applies to a moving reference, the second row to a reference at rest.
 
         Equations::
 
@@ -86,11 +86,14 @@ class JointSpring:
             in motion: 0.4 tau_max / K min(1, sqrt(K_0 / K))
 
         - tau_max: Torque limits, (n,) [Nm].
-        - K, K_0: Stiffness and default stiffness, (n,) [Nm/rad].
+        - K, K_0: Stiffness and default stiffness of the robot, (n,) [Nm/rad].
 
         With a larger distance in motion, a stiff spring would oscillate at the torque-rate limit.
-        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both values are scaled down. Neither
-        becomes lower than the error that an unknown payload causes.
+        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both rows are scaled down. The
+        minimum of each element is the error that an unknown payload causes.
+
+        Args:
+            limits: Joint limits of the arm.
         """
         if self._leash is not None and self._leash[0] is limits:
             return self._leash[1]
@@ -207,7 +210,7 @@ class NullspaceProjector:
         self._eigen = eigenpy.SelfAdjointEigenSolver(np.eye(6))
 
     def dynamic(self, state: ArmState, tau: Vector) -> Vector:
-        """Apply the dynamically consistent projector to ``tau``, (n,) [Nm]."""
+        """Apply the dynamically consistent projector to ``tau`` (n,) [Nm] in place; return it."""
         space = state.operational_space()
         task = tau.dot(space.minv_jt, self._task)
         inertia = space.projection_inertia() if space.damping else space.inertia
@@ -215,7 +218,7 @@ class NullspaceProjector:
         return subtract(tau, wrench.dot(state.jacobian, self._part), tau)
 
     def kinematic(self, state: ArmState, tau: Vector) -> Vector:
-        """Apply the kinematic projector to ``tau``, (n,) [Nm]."""
+        """Apply the kinematic projector to ``tau`` (n,) [Nm] in place, and return it."""
         jacobian, solver = state.jacobian, self._solver
         normal: Matrix = jacobian.dot(jacobian.T, self._normal)
         solver.compute(normal)
@@ -308,13 +311,13 @@ class ConfigurationSpring:
         self.project = self._projectors.get(projector)
 
     def orthogonal_motion(self, state: ArmState, free: Vector) -> Vector:
-        """Return a free motion of the tool without its part in the nullspace, (n,) [rad/s].
+        """Return joint velocities of a tool motion without a nullspace part, (n,) [rad/s].
 
-        With the dynamically consistent projector, this part is already zero.
+        The result differs from ``free`` only with the kinematic projector.
 
         Args:
             state: State of the arm.
-            free: Motion of minimum kinetic energy with the same tool velocity, (n,) [rad/s].
+            free: Joint velocities of minimum kinetic energy for the tool motion, (n,) [rad/s].
         """
         if self.project == self._projectors["kinematic"]:
             free = free - self._projectors["kinematic"](state, free.copy())

@@ -162,7 +162,10 @@ class VelocityLimitScaling:
         self._velocity_ratios = np.zeros_like(limits.velocity)
 
     def used(self, state: ArmState) -> float:
-        """Return the speed of the fastest joint as a fraction of its limit; 0 if it is slow."""
+        """Return the speed of the fastest joint as a fraction u of its limit.
+
+        The result is 0 if the norm of the joint velocities is ``slow`` or less.
+        """
         if not hypot(*state.dq.tolist()) > self.slow:
             return 0.0
         fractions = multiply(state.dq, self._per_speed, self._velocity_ratios)
@@ -216,7 +219,7 @@ GENTLE_ACCELERATION = 0.15
 
 
 class BrakingSpeedLimit:
-    """Scale of a spring with which the arm can follow the spring and brake in time.
+    """Scale of a Cartesian spring that keeps the arm slow enough to brake before its target.
 
     Equations::
 
@@ -233,7 +236,8 @@ class BrakingSpeedLimit:
     - K, D: Task-space stiffness [1/s^2] and damping [1/s] per unit inertia; d_j: elements of D.
     - e: Pose error, (6,) [m, rad].
     - J: Jacobian, (6, n); M: inertia matrix, (n, n).
-    - Lambda_s: Slowed task-space inertia, see ``damped_inertia_with``; Lambda_d: damped inertia.
+    - Lambda_d: Task-space inertia with the damping lambda^2, see ``TaskInertia``.
+    - Lambda_s: Task-space inertia with the damping ``slower`` lambda^2.
     - dq_max: Speed limits [rad/s]; dtau_max: torque-rate limits [Nm/s], (n,).
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
@@ -244,8 +248,7 @@ class BrakingSpeedLimit:
 
     Args:
         arm: Description of the arm.
-        slower: Factor on the damping lambda^2 of ``TaskInertia`` in Lambda_s, see
-            ``damped_inertia_with``.
+        slower: Factor on lambda^2 in Lambda_s, see ``TaskInertia.damped_inertia_with``.
 
     Thread: control.
     """

@@ -72,8 +72,8 @@ class PoseError:
     - p, R: Position [m] and rotation of the pose; p_d, R_d: of the target pose.
     - b: Bounds per axis, (6,) [m, rad].
 
-    The bounds refer to the axes of the gains. A caller whose gains are along other axes than the
-    poses rotates ``value`` between ``measure`` and ``clip_measured``.
+    ``measure`` writes the error along the axes of the frame of both poses. To bound it along other
+    axes, such as those of the tool, rotate ``value`` before ``clip_measured``.
 
     Args:
         value: Output array of the error, (6,); a new array by default.
@@ -113,7 +113,7 @@ class PoseError:
             rotation: Measured rotation, (3, 3).
             desired_position: Target position in the same frame, (3,) [m].
             desired_rotation: Target rotation, (3, 3).
-            shift: Error offset, (6,) [m, rad]; None means zero.
+            shift: Vector added to the error, (6,) [m, rad]; None means zero.
         """
         px, py, pz = position.tolist()
         x, y, z = desired_position.tolist()

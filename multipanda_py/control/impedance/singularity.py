@@ -204,16 +204,18 @@ class SingularityHold:
         self.is_near = self._resumes = False
 
     def resume(self, state: ArmState, tau: Vector) -> Vector:
-        """Start with the part of the previous torques that acts along the held motions u_i.
+        """Prepare to continue torques from before the activation of the controllet.
 
-        The first ``add`` then supplies the part of them that the controllet does not exert.
+        The first ``add`` deflects the springs of the hold. They then exert, along the motions u_i,
+        the difference between ``tau`` and the torques of the controllet.
 
         Args:
             state: State of the arm at rest.
             tau: Torques that kept the arm at rest before the activation, (n,) [Nm].
 
         Returns:
-            Holding torques, (n,) [Nm]. The controllet exerts the remainder.
+            Part of ``tau`` along u_i, which the hold exerts, (n,) [Nm]. The controllet must exert
+                the rest.
         """
         held = np.zeros(len(tau))
         if not tau.any() or state.operational_space().damping == 0.0:

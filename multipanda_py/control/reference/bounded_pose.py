@@ -66,7 +66,11 @@ class BoundedPose:
         self.rotation[:] = state.rotation_ee_in_base
 
     def displace(self, error: Vector) -> None:
-        """Displace the reference immediately by an error (6,) [m, rad] along the base axes."""
+        """Displace the reference immediately.
+
+        Args:
+            error: Translation [m] and rotation vector [rad] along the base axes, (6,).
+        """
         add(self.position, error[:3], self.position)
         self.rotation[:] = dot(_exp3(error[3:]), self.rotation)
 
@@ -113,10 +117,10 @@ class BoundedPose:
             self.angle = self._rotation_tether
 
     def limit(self, twist: Vector) -> None:
-        """Limit a reference twist (6,) in place to the maximum speeds, and slow it down far away.
+        """Limit a reference twist (6,) in place to the maximum speeds.
 
-        The linear part becomes zero at the maximum distance of the reference from the measured
-        pose, and the angular part at the maximum angle.
+        The twist also decreases with the distance of the reference from the measured pose. Its
+        linear part is zero at the maximum distance, and its angular part at the maximum angle.
         """
         for part, max_value, used in (
             (twist[:3], self._speed, self.distance / self._tether),

@@ -30,6 +30,8 @@ JUMP_RATIO = 4.0
 class ReferenceCap:
     """Bound on the reference speed, derived from the speed of the goals that a client streams.
 
+    It acts in contact, and after an obstacle or a limit has held the reference back.
+
     Equations::
 
         v_max = max(v_c, 1.1 v_g)    in contact
@@ -41,13 +43,14 @@ class ReferenceCap:
     - max_t v_g: Maximum of v_g since the reference was held back first [unit/s].
 
     A single jump of the goal does not count as speed: each step counts only up to the length of
-    the previous step. The second bound ends when the reference has nearly caught up, or at a jump.
+    the previous step. The bound after the reference was held back ends when the reference has
+    nearly reached its goal, or when the goal jumps.
 
     Args:
         period: Cycle time [s].
 
     Attributes:
-        acts: True if ``speed`` can be finite without contact.
+        acts: True while the bound after the reference was held back is active.
 
     Thread: control.
     """
@@ -114,7 +117,11 @@ class ReferenceCap:
         return self._length > STREAM_SPEED * self._period * max(now - self._start, self._window)
 
     def hold(self, now: int) -> None:
-        """Record that the reference is held back in this cycle."""
+        """Record that the reference is held back.
+
+        Args:
+            now: Time [cycles].
+        """
         if not self.acts:
             self._max_goal_speed = 0.0
         self._max_goal_speed = max(self._max_goal_speed, self.goal_speed(now))
@@ -123,7 +130,7 @@ class ReferenceCap:
     def speed(
         self, gap: float, now: int, in_contact: float = math.inf, rate: float = 0.0
     ) -> float:
-        """Return the bound on the reference speed [unit/s]; infinite without a bound.
+        """Return the maximum reference speed [unit/s]; infinite if no bound is active.
 
         Args:
             gap: Distance from the reference to its goal [unit].

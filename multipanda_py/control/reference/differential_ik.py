@@ -125,7 +125,7 @@ class PositionIK:
 class CommandedPoseGovernor(PoseGovernor):
     """Pose governor of a position-controlled arm.
 
-    The limits of joint acceleration and speed bound the reference, and not those of torque::
+    The reference is bounded by limits of joint acceleration and speed, instead of torque limits::
 
         s_a |J# ddx|_i <= sigma ddq_max,i
         s_v |J# dx|_i  <= sigma dq_max,i

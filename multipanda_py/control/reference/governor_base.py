@@ -103,19 +103,22 @@ def cycles_of(time: float, period: float) -> int:
 class ReferenceGovernor(ABC):
     """Governor that turns the target of a client into a reference that the arms can follow.
 
+    The reference is held back if an obstacle, a limit or a contact keeps it from the target.
+
     Args:
         record: Array that contains the target of the client at the start of each cycle. The
             governor overwrites it with the reference.
 
     Attributes:
-        busy: True if the record must contain the reference instead of the target of the client.
-        smoothing: Averaging time of the velocity [s].
+        busy: True if the reference differs from the target, so that ``advance`` must be called.
+        smoothing: Averaging time of the reference velocity [s].
         response: Response to jumps, as in ``GovernorParams``.
         pacers: Features that limit the reference speed, for example at obstacles.
         contact: Contact detection of the tool that follows the reference.
         held: Reporter of a reference that is held back.
         is_limited: True if a limit other than contact may hold the reference back in this cycle.
-        caps: Speed bounds in and after contact, one per trajectory generator.
+        caps: Bounds of the reference speed in contact and after the reference was held back, one
+            per trajectory generator.
         cycle: Number of cycles, the time base of ``caps``.
 
     Thread: control.
@@ -153,13 +156,16 @@ class ReferenceGovernor(ABC):
         self.caps = tuple(ReferenceCap(context.period) for _ in self._trackers)
 
     def skip(self) -> None:
-        """Forget the goal speed after an unknown number of cycles without ``target_changed``."""
+        """Discard the measured speed of the target.
+
+        Call this before the first ``target_changed`` after cycles without one.
+        """
         self.cycle += self._recent
 
     def record_target(self) -> None:
-        """Pass the latest step of the client's target to the speed bounds.
+        """Pass the distance from the last recorded target to the new one to the bounds ``caps``.
 
-        Call this before any feature changes the target.
+        Call this after each new target of the client, before any feature changes the target.
         """
         if self.cycle - self._commanded_at < MIN_RECORD_CYCLES:
             return
@@ -171,10 +177,17 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _steps(self, before: Vector) -> Sequence[float]:
-        """Return the distances from an earlier record to the current one, one per generator."""
+        """Return the distance of the target from an earlier one, for each trajectory generator.
+
+        Args:
+            before: Earlier target, in the format of the current one.
+        """
 
     def target_changed(self) -> bool:
-        """Count one cycle. Return True if the target of the client has changed since the last."""
+        """Count one cycle. Return True if the target has changed since the last cycle.
+
+        The result is also True when the velocity of the target has expired.
+        """
         self.cycle += 1
         content = self._record.tobytes()
         has_news = self._came = content != self._last_record
@@ -208,7 +221,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """Discard the current motion, before the next ``start``."""
+        """Discard the current motion. Call this before ``start``."""
 
     @abstractmethod
     def set_bounds(self, params: GovernorParams) -> None: ...
@@ -235,14 +248,14 @@ class ReferenceGovernor(ABC):
             self.update_bounds()
 
     def start(self, params: GovernorParams, period: float, at_rest: bool) -> None:
-        """Start the reference at the target, with braking from the measured velocity.
+        """Start the reference at the current target, with the measured velocity of the arm.
 
-        The target in the record becomes the point at which the reference stops.
+        The reference brakes, and the point at which it stops becomes the new target.
 
         Args:
             params: Parameters of the governor.
             period: Cycle time [s].
-            at_rest: True to start at rest. The target then stays unchanged.
+            at_rest: True to start at rest, without a change of the target.
         """
         self.smoothing = self._averaged = params.smoothing
         self.response = params.response
@@ -263,17 +276,19 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def _start(self, cycles: int, period: float, min_speed: float) -> None:
-        """Start the reference with the measured velocity, and write its stopping point.
+        """Start the reference with the measured velocity.
+
+        The point at which the reference stops becomes the new target.
 
         Args:
-            cycles: Averaging time of velocities [cycles].
+            cycles: Averaging time of the reference velocity [cycles].
             period: Cycle time [s].
             min_speed: Speed below which a measured velocity counts as zero [unit/s]; infinite to
                 start at rest.
         """
 
     def _smooth(self, time: float) -> None:
-        """Set the averaging time of velocities [s]. The reference must be at rest."""
+        """Set the averaging time of the reference velocity [s]. The reference must be at rest."""
         cycles = cycles_of(time, self._period)
         self._averaged = cycles * self._period
         for tracker in self._trackers:
@@ -288,14 +303,17 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def set_goal(self) -> None:
-        """Take the target in the record as the new goal of the reference."""
+        """Set the goal of the reference to the target that the client has sent."""
 
     def check(self) -> None:
         """Move a reference at rest if the arm was pushed away from it; no effect by default."""
 
     @abstractmethod
     def update_bounds(self) -> None:
-        """Scale the bounds to the motion that the arms can follow in their configuration."""
+        """Set the bounds of acceleration and speed to what the arms can follow.
+
+        Torque, torque-rate and speed limits in the current configuration determine them.
+        """
 
     @property
     def is_paced(self) -> bool:
@@ -303,7 +321,12 @@ class ReferenceGovernor(ABC):
         return any(pacer.can_slow_down for pacer in self.pacers)
 
     def _foresee(self, ahead: float, speed: float) -> None:
-        """Tell the features in ``pacers`` how far the reference is ahead of the tool."""
+        """Announce a reference that is far ahead of the tool to the features in ``pacers``.
+
+        Args:
+            ahead: Distance of the reference from the tool [m].
+            speed: Speed of the reference [m/s].
+        """
         if ahead > PREDICTION_DISTANCE:
             for pacer in self.pacers:
                 pacer.announce_reference(ahead, speed)
@@ -355,7 +378,7 @@ class ReferenceGovernor(ABC):
 
     @abstractmethod
     def advance(self, period: float) -> None:
-        """Advance the reference by one cycle, and write it to the record."""
+        """Advance the reference by one cycle, and replace the target by it."""
 
 
 @dataclass(frozen=True)
@@ -365,7 +388,7 @@ class FeasibleFractions:
     Attributes:
         torque: Fraction of the acceleration within the torque limits.
         per_time: Fraction of the acceleration within the torque-rate limits, divided by the
-            averaging time [1/s].
+            averaging time of the reference velocity [1/s].
         speed: Fraction of the speed within the joint speed limits.
     """
 
@@ -382,7 +405,7 @@ class FeasibleFractions:
         )
 
     def slower(self, scale: float) -> FeasibleFractions:
-        """Return a copy with the speed fraction multiplied by ``scale``, but by 1 at most."""
+        """Return a copy whose speed fraction is multiplied by ``min(1, scale)``."""
         return replace(self, speed=self.speed * min(1.0, scale))
 
     def acceleration_fraction(self, smoothing: float) -> float:

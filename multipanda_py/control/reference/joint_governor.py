@@ -51,9 +51,9 @@ class JointGovernor(ReferenceGovernor):
       row i of M diag(a).
     - M: Inertia matrix, (n, n) [kg m^2].
 
-    *Leash.* The distance of the reference from the measured positions is limited by the leash
-    (``JointSpring.leash``), in addition to the distance at the start of a motion. If an arm at
-    rest is pushed away further, the reference moves with it and returns to the target afterwards.
+    *Leash.* During a motion, the distance of the reference from the measured positions changes by
+    no more than the leash (``JointSpring.leash``). If an arm at rest is pushed away by more than
+    the leash, the reference moves with the arm. It returns to the target afterwards.
 
     *Stream.* ``GoalPredictor`` predicts a stream of joint targets. The reference follows the
     prediction with acceleration bounds up to twice as high as after a jump. If a stream ends in
@@ -63,8 +63,8 @@ class JointGovernor(ReferenceGovernor):
         record: Array of target positions (n) [rad] and velocities (n) [rad/s], which the governor
             overwrites with the reference.
         state: State of the arm.
-        target: Target of a joint controllet, with leash and feed-forward; None for a nullspace
-            configuration.
+        target: Target of a joint controllet, which contains the leash and receives the reference
+            acceleration; None for a nullspace configuration, which has neither.
         place: Index of the arm in the target.
     """
 
@@ -90,7 +90,14 @@ class JointGovernor(ReferenceGovernor):
         self._is_tied = False
 
     def _steps(self, before: Vector) -> list[float]:
-        """Return the distance from an earlier record, scaled by the acceleration bounds."""
+        """Return the distance of the target from an earlier one, as a list of one number.
+
+        The distance of each joint is divided by the ratio of its acceleration bound to that of the
+        slowest joint.
+
+        Args:
+            before: Earlier target, in the format of the current one.
+        """
         now, then, n = self._record.tolist(), before.tolist(), self._n
         return [math.hypot(*[(a - b) / w for a, b, w in zip(now[:n], then[:n], self._weight)])]
 
@@ -332,7 +339,12 @@ class JointGovernor(ReferenceGovernor):
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
         """Set the acceleration and speed bounds of the reference for a streamed goal.
 
-        While the reference catches up with the stream, the bounds of a jump apply.
+        After a jump of the stream, the acceleration bound is that of a single jump until the
+        reference has caught up.
+
+        Args:
+            gap: Distance from the reference to the goal, divided by ``_weight``, (n,).
+            rate: Velocity of the goal, divided by ``_weight``, (n,).
         """
         tracker, limits, p = self._tracker, self._state.limits, self._params
         behind = [r - v for r, v in zip(rate, tracker.speed)]
@@ -380,5 +392,8 @@ class JointGovernor(ReferenceGovernor):
         return tied
 
     def _has_rate(self) -> bool:
-        """Return True if the target has velocities. A reference at rest must replace them by 0."""
+        """Return True if the last target of the client has velocities.
+
+        ``advance`` must overwrite these velocities with zero when the reference has arrived.
+        """
         return any(self._last_record[8 * self._n :])

@@ -24,7 +24,7 @@ class ObjectGovernor(PoseGovernor):
     Args:
         record: Array of target position (3) [m] and rotation matrix (9) of the object in the
             world, which the governor overwrites with the reference.
-        context: Context of the controllet with the poses of the bases.
+        context: Context of the controllet, with the base pose of each arm.
         states: States of the arms.
     """
 
@@ -65,10 +65,13 @@ class ObjectGovernor(PoseGovernor):
         return hand
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the maximum distance [m] and the maximum speed [m/s] of the reference.
+        """Return the distance [m] and the speed [m/s] of the end-effector references.
 
-        The distance is that of an end effector from its reference. The speed is an upper bound for
-        the references of all end effectors.
+        The distance is the maximum distance of an end effector from its reference. The speed is an
+        upper bound of the speeds of these references.
+
+        Args:
+            position: Reference position of the object, (3,) [m].
         """
         ahead = lever = 0.0
         for index, grasp in enumerate(self._grasps):
@@ -79,7 +82,7 @@ class ObjectGovernor(PoseGovernor):
         return ahead, math.hypot(*self._linear.output_velocity) + turning
 
     def _allowed(self, twist: Vector, position: Sequence[float], rotation: Matrix) -> float:
-        """Return the fraction of a twist of the object that the features allow, 0 to 1."""
+        """Return the fraction of an object twist that the features in ``pacers`` allow, 0 to 1."""
         scale, ahead = 1.0, np.zeros(6)
         for index, (state, (_, base)) in enumerate(zip(self._states, self._bases)):
             hand = self._hand(index)

@@ -41,14 +41,17 @@ MIN_BOUND_FRACTION = 0.02
 def _set_off(
     tracker: TrajectoryGenerator, speed: list[float], cycles: int, period: float, min_speed: float
 ) -> list[float] | None:
-    """Start a generator with a measured velocity. Return its braking path, (3,); None at rest.
+    """Start a trajectory generator with a measured velocity.
 
     Args:
         tracker: Trajectory generator to start.
         speed: Measured velocity, (3,) [unit/s].
-        cycles: Length of the average [cycles].
+        cycles: Averaging time of the velocity in the generator [cycles].
         period: Cycle time [s].
-        min_speed: Speed below which the velocity counts as zero [unit/s].
+        min_speed: Speed below which the measured velocity counts as zero [unit/s].
+
+    Returns:
+        Displacement until the generator stops, (3,) [unit]; None if it starts at rest.
     """
     size = math.hypot(*speed)
     if size < min_speed:
@@ -64,12 +67,12 @@ class PoseGovernor(ReferenceGovernor):
     """Governor of the target pose of a tool. A subclass governs the pose of an object.
 
     Two instances of ``TrajectoryGenerator`` move position and orientation, which arrive together.
-    The orientation R moves to its goal R_g along log(R_g R^T). The reference rotation R_r lags
-    behind R because of the averaged velocity::
+    The orientation R moves to its goal R_g along log(R_g R^T). The generator averages its angular
+    velocity over several cycles. The reference rotation R_r therefore lags behind R::
 
         R_r = exp(-e) R
 
-    - e: Rotational lag of the average, (3,) [rad].
+    - e: Rotation from R_r to R, which is ``TrajectoryGenerator.lag``, (3,) [rad].
 
     Args:
         record: Array of target position (3) [m] and rotation matrix (9), which the governor
@@ -98,7 +101,7 @@ class PoseGovernor(ReferenceGovernor):
         self._angular_rate: list[float] | None = None
 
     def _steps(self, before: Vector) -> tuple[float, float]:
-        """Return distance [m] and angle [rad] between an earlier record and the current one."""
+        """Return distance [m] and angle [rad] of the target from an earlier target ``before``."""
         now, then = self._record.tolist(), before.tolist()
         chord = math.dist(now[3:], then[3:])
         return math.dist(now[:3], then[:3]), math.sqrt(0.5) * chord
@@ -180,16 +183,16 @@ class PoseGovernor(ReferenceGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        """True if the motion after a jump of the goal has feed-forward.
+        """True if the controllet receives full feed-forward of a motion to a goal that has jumped.
 
-        If a feature has slowed the reference, the rest of its motion has no feed-forward.
+        False for the rest of a motion that a feature has slowed, and for a streamed goal.
         """
         if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False
         return not self._streams
 
     def update_bounds(self) -> None:
-        """Scale the bounds to the motion that the arms can follow along the path to the goal.
+        """Set the bounds of acceleration and speed to what the arms can follow to the goal.
 
         Unless the goal is streamed, position and orientation arrive together::
 
@@ -272,7 +275,7 @@ class PoseGovernor(ReferenceGovernor):
         return tool_scales(self._state, acceleration, twist, self._params.limit_scale)
 
     def advance(self, period: float) -> None:
-        """Advance the reference by one cycle, and write it to the record."""
+        """Advance the reference by one cycle, and replace the target by it."""
         linear, angular = self._linear, self._angular
         is_paced = False
         if self._is_bounded or (self.contact is not None and self.contact.is_on):
@@ -336,7 +339,13 @@ class PoseGovernor(ReferenceGovernor):
             self._frame = step.dot(self._frame)
 
     def _hold_back(self, before: list[float], turned: Matrix, period: float) -> None:
-        """Slow the reference down to the fraction that the features in ``pacers`` allow."""
+        """Slow the reference down to the fraction that the features in ``pacers`` allow.
+
+        Args:
+            before: Reference position before this cycle, (3,) [m].
+            turned: Reference rotation before this cycle, (3, 3).
+            period: Cycle time [s].
+        """
         linear, angular = self._linear, self._angular
         if not (linear.moving or angular.moving):
             return

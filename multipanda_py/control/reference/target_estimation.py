@@ -211,9 +211,9 @@ class GoalPredictor:
     from 3.2 D, which bridges lost samples. After ``MAX_SAMPLE_INTERVAL``, the stream has ended and
     p returns to the last sample.
 
-    The velocity v is that of the client, or a mean over at least ``MIN_AVERAGING_TIME``. If the
-    mean changes faster than the arm could follow, the goal has jumped. A jump has no velocity, and
-    a jump within a stream displaces p.
+    The velocity v is sent by the client, or is the mean velocity of the samples over at least
+    ``MIN_AVERAGING_TIME``. If this mean changes faster than the arm could follow, the goal has
+    jumped. v excludes the jump. A jump within a stream displaces p.
 
     Args:
         size: Number of dimensions.
@@ -349,7 +349,11 @@ class GoalPredictor:
         return None if self.active or self._raw is not None else self._still
 
     def _design(self, hold: float) -> None:
-        """Set the low-pass filter and the lead time for the current mean time between samples."""
+        """Set the low-pass filter and the lead time for the current mean time between samples.
+
+        Args:
+            hold: Maximum time for which a velocity is valid [s].
+        """
         T, mean = self._period, self._mean or hold
         rate = min(
             self.MAX_FILTER_RATE,

@@ -150,7 +150,8 @@ class TrajectoryGenerator:
     def scale_velocity(self, scale: float) -> None:
         """Scale the velocity immediately, for example at an obstacle.
 
-        ``lag`` is scaled too. To keep the output in place, the caller must move the point.
+        ``lag`` is scaled by the same factor. The output is the point minus ``lag``. To keep it in
+        place, the caller must move the point.
         """
         self._history = [scaled(history, scale) for history in self._history]
         self.speed = self._history[self._ring_index - 1]
@@ -161,7 +162,7 @@ class TrajectoryGenerator:
         self.acceleration = self._still
 
     def resume(self) -> None:
-        """Allow motion again after a new goal."""
+        """Let the point move to its goal, after a stop or an arrival."""
         self.moving = True
         self._left = len(self._history)
 

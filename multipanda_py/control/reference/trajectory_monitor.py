@@ -32,7 +32,7 @@ class AbortNotices:
         place: Index of the arm in the controllet.
 
     Attributes:
-        cycles: Number of cycles, which the owner must count.
+        cycles: Current time [cycles]. ``TrajectoryMonitor`` increments it in each cycle.
 
     Thread: control.
     """
@@ -189,8 +189,8 @@ class TrajectoryMonitor:
         motion: Motion of the arm.
         context: Context of the controllet.
         place: Index of the arm in the controllet.
-        blocked_by: Function that returns the reason for which ``Controllet.velocity_scale``
-            limits a joint velocity (n,) [rad/s].
+        blocked_by: Function that receives a joint velocity (n,) [rad/s] of the arm. It returns as
+            text the reason why features reduce this velocity.
 
     Attributes:
         state: State of the newest motion.
@@ -234,9 +234,10 @@ class TrajectoryMonitor:
         self._set_tolerances()
 
     def _set_tolerances(self) -> None:
-        """Use the tolerances of the trajectory, or those of the parameters where they are 0.
+        """Use the tolerances of the trajectory. Where they are 0, use those of the parameters.
 
-        A negative tolerance means no limit, and so does 0 in both.
+        A negative tolerance means no limit. 0 in the trajectory and the parameters also means no
+        limit.
         """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
@@ -246,7 +247,9 @@ class TrajectoryMonitor:
         self._min_path_error, self._goal_time = float(self._path_bound.min()), float(bounds[-1])
 
     def start(self, q: Vector, dq: Vector) -> None:
-        """Start with a stop from a position and velocity, and clear all results.
+        """Start to monitor an arm that brakes from a position and velocity to rest.
+
+        State, errors and number of earlier motions are cleared.
 
         Args:
             q: Joint positions, (n,) [rad].
@@ -256,7 +259,7 @@ class TrajectoryMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Clear the results of all motions."""
+        """Clear state, errors and number of all motions."""
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)
@@ -314,7 +317,9 @@ class TrajectoryMonitor:
             self.state = reason
 
     def abort_behind_commands(self, q: Vector, dq: Vector) -> None:
-        """Abort a motion that the commanded positions could not follow, and brake from them.
+        """Abort a motion because the commanded positions are too far behind its reference.
+
+        The arm brakes from the commanded positions and velocities to rest.
 
         Args:
             q: Commanded positions, (n,) [rad].
@@ -324,7 +329,7 @@ class TrajectoryMonitor:
         self.end(MotionState.PATH_TOLERANCE_VIOLATED)
 
     def forget(self) -> None:
-        """Clear the result of the last motion."""
+        """Set ``state`` to ``IDLE``, unless a motion is running."""
         if self.state is not MotionState.RUNNING:
             self.state = MotionState.IDLE
 

@@ -95,8 +95,7 @@ class CollisionVelocityDamper:
     def reach(self, speed: float) -> float:
         """Return the distance [m] below which the bound may act at an approach ``speed`` [m/s].
 
-        Beyond this distance, the bound does not act even if a controllet accelerates the bodies
-        towards each other at a. Without a bound, the result is 0.
+        At larger distances, the bound has no effect. If the bandwidth is 0, the result is 0.
         """
         faster = (speed if speed > 0.0 else 0.0) + self._sooner
         return self._base + faster * (self._slow + faster * self._fast)
@@ -116,9 +115,9 @@ class CollisionVelocityDamper:
 def settle(
     needs: Sequence[float], gradients: Matrix, responses: Matrix, acceleration: Vector
 ) -> Vector | None:
-    """Return the smallest forces between pairs that give every pair its minimum acceleration.
+    """Return the smallest forces that brake the approach of solids sufficiently.
 
-    Equations, for all pairs j::
+    The condition is a minimum acceleration of the distance, for all pairs j of solids::
 
         ddd_j = g_j^T (ddq + M^-1 sum_k g_k lambda_k) >= ddd_j,min
         lambda_j >= 0
@@ -127,7 +126,7 @@ def settle(
     - g_j: Gradient of the distance, (joints,) [m/rad].
     - ddq: Joint accelerations without these forces, (joints,) [rad/s^2].
     - M: Inertia matrix, (joints, joints).
-    - lambda_j: Force of pair j [N].
+    - lambda_j: Repulsive force between the solids of pair j [N].
 
     The solver is projected Gauss-Seidel with a limited number of iterations. A force acts only
     along the normal of its pair, as in a contact.
@@ -173,7 +172,7 @@ MAX_REPULSION_STIFFNESS, MAX_REPULSION_DAMPING_RATE = 2500.0, 30.0
 def push_apart(
     depths: Vector, rates: Vector, coupling: Matrix, slope: float, ratio: float
 ) -> Vector:
-    """Return the repulsive forces of all pairs, (n,) [N].
+    """Return the repulsive forces between near solids, one force per pair of solids, (n,) [N].
 
     Equations, for one pair at a depth x >= 0::
 
@@ -188,7 +187,8 @@ def push_apart(
     - m: Effective inertia [kg].
     - r_s: ``MAX_REPULSION_STIFFNESS`` [1/s^2].
 
-    Several pairs j that push the same motion share their force. Each force is scaled by s_j::
+    Pairs whose forces accelerate the same motion share one force. The force of pair j is scaled by
+    s_j::
 
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
@@ -310,8 +310,8 @@ class NearPairs:
                 which its pairs are relevant [m].
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
-            min_distance: Distance below which pairs are relevant for a reference ahead of its arm
-                [m]. It applies to groups with ``is_foreseen``.
+            min_distance: Distance below which pairs are relevant at any speed [m]. It applies only
+                to groups with ``is_foreseen``, for references that are ahead of their arms.
             speeds: Upper bounds of the speeds of all points of each link [m/s], to which
                 ``Group.speed_indices`` refer.
         """

@@ -256,7 +256,11 @@ class CollisionGeometry:
         return float(np.linalg.norm(centre - joint)) + self._radii[index]
 
     def groups_with(self, held: Grasps) -> list[Group]:
-        """Return the groups of pairs to check while the given objects are grasped."""
+        """Return the groups of solid pairs to check for collisions while objects are grasped.
+
+        Args:
+            held: Grasped objects: pairs of arm index and object index.
+        """
         there = [group for group in self.groups if group.is_active(held)]
         return there + self._pairs.grasped_object_groups(held)
 

@@ -30,8 +30,9 @@ class Proximity:
     its approach speed. The pairs of two bodies form a group.
 
     A check measures the distances of groups that may contain relevant pairs. The next check is due
-    when the motion since then may have made another pair relevant. Until then, each point of a
-    link moves by no more than ``sum_i r_i |delta q_i|``, and is no faster than::
+    when the motion since then may have made another pair relevant. Upper bounds of this motion
+    decide. Each point of a link has moved by no more than ``sum_i r_i |delta q_i|``, and its speed
+    is no higher than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
@@ -134,7 +135,7 @@ class Proximity:
         self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return the indices in ``_fastest`` of the point speeds of links of a body.
+        """Return the indices of links in ``_fastest``, the list of their maximum speeds.
 
         Args:
             body: Index of the body: first arms, then movable objects, then the world.
@@ -147,9 +148,10 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Limit the activation distance of each pair to its current distance.
+        """Limit the distance at which the repulsion of a pair begins to its current distance.
 
-        If two bodies are near at the activation, repulsion acts only when they come nearer.
+        Two bodies that are already near each other are pushed apart only when they come nearer.
+        Call this at the activation of the controllet.
         """
         concatenate(self._sources, out=self._now)
         if self._grasp_changed():
@@ -186,7 +188,7 @@ class Proximity:
         self._before[:] = self._now
 
     def _accept_near(self, group: Group) -> float:
-        """Limit the activation distances of a group, and return its minimum distance [m]."""
+        """Measure a group, limit ``near_distances`` to the result, and return its minimum [m]."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         # Usually no pair is near, so a loop over all pairs is not needed.
@@ -333,7 +335,11 @@ class Proximity:
         ]
 
     def _arms(self, values: Vector) -> Matrix:
-        """Return the part of a vector like ``_now`` that belongs to arms, (n, 2 joint_count)."""
+        """Return positions and speeds of the arm joints, one row per arm, (n, 2 joint_count).
+
+        Args:
+            values: Vector of these numbers, followed by object poses, as in ``_now``.
+        """
         both = 2 * self.scene.joint_count
         return values[: both * self._n_arms].reshape(-1, both)
 
