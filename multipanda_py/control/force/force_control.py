@@ -255,15 +255,15 @@ class ForceController:
         self._goal += follow * (self._aim - self._goal)
         if over:
             self._touching = False
-        self._feel(g, self._aim, measured, speed)
+        self._detect_contact(g, self._aim, measured, speed)
         self.error = self._goal - self._measured
-        near = self._shape(g, distance, desired)
+        near = self._desired_scale(g, distance, desired)
         force = self._advance(near, distance, speed, mass, held_by)
         if self.is_controlled:
             force += self.contact * near * self._pid(g, self._aim)
-        return self._afford(force, speed, mass)
+        return self._limit_by_tank(force, speed, mass)
 
-    def _shape(self, g: ForceGains, distance: float, desired: float) -> float:
+    def _desired_scale(self, g: ForceGains, distance: float, desired: float) -> float:
         """Return the scale gamma of the desired force; below 1 only after a loss of contact.
 
         Args:
@@ -320,7 +320,7 @@ class ForceController:
         self.is_held_back = self._stuck > self.TIMEOUT
         return self._push + brake * slow
 
-    def _afford(self, force: float, speed: float, mass: float) -> float:
+    def _limit_by_tank(self, force: float, speed: float, mass: float) -> float:
         """Return a force [N], reduced if the tank does not cover its work in this cycle."""
         power = force * speed
         left = self.tank.usable
@@ -337,7 +337,9 @@ class ForceController:
         self.is_throttled = factor < 1.0
         return factor * force
 
-    def _feel(self, g: ForceGains, desired: float, measured: float, speed: float) -> None:
+    def _detect_contact(
+        self, g: ForceGains, desired: float, measured: float, speed: float
+    ) -> None:
         """Update the contact state with hysteresis.
 
         Contact is lost only while the desired force exceeds ``contact_force``.
