@@ -73,11 +73,11 @@ def _read(source: Path, base: str, flange: str, last: str) -> tuple[tuple[Placed
 
 
 def add_shape(spec: mujoco.MjSpec, body: mujoco.MjsBody, shape: Shape, pose: Matrix) -> None:
-    """Add a visual shape of a link to a MuJoCo body, which may be that of another link.
+    """Add a visual shape of a link to a MuJoCo body.
 
     Args:
         spec: MuJoCo model.
-        body: Body that receives the shape.
+        body: Body that receives the shape: the link, or a link to which it is fixed.
         shape: Shape in the frame of the link.
         pose: Pose of the link in the body, (4, 4).
     """
@@ -127,7 +127,13 @@ class MeshLibrary:
             self._files.append(parts)
 
     def add_visuals(self, spec: mujoco.MjSpec, body: mujoco.MjsBody, index: int) -> None:
-        """Add the meshes of a link, by its index, to its body."""
+        """Add the meshes of a link to its body.
+
+        Args:
+            spec: MuJoCo model.
+            body: Body of the link.
+            index: Index of the link, 0 for the base.
+        """
         for path in self._files[index]:
             name = f"mesh_{path.stem}"
             if name not in self._known:
@@ -246,7 +252,16 @@ def _add_hand(
     materials: Materials,
     gravcomp: float,
 ) -> None:
-    """Add a gripper, its fingers with their servos, and the site of its end effector."""
+    """Add a gripper, its fingers with their servos, and the site of its end effector.
+
+    Args:
+        spec: MuJoCo model.
+        prefix: Prefix of the names of the arm.
+        gripper: Description of the gripper.
+        flange: Body of the flange.
+        materials: Materials of the visual shapes.
+        gravcomp: Fraction of the weight that MuJoCo compensates, 0 or 1.
+    """
     hand = put(flange.add_body(), name=f"{prefix}hand", gravcomp=gravcomp)
     put(hand, pos=np.array(gripper.mount.position), quat=quaternion(gripper.mount.rotation))
     _fill_gripper_body(hand, f"{prefix}hand", gripper.body, materials)
@@ -269,7 +284,14 @@ def _add_hand(
 def _fill_gripper_body(
     body: mujoco.MjsBody, name: str, part: GripperBody, materials: Materials
 ) -> None:
-    """Add inertia, visual and contact geometry of a gripper's body or finger."""
+    """Add inertia, visual and contact geometry of a gripper's body or finger.
+
+    Args:
+        body: MuJoCo body of this part of the gripper.
+        name: Name of the MuJoCo body.
+        part: Description of the gripper's body or finger.
+        materials: Materials of the visual shapes.
+    """
     set_inertial(body, part.inertial)
     for shape in part.visuals:
         materials.add_visual(body, shape)
@@ -286,7 +308,14 @@ def contact_name(name: str, part: GripperBody, i: int) -> str:
 
 
 def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving: float) -> None:
-    """Add the position servo of a finger joint; ``moving`` is the mass that it moves [kg]."""
+    """Add the position servo of a finger joint.
+
+    Args:
+        spec: MuJoCo model.
+        joint: Name of the finger joint.
+        gripper: Gripper with its limits of opening and force.
+        moving: Mass of the finger and its drive [kg].
+    """
     servo = put(spec.add_actuator(), name=joint, target=joint)
     put(servo, trntype=mujoco.mjtTrn.mjTRN_JOINT, gaintype=mujoco.mjtGain.mjGAIN_FIXED)
     put(servo, biastype=mujoco.mjtBias.mjBIAS_AFFINE)
@@ -299,7 +328,13 @@ def _add_servo(spec: mujoco.MjSpec, joint: str, gripper: ParallelGripper, moving
 
 
 def _add_belt(spec: mujoco.MjSpec, prefix: str, mass: float) -> None:
-    """Add the spring that couples both fingers; ``mass`` moves with each finger [kg]."""
+    """Add the spring that couples both fingers of a gripper like a belt.
+
+    Args:
+        spec: MuJoCo model.
+        prefix: Prefix of the names of the arm.
+        mass: Mass of a finger and its drive [kg].
+    """
     belt = put(spec.add_tendon(), name=f"{prefix}finger_belt", springlength=np.zeros(2))
     for number, side in ((1, 1.0), (2, -1.0)):
         belt.wrap_joint(f"{prefix}finger_joint{number}", side)
@@ -335,9 +370,10 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Disable collisions of arms with other arms' copies of a base link that they share.
+    """Disable collisions between arms and copies of their shared base link.
 
-    The scene has one copy of the link for each arm. Each arm collides only with its own copy.
+    If arms have a common base link, the scene has one copy of this link for each arm. Each arm
+    collides only with its own copy.
     """
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():
@@ -346,10 +382,10 @@ def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> Non
 
 
 def _add_excludes(spec: mujoco.MjSpec, arm: ArmDescription) -> None:
-    """Disable collisions between links of an arm that always touch in the simulation.
+    """Disable collisions between links of an arm whose contact geometry overlaps by design.
 
     These are successive links, whose capsules overlap at the joint, and links that the robot model
-    declares as overlapping. Bodies on the flange count as part of the last link.
+    declares as overlapping. Gripper and tool count as parts of the last link.
     """
     link_index = {link.name: i for i, link in enumerate(arm.robot.links)}
     link_index |= dict.fromkeys(_ON_FLANGE, arm.n_joints)

@@ -72,9 +72,9 @@ class SavedMujoco:
         world: State of MuJoCo.
         drives: Changing attributes of every arm's drivetrain stages.
         grippers: Changing attributes of the grippers.
-        servos: Servos of arms under position or velocity control, by index of the arm in this
-            simulation.
-        springs: State of compliant arms and their motors; None without any.
+        servos: Servos of arms with the command interface ``position`` or ``velocity``, by index of
+            the arm among the simulated arms.
+        springs: State of the springs and motors of compliant arms; None without compliant arms.
     """
 
     world: WorldState
@@ -87,16 +87,24 @@ class SavedMujoco:
 def _motors_of(
     joints: tuple[Vector, Vector], springs: SpringTorqueSensors | None
 ) -> tuple[Vector, Vector]:
-    """Return motor positions [rad] and velocities [rad/s]; those of the joints if rigid."""
+    """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each.
+
+    Args:
+        joints: Positions and velocities of the joints, which are the result for rigid joints.
+        springs: Springs of elastic joints; None for an arm with rigid joints.
+    """
     return joints if springs is None else springs.motors
 
 
 class Mujoco(Backend[FrankaSettings]):
-    """Simulation of all arms that name this backend, in one shared MuJoCo scene.
+    """Simulation of all arms with the backend ``mujoco``, in one shared MuJoCo scene.
 
-    MuJoCo compensates the weight of arms that compensate gravity; for other arms the loop adds
-    the gravity torque. The estimated external torques include the torque that carries the
-    configured load. If the load is attached in the simulation, its weight and this torque cancel.
+    MuJoCo compensates the weight of arms with ``compensates_gravity: true``. For other arms the
+    loop adds the gravity torque.
+
+    The robot assumes that it carries the load of its settings: the estimated external torques
+    include the torque that carries this load. If the load is attached in the simulation, its
+    weight cancels this torque.
 
     The :class:`.Drivetrain` of an arm contains all its imperfections. With elastic joints, a cycle
     consists of several short simulation steps. With compliant actuators, :class:`.CompliantWorld`
@@ -108,10 +116,11 @@ class Mujoco(Backend[FrankaSettings]):
         world: Access to bodies between two cycles, after :meth:`connect`.
         drives: Drivetrain of every arm, after :meth:`connect`.
         robots: Simulated robot controller of every arm, after :meth:`connect`.
-        compliant: Springs of arms with compliant actuators, after :meth:`connect`; or None.
+        compliant: Springs of arms with compliant actuators, after :meth:`connect`; None without
+            such arms.
         steps: Number of MuJoCo steps in a cycle.
         dofs: Indices of each arm's joints in ``qvel``, after :meth:`connect`.
-        external: Estimate of external torques, after :meth:`connect`.
+        external: External torques of all joints in the scene, after :meth:`connect`.
     """
 
     Settings, settings_section = FrankaSettings, "franka"
@@ -294,7 +303,10 @@ class Mujoco(Backend[FrankaSettings]):
             gripper.start(number, record)
 
     def grasped_object(self, arm: int) -> int:
-        """Return the number (from 1) of the object that both fingers of an arm press, or 0."""
+        """Return the number of the object that both fingers of an arm press, or 0 for none.
+
+        Movable objects have the numbers 1, 2, ... in the order of the cell file.
+        """
         prefix = self.descriptions[self.arms.index(arm)].prefix
         fingers = [f"{prefix}{side}finger" for side in ("left", "right")]
 
@@ -307,6 +319,10 @@ class Mujoco(Backend[FrankaSettings]):
 
     def read(self, fresh: Collection[int]) -> None:
         """Copy joint states, torques, external torques and object poses from the simulation.
+
+        Args:
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
+                first simulated arm, nothing is read.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -331,6 +347,10 @@ class Mujoco(Backend[FrankaSettings]):
     def write(self, fresh: Collection[int]) -> None:
         """Apply the torques and advance the simulation by one period.
 
+        Args:
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
+                first simulated arm, nothing happens.
+
         Raises:
             BackendError: If the simulation has diverged.
         """
@@ -354,10 +374,10 @@ class Mujoco(Backend[FrankaSettings]):
             raise BackendError(diverged("the simulation diverged and was reset"))
 
     def faults(self) -> list[tuple[int, str]]:
-        """Return faults since the last call: index of the arm, and reason.
+        """Return the faults of arms since the last call: index of the arm, and reason.
 
-        An arm has a fault if a collision threshold has stopped it, or its actuators have rejected
-        a command.
+        An arm has a fault if an external torque or wrench has exceeded a collision threshold, or
+        if its compliant actuators have rejected a command.
         """
         faults = []
         for index, robot in zip(self.arms, self.robots):
@@ -377,14 +397,14 @@ class Mujoco(Backend[FrankaSettings]):
         self.robots[self.arms.index(arm)].stopped = False
 
     def is_ready(self, arm: int) -> bool:
-        """Return True if an arm executes torques; False while it is stopped after a reflex."""
+        """Return True if an arm executes torques; False from a collision stop until recovery."""
         return not self.robots[self.arms.index(arm)].stopped
 
     def switch_interface(self, arm: int, interface: str) -> None:
         """Switch the command interface of an arm.
 
-        Positions and velocities are executed by a servo with the gains of the robot's own
-        controller, torques without a servo.
+        With ``position`` or ``velocity``, a :class:`.JointServo` computes the torques from the
+        commands. With ``effort``, commanded torques are applied without a servo.
 
         Args:
             arm: Index of the arm in the cell.
@@ -421,22 +441,26 @@ class Mujoco(Backend[FrankaSettings]):
         self._show(obj)
 
     def find_penetration(self, record: Vector) -> tuple[str, float] | None:
-        """Return the arm that an object would penetrate at a pose, and the depth [m], or None.
+        """Return the arm that an object would penetrate at a pose, or None.
 
-        ``record`` has object and pose as in :meth:`set_object_pose`.
+        Args:
+            record: Index and pose of the object, as in :meth:`set_object_pose`.
+
+        Returns:
+            Name of the arm, and penetration depth [m]; None without penetration.
         """
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
         return self._presence.overlap(int(record[0]), pose, only_arms=True)
 
     def spawn_object(self, record: Vector) -> tuple[str, float] | None:
-        """Add an absent object to the scene.
+        """Add an absent object to the scene, unless another body is at its pose.
 
         Args:
-            record: Object, pose and twist as in :meth:`set_object_pose`.
+            record: Index, pose and twist of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            None if the object was added. Otherwise the body that it would penetrate at this pose,
-            and the depth [m].
+            None if the object was added. Otherwise the name of the body that it would penetrate at
+            this pose, and the penetration depth [m].
         """
         obj = int(record[0])
         pose = Pose.from_quaternion(record[1:4], record[4:8].tolist())
@@ -452,7 +476,11 @@ class Mujoco(Backend[FrankaSettings]):
         self._show(object_index)
 
     def _show(self, index: int) -> None:
-        """Write the new pose of an object to the record of this cycle."""
+        """Copy the current pose of a movable object to :attr:`objects`.
+
+        Args:
+            index: Index of the object.
+        """
         self.objects[index] = self._presence.pose(index)
 
     def load(self, saved: object, seed: int | None = None) -> None:

@@ -30,18 +30,20 @@ GRACE_TIME = 1.0
 class SimGripper:
     r"""Execution of gripper commands by the position servos of both fingers.
 
-    The set point :math:`q_d` of a finger's opening :math:`q` moves towards its goal at half the
-    commanded speed :math:`v`. The set point moves faster when the fingers are blocked. It waits
-    when its distance to the fingers would exceed what the servo needs for its force,
+    The set point :math:`q_d` for the opening :math:`q` of each finger moves towards its goal at
+    :math:`v / 2`, half the commanded speed of the width. It moves faster when the fingers are
+    blocked. The set point waits if its distance to the fingers would otherwise exceed the distance
+    at which the servo exerts the commanded force F,
 
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
-    Here k and d are stiffness and damping of the servo, and F is the commanded force, to which the
-    servo is limited. Fingers that an object blocks therefore press with F.
+    Here k and d are stiffness and damping of the servo. F is also its force limit, so fingers that
+    an object blocks press with F.
 
     Args:
         model: Compiled scene; the force limits of this gripper's actuators change while it runs.
         data: Data of the scene, with the arm at its start configuration.
+        arm: Description of the arm.
         gripper: Gripper of the arm.
         state: Arm state, which receives finger positions and answers.
         period: Cycle time [s].
@@ -97,7 +99,7 @@ class SimGripper:
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
-        """Return the force limits of the servos and all other changing attributes."""
+        """Return copies of the force limits of the servos and of attributes in ``CHANGING``."""
         return self._force_range.copy(), save_fields(self, self.CHANGING)
 
     def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
@@ -152,9 +154,12 @@ class SimGripper:
             self._answer[2] = 0  # The grasped object was lost, so nothing is reported as grasped.
 
     def _check_end(self, opening: float, goal: float, waits: bool) -> None:
-        """End the command, or go to its next goal, when the fingers rest; also at its timeout.
+        """Go to the next goal of a command or end it, when the fingers rest or its time is over.
 
-        ``opening`` is half the width [m]. ``waits`` is True if the set point does not move.
+        Args:
+            opening: Half the current width [m].
+            goal: Half the width to reach [m].
+            waits: True if the set point of the fingers does not move.
         """
         speed = (self._speeds.item(0) + self._speeds.item(1)) / 2.0
         self._resting_cycles = self._resting_cycles + 1 if abs(speed) < self._rest_speed else 0
@@ -181,9 +186,12 @@ class SimGripper:
         self._answer[1] = Outcome.SUCCEEDED if done else Outcome.UNSUCCESSFUL
 
     def _aim(self, goals: list[float], force: float, speed: float) -> None:
-        """Move the fingers to positions one after another [m], up to a force [N].
+        """Start to move the fingers to one or several openings, one after another.
 
-        ``speed`` is that of the width [m/s].
+        Args:
+            goals: Openings, which are half of the widths [m].
+            force: Maximum force of each finger [N].
+            speed: Speed of the width, twice that of a finger [m/s].
         """
         self._goals = goals
         self._set_point = float(np.mean(self.fingers))

@@ -32,9 +32,13 @@ _SHININESS = {"shell": 0.55, "metal": 0.7, "cap": 0.5, "dark": 0.3, "tool": 0.7}
 
 
 def put(element: E, **values: object) -> E:
-    """Set attributes of an element of a specification, and return the element.
+    """Set attributes of an element of a MuJoCo specification, and return the element.
 
-    The ``add_...`` methods of MuJoCo 3.2.0 do not accept attributes as arguments.
+    It replaces keyword arguments of MuJoCo's methods ``add_...``, which MuJoCo 3.2.0 rejects.
+
+    Args:
+        element: Element, such as a body or a geom.
+        values: Values by attribute name.
     """
     for name, value in values.items():
         setattr(element, name, value)
@@ -65,13 +69,18 @@ def set_inertia(
 
 
 def set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Set the inertial properties of a link; skipped for a base without mass."""
+    """Set the inertial properties of a link; do nothing for a link without mass, such as a base.
+
+    Args:
+        body: Body in MuJoCo.
+        inertial: Inertial properties of the link.
+    """
     if inertial.mass > 0.0:
         set_inertia(body, inertial.mass, np.array(inertial.com), inertial.inertia)
 
 
 class Materials:
-    """Materials of a scene, and the meshes of solids of revolution, each added once."""
+    """Materials of a scene, and meshes of its solids of revolution; equal solids share a mesh."""
 
     def __init__(self, spec: mujoco.MjSpec) -> None:
         """Add the materials to the MuJoCo model ``spec``."""
@@ -94,7 +103,7 @@ class Materials:
         put(geom, pos=np.array(shape.start), quat=solid.quat)
 
     def _mesh(self, solid: _Solid) -> str:
-        """Return the name of a solid's mesh, which is added on first use."""
+        """Return the name of the mesh of a solid; add the mesh to the model on its first use."""
         if solid.key not in self._meshes:
             self._meshes[solid.key] = name = f"turned_{len(self._meshes)}"
             mesh = put(self._spec.add_mesh(), name=name)
@@ -103,7 +112,14 @@ class Materials:
 
 
 class _Solid(NamedTuple):
-    """Mesh of a solid of revolution, its orientation w x y z, and a key shared by equal meshes."""
+    """Mesh of a solid of revolution.
+
+    Attributes:
+        key: Rounded outline, equal for solids with the same mesh.
+        vertices: Coordinates of the vertices, flattened [m].
+        faces: Vertex indices of the triangles, flattened.
+        quat: Orientation of the axis of revolution, w x y z.
+    """
 
     key: tuple[float, ...]
     vertices: NDArray[np.float64]
@@ -113,7 +129,7 @@ class _Solid(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _solid(shape: SolidOfRevolution) -> _Solid:
-    """Return the mesh of a solid of revolution; cached, because all arms have the same shapes."""
+    """Return the mesh of a solid of revolution; results are cached for repeated shapes."""
     outline = shape.outline()
     vertices, faces = revolve(outline)
     quat = quaternion(rotation_of_axis(np.subtract(shape.end, shape.start)))
@@ -125,10 +141,12 @@ def revolve(outline: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     """Return the mesh of a solid of revolution about the z axis.
 
     Args:
-        outline: Height and radius from pole to pole, with radius 0 at both ends, (n, 2) [m].
+        outline: Points of the outline: z coordinate and radius, (n, 2) [m]. The first and last
+            radius are 0.
 
     Returns:
-        Vertices, (2 + (n - 2) * SEGMENTS, 3) [m], and outward triangles, (m, 3).
+        Vertices, (2 + (n - 2) * SEGMENTS, 3) [m], and vertex indices of triangles with outward
+        normals, (m, 3).
     """
     angle = 2.0 * np.pi * np.arange(SEGMENTS) / SEGMENTS
     circle = np.column_stack((np.cos(angle), np.sin(angle)))

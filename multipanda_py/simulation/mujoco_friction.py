@@ -24,7 +24,15 @@ MAX_STICKING_SLIP = 5e-4
 
 
 def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
-    """Advance the physics by time steps as ``mj_step`` does, with :func:`correct_friction`."""
+    """Advance the physics by time steps as ``mj_step`` does, but with corrected friction.
+
+    See :func:`correct_friction`.
+
+    Args:
+        model: MuJoCo model.
+        data: MuJoCo data.
+        steps: Number of time steps.
+    """
     for _ in range(steps):
         mujoco.mj_step1(model, data)
         if data.ncon:
@@ -33,7 +41,7 @@ def step(model: mujoco.MjModel, data: mujoco.MjData, steps: int = 1) -> None:
 
 
 def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    r"""Correct the reference accelerations of the contacts in a time step.
+    r"""Correct MuJoCo's friction of sliding and sticking contacts in a time step.
 
     **Sliding.** MuJoCo computes contact forces by minimizing a convex function. At a sliding
     contact with the elliptic cone, the normal force is
@@ -43,10 +51,10 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
 
     Here :math:`\mu` is the friction coefficient, :math:`\circ` the product of elements, d the
     impedance and :math:`T_c` the time constant of the contact. :math:`a_t` and :math:`a_n` are
-    tangential and normal acceleration; a star marks MuJoCo's reference acceleration. A slip
-    :math:`v_t` therefore acts like an approach at :math:`\mu v_t`: a sliding body is lifted off
-    and bounces. Coulomb friction has no such coupling, so its term is subtracted from the normal
-    reference acceleration,
+    tangential and normal acceleration. :math:`a_n^*` is MuJoCo's reference acceleration
+    (``efc_aref``). A slip :math:`v_t` therefore acts like an approach at :math:`\mu v_t`: a
+    sliding body is lifted off and bounces. Coulomb friction has no such coupling, so the term of
+    the slip is subtracted from the normal reference acceleration,
 
     .. math:: a_n^* \leftarrow a_n^* - \| \mu \circ b\, v_t \| .
 
@@ -55,15 +63,15 @@ def correct_friction(model: mujoco.MjModel, data: mujoco.MjData) -> None:
 
     **Sticking.** With the contact Jacobian J, MuJoCo's friction uses
     :math:`J \ddot q = a_t^* = -b\, v_t` and neglects :math:`\dot J \dot q`. On a curved path, a
-    grasped object therefore creeps with :math:`\dot J \dot q / b`. Here the slip of a sticking
-    contact ends within one time step h,
+    grasped object therefore creeps with :math:`\dot J \dot q / b`. With the corrected tangential
+    reference acceleration, the slip of a sticking contact ends within one time step h,
 
     .. math:: a_t^* = -v_t / h ,
 
     which is the shortest time constant that MuJoCo permits.
 
     Args:
-        model: Model of the scene; pyramidal cones are not changed.
+        model: Model of the scene. Models with pyramidal friction cones are not corrected.
         data: State after ``mj_step1`` and before ``mj_step2``.
     """
     velocity = data.qvel
@@ -92,12 +100,18 @@ _SOFT_SOLIMP = (0.9, 0.95, 0.001, 0.5, 2.0)  # MuJoCo's default of ``solimp``.
 
 
 def sticking_solref(timestep: float) -> Vector:
-    """Return the ``solreffriction`` that stops a joint within one step of the given length [s]."""
+    """Return the ``solreffriction`` with which friction stops a joint within one time step.
+
+    Args:
+        timestep: Length of a time step [s].
+    """
     return np.array([2.0 * timestep, 1.0])
 
 
 def let_friction_stick(model: mujoco.MjModel) -> None:
-    r"""Make dry friction hold joints and tendons at rest where it has MuJoCo's default parameters.
+    r"""Change MuJoCo's dry friction so that joints and tendons at rest do not creep.
+
+    Only joints and tendons with MuJoCo's default friction parameters are changed.
 
     MuJoCo models dry friction as a soft constraint. Under a load below the friction limit, a joint
     creeps with the velocity

@@ -41,17 +41,18 @@ def prepare_activation(spec: mujoco.MjSpec, objects: Sequence[str]) -> None:
 class ObjectActivation:
     """Addition and removal of movable objects at run time.
 
-    An absent object has no contacts, its weight is compensated, and it rests at a distant parking
-    pose. It does not affect arms or other objects, and needs less computing time than an object
+    An absent object has no contacts, its weight is compensated, and it rests far away from the
+    scene. It does not affect arms or other objects, and needs less computing time than an object
     that is present.
 
     Args:
         model: Model of a scene that :func:`prepare_activation` has prepared.
+        data: MuJoCo data of the scene.
         object_names: Names of the movable objects, in the order of the cell file.
         present: 1 for objects in the scene, 0 for absent ones, (n,).
         arms: Prefix of the link names of every arm, by arm name.
 
-    Thread: that of the loop's cycles, between two of them.
+    Thread: control, between two cycles.
     """
 
     def __init__(
@@ -80,7 +81,11 @@ class ObjectActivation:
             self._set(object_index, bool(is_present))
 
     def is_present(self, body: int) -> bool:
-        """Return True if a body, by its MuJoCo index, is in the scene; links always are."""
+        """Return False for an absent object; True for other objects, links of arms and the floor.
+
+        Args:
+            body: Index of the MuJoCo body.
+        """
         return body not in self._bodies or self._model.body_gravcomp[body] == 0.0
 
     def overlap(
@@ -143,7 +148,15 @@ class ObjectActivation:
 
 
 def _owners(model: mujoco.MjModel, arms: Mapping[str, str]) -> list[str]:
-    """Return the owner of each body: an arm, ``floor``, or the body itself."""
+    """Return the name of the arm to which each body belongs; other bodies have their own names.
+
+    Args:
+        model: MuJoCo model of the scene.
+        arms: Prefix of the link names of every arm, by arm name.
+
+    Returns:
+        Names by body index; that of MuJoCo's world body is ``floor``.
+    """
     names = ["floor", *(str(model.body(body).name) for body in range(1, model.nbody))]
     longest_last = sorted(arms.items(), key=lambda item: len(item[1]))
     owners = dict(zip(names, names))

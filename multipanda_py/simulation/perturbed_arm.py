@@ -35,17 +35,17 @@ PAYLOAD_RADIUS = 0.03
 def add_payload(
     spec: mujoco.MjSpec, arm: ArmDescription, settings: PerturbationConfig, weighs: bool = False
 ) -> None:
-    """Attach the unknown payload to the flange of an arm.
+    """Attach a payload that the robot does not know to the flange of an arm.
 
-    By default MuJoCo compensates the weight of the payload like that of the arm, and
-    :class:`Perturbation` applies it as an external torque. For compliant arms, ``weighs`` lets
-    MuJoCo apply the weight, so that the springs carry it.
+    By default MuJoCo compensates the weight of the payload like that of the arm, and the
+    drivetrain stage :class:`Perturbation` adds its weight as joint torques. At a compliant arm,
+    the springs must carry this weight, so MuJoCo applies it.
 
     Args:
         spec: MuJoCo model.
         arm: Description of the arm.
         settings: Perturbation with mass and centre of the payload.
-        weighs: True to let MuJoCo apply the weight.
+        weighs: True to let MuJoCo apply the weight, for compliant arms.
     """
     if settings.payload <= 0.0:
         return
@@ -70,7 +70,7 @@ def scale_inertia(model: mujoco.MjModel, arm: ArmDescription, factor: float) -> 
 
 
 class Perturbation(DrivetrainStage):
-    r"""Errors of the torque that an arm executes: lag, bias and an unknown payload.
+    r"""Errors of the torque that an arm executes: lag, bias and a payload unknown to the robot.
 
     .. math::
         T \dot\tau_m = \tau - \tau_m, \qquad
@@ -78,10 +78,14 @@ class Perturbation(DrivetrainStage):
 
     Here :math:`\tau` is the commanded torque, T the lag and :math:`\tau_m` the motor torque. m is
     the mass of the payload, :math:`J_c` the Jacobian of its centre of mass and g the gravity
-    vector. The bias is an error of the motors. It appears in the measured torques and, like the
-    payload, in the estimate of external torques. :class:`.SensorNoise` has errors of the sensors.
+    vector. The bias is an error of the motors, so measured torques contain it. The estimate of
+    external torques contains bias and payload. Errors of the sensors are in :class:`.SensorNoise`.
 
     Args:
+        settings: Perturbation of the arm.
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
+        arm: Description of the arm.
         dof: Index of the arm's first joint in ``qvel``.
         period: Cycle time [s].
 
@@ -153,17 +157,20 @@ class ModelError(DrivetrainStage):
     Here :math:`\tau` is the torque before this stage and :math:`\tau_{joint}` after it. h is the
     inverse dynamics of the simulated arm and g its gravity torque; :math:`\hat h` and
     :math:`\hat g` are those of the described arm. :math:`\tau_{ext}` is the external torque
-    without model error, and :math:`\hat\tau_{ext}` the estimate with it. T is the filter time of
-    the estimate, and e its error. The torque changes only if the robot compensates gravity.
+    without model error, and :math:`\hat\tau_{ext}` the estimate with it. e is the error of the
+    estimate, and T its filter time. If the robot does not compensate gravity, :math:`\tau_{joint}`
+    equals :math:`\tau`.
 
     Args:
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
         described: Description of the arm that controllets and the robot's controller use.
         real: Description of the arm as it is simulated.
         dof: Index of the arm's first joint in ``qvel``.
         period: Cycle time [s].
 
     Attributes:
-        error: Filtered error of the estimated external torque, (n,) [Nm].
+        error: Error e of the estimated external torque, (n,) [Nm].
 
     Thread: control.
     """
@@ -202,7 +209,7 @@ class ModelError(DrivetrainStage):
         tau -= _gravity(self._true_model, self._true_data, q)
 
     def measure(self, state: Measured) -> None:
-        """Add the filtered error to the estimate of external torques."""
+        """Update the error of the estimated external torques, and add it to ``tau_ext``."""
         q, dq, ddq = state.q, state.dq, self._accelerations
         change, error = self._change, self.error
         known = _inverse_dynamics(self._known_model, self._known_data, q, dq, ddq)
@@ -219,12 +226,12 @@ def perturbed(
 
     Args:
         arm: Description that controllets and the robot use.
-        settings: Perturbation, with all friction that ``arm`` does not contain.
-        body: Robot to simulate, before perturbation; None for that of ``arm``. Its friction is
-            ignored here, because :func:`with_friction_of` has added it to ``settings``.
+        settings: Perturbation of the arm, as in the result of :func:`with_all_friction`.
+        body: Robot model to simulate; None for that of ``arm``. Its friction is not used, because
+            ``settings`` contains it.
 
     Returns:
-        Description of the simulated arm; the same object without a perturbation.
+        Description of the simulated arm; ``arm`` itself without a perturbation.
     """
     if settings.is_default:
         return arm
@@ -248,9 +255,12 @@ def perturbed(
 def with_friction_of(
     body: Robot, known: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Return ``settings`` plus the friction of the robot ``body`` that ``known`` does not have.
+    """Return a perturbation plus the friction that only the simulated robot has.
 
-    ``body`` is simulated, and ``known`` is the robot model of the controllets.
+    Args:
+        body: Robot model to simulate.
+        known: Robot model that controllets use, which can have less friction.
+        settings: Perturbation of the arm.
     """
     if body is known:
         return settings
@@ -266,16 +276,24 @@ def with_friction_of(
 
 
 def with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Add the friction in the file ``perturbation.parameters`` to an arm's perturbation.
+    """Return the section of an arm with additional friction in its perturbation.
 
-    See :func:`with_friction_of`.
+    It is the friction of the robot model in the file ``perturbation.parameters``; see
+    :func:`with_friction_of`.
     """
     settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
     return arm.model_copy(update={"perturbation": settings})
 
 
 def dynamics_differ(arm: ArmDescription, real: ArmDescription) -> bool:
-    """Return True if dynamics other than friction differ between two descriptions of an arm."""
+    """Return True if two descriptions of an arm differ in robot model, tool or base orientation.
+
+    Friction of joints is not compared.
+
+    Args:
+        arm: Description of the arm that controllets use.
+        real: Description of the arm as it is simulated.
+    """
     return (
         arm.robot is not real.robot
         or arm.tool is not real.tool

@@ -95,6 +95,12 @@ def _buffers(model: mujoco.MjModel, width: int, height: int, plain: bool) -> muj
 
     Larger buffers take more time without a GPU. MuJoCo reads quality and buffer size from the
     model only when the buffers are created.
+
+    Args:
+        model: Compiled scene.
+        width: Width of the image [pixels].
+        height: Height of the image [pixels].
+        plain: True to render without antialiasing.
     """
     quality, visual = model.vis.quality, model.vis.global_
     before = quality.offsamples, visual.offwidth, visual.offheight
@@ -110,7 +116,8 @@ class Renderer(Closeable):
     """Renderer of a scene into images; a context manager.
 
     Without a GPU most of the time is spent on shadows (a map of 4096 by 4096 points) and
-    antialiasing (8 samples per pixel). ``plain`` omits both, which takes 1/16 of the time.
+    antialiasing (8 samples per pixel). With ``plain=True`` there are neither shadows nor
+    antialiasing, and an image takes 1/16 of the time.
 
     Attributes:
         width: Width of the images [pixels].
@@ -183,7 +190,7 @@ class Renderer(Closeable):
         return np.ascontiguousarray(image[::-1])
 
     def _resolve(self, camera: Camera) -> mujoco.MjvCamera:
-        """Return MuJoCo's camera for a name, an index or a camera; None is the default view."""
+        """Return MuJoCo's camera object for a camera as in :meth:`frame`."""
         if isinstance(camera, mujoco.MjvCamera):
             return camera
         view = mujoco.MjvCamera()

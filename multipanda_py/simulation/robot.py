@@ -28,9 +28,9 @@ class JointServo:
 
     .. math:: \tau = K (q_c - q) + D (\dot q_c - \dot q), \qquad |\tau| \le \tau_{max} .
 
-    Here :math:`q_c` is the commanded position, and K and D are stiffness and damping. The damping
-    is critical for the inertia of a joint when all others are free. Velocity commands come with
-    the positions that result from their integration.
+    Here :math:`q_c` is the commanded position, K the stiffness and D the damping. For velocity
+    commands, :math:`q_c` is the integral of the commanded velocity. The damping is critical for
+    the inertia of each joint while all other joints move freely.
 
     Args:
         state: State of the arm; the servo writes its torques to ``tau``.
@@ -60,9 +60,10 @@ class JointServo:
         np.clip(tau, -self._torque_limit, self._torque_limit, out=state.tau)
 
     def rest(self) -> None:
-        """Set the command of a stopped arm to its measured position, and its torques to zero.
+        """Set ``joint_command`` to the measured position and the torques to zero.
 
-        The arm then starts without a jump after a recovery.
+        While the arm is stopped, this is called in each cycle. After a recovery, the arm then
+        starts without a jump.
         """
         self._state.tau[:] = 0.0
         self._state.joint_command[0] = self._state.q
@@ -120,7 +121,8 @@ def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[
     .. math:: K \le 0.01 / (c T^2), \qquad D = 2 \sqrt{K / c} .
 
     Args:
-        stiffness: Desired stiffness; repeated or cut to n joints [Nm/rad].
+        stiffness: Desired stiffness of the joints [Nm/rad]. If its length is not n, numbers are
+            repeated or removed at the end.
         compliance: Inverse inertia c of each joint, (n,) [1/(kg m^2)].
         period: Cycle time T [s].
     """
@@ -140,15 +142,15 @@ class SimRobot(DrivetrainStage):
     Jacobian of its centre of mass and g the gravity vector. A robot that compensates gravity adds
     this torque to every commanded torque.
 
-    Collision thresholds apply only if they were given explicitly. The wrench is compared in the
-    stiffness frame K,
+    Collision thresholds apply only if the settings contain them. The external wrench is compared
+    in the stiffness frame K,
 
     .. math::
         f_K = R_K^T f, \quad n_K = R_K^T (n - p_K \times f) .
 
     Here f and n are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
-    of K. Thresholds apply to the torques that this robot measures: with sensor noise, but without
-    tare and without the delay to the controllets.
+    of K. The compared torques include sensor noise. They are those before the delay to the
+    controllets and before tare.
 
     After a reflex at the position :math:`q_0`, the robot holds the arm by
     :math:`\tau = k (q_0 - q) - d \dot q`. The damping d is critical for each joint. The stiffness
@@ -156,17 +158,20 @@ class SimRobot(DrivetrainStage):
     the robot controls the motors, with gains for the motor inertia.
 
     Args:
-        state: Live state of the arm.
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
+        arm: Description of the arm.
+        state: State of the arm, updated in every cycle.
         dof: Index of the arm's first joint in ``qvel``.
         options: Settings of the robot.
-        describe_errors: Function that describes error names, as for a real robot.
+        describe_errors: Function that returns the text for error names of libfranka.
         period: Cycle time [s].
-        springs: Springs of elastic joints, whose motors the robot holds.
+        springs: Springs of elastic joints; None for rigid joints.
         lag: Time constant with which the motors follow a commanded torque [s].
 
     Attributes:
         stopped: True if the robot holds the arm and executes no commanded torques.
-        fault: Reason of the last stop; the reader clears it.
+        fault: Reason of the last stop; the caller clears it after reading.
         tau_ext: Measured external torques, without delay and tare, (n,) [Nm].
 
     Thread: control.
@@ -228,22 +233,21 @@ class SimRobot(DrivetrainStage):
             self._weight[:] = 0.0
 
     def measure(self, state: Measured) -> None:
-        """Add the torque that carries the load to ``state.tau_ext``.
+        """Add the torque that carries the load to ``tau_ext`` of the state.
 
-        A copy of the sum is compared with the collision thresholds.
+        The sum is stored in :attr:`tau_ext`, for the comparison with the collision thresholds.
         """
         if self._load.mass > 0.0:
             state.tau_ext += self._weight
         self.tau_ext[:] = state.tau_ext
 
     def execute(self, tau: Vector) -> None:
-        """Convert commanded torques to motor torques, both without the arm's own weight.
+        """Add the torque that carries the load; after a stop, replace commands by holding torques.
 
-        The compensation of the load is added. After a stop, the commanded torques are replaced by
-        those that hold the arm.
+        The arm stops if a collision threshold is exceeded.
 
         Args:
-            tau: Torques, (n,) [Nm], changed in place.
+            tau: Commanded torques, (n,) [Nm], changed to motor torques in place.
         """
         if not self.stopped and (
             self._torque_thresholds is not None or self._wrench_thresholds is not None
@@ -311,13 +315,13 @@ class SimRobot(DrivetrainStage):
         return np.concatenate([force @ rotation, (torque - np.cross(lever, force)) @ rotation])
 
     def stop(self) -> None:
-        """Stop the arm and hold it at its current position, with gains for its current inertia."""
+        """Stop the arm and hold it at its current position, with gains of :meth:`servo_gains`."""
         self._q = self._motors()[0].copy()
         self._stiffness, self._damping = self.servo_gains()
         self.stopped = True
 
     def _motors(self) -> tuple[Vector, Vector]:
-        """Return positions [rad] and velocities [rad/s] of the motors, (n,) each, not delayed."""
+        """Return undelayed motor positions [rad] and velocities [rad/s], (n,) each."""
         return self._joints if self._springs is None else self._springs.motors
 
     def servo_gains(self) -> tuple[Vector, Vector]:

@@ -90,7 +90,7 @@ _WORLD = """
 
 
 def _bounds(arms: Sequence[ArmDescription]) -> tuple[NDArray[np.float64], float]:
-    """Return centre (3,) and radius of a ball that contains all arms in ``ready`` [m]."""
+    """Return centre, (3,) [m], and radius [m] of a ball around all arms in ready configuration."""
     bases = [(a.position_base_in_world, a.rotation_base_in_world) for a in arms]
     bases = bases or [(np.zeros(3), np.eye(3))]
     middles = np.array([position + rotation @ ARM_CENTER for position, rotation in bases])
@@ -104,9 +104,10 @@ def _text(values: Sequence[float] | NDArray[np.float64]) -> str:
 
 
 def world_xml(arms: Sequence[ArmDescription], timestep: float) -> str:
-    """Return the MJCF of a scene without arms, whose two cameras show all arms to be added.
+    """Return the MJCF of a scene with floor, lights and cameras, but without arms.
 
-    The floor is at height 0, or at the lowest base below it.
+    The free camera and the camera ``overview`` show all given arms. The floor is at height 0, or
+    at the lowest base if that is below 0.
 
     Args:
         arms: Descriptions of the arms that will be added.
@@ -153,9 +154,10 @@ def build_scene(
     """Build a scene with arms and objects on a floor, ready to compile.
 
     Bodies, joints and the site ``arm.ee_frame`` have the names of the URDF. Each actuator has the
-    name of its joint: a motor for a joint of an arm, a position servo for a finger. For an arm
-    with gravity compensation, MuJoCo compensates its weight with gripper and tool. The control of
-    a motor is then the torque without gravity.
+    name of its joint: a motor for a joint of an arm, a position servo for a finger.
+
+    For an arm with gravity compensation, MuJoCo compensates the weight of the arm with gripper and
+    tool. The control of its motors is then the torque without gravity.
 
     Controls of a new ``MjData`` are zero, which closes the fingers. The keyframe ``ready`` has
     arms in the ready configuration and fingers at ``finger_opening``; load it by
@@ -164,7 +166,7 @@ def build_scene(
     Args:
         arms: Descriptions of the arms, each with its base pose.
         objects: Objects in the scene; those with mass get a free joint ``<name>_joint``. Absent
-            objects are parked, without weight and contacts: see :class:`.ObjectActivation`.
+            objects have neither weight nor contacts: see :class:`.ObjectActivation`.
         timestep: Length of a simulation step [s].
         meshes: Folder with a copy of ``franka_fr3/assets`` of MuJoCo Menagerie. Its meshes replace
             the visual geometry of the links. The contact geometry stays.
@@ -226,7 +228,7 @@ def _add_pad_contacts(spec: mujoco.MjSpec, arm: ArmDescription, obj: SceneObject
 def _add_ready_key(
     spec: mujoco.MjSpec, arms: Sequence[ArmDescription], objects: Sequence[SceneObject]
 ) -> None:
-    """Add the keyframe ``ready``: arms in the ready configuration, objects at their starts."""
+    """Add the keyframe ``ready``: arms in ready configuration, objects at their initial poses."""
     qpos: list[float] = []
     ctrl: list[float] = []
     for arm in arms:

@@ -33,10 +33,10 @@ with extras_named():
 
 
 class SceneView:
-    """Model of all arms and objects of a cell for display, with any backend.
+    """MuJoCo model of the arms and objects of a cell, to display recorded cycles.
 
-    It is separate from a simulation and does not affect the loop: :meth:`show` poses it as in a
-    recorded cycle.
+    It works with any backend, real or simulated. It simulates nothing and does not affect the
+    loop.
 
     Attributes:
         model: MuJoCo model of the scene.
@@ -71,7 +71,12 @@ class SceneView:
         self._update()
 
     def _position(self, joint: str, width: int) -> Vector:
-        """Return a view of ``width`` numbers of ``data.qpos``, from the position of a joint on."""
+        """Return a view of the position of a joint in ``data.qpos``.
+
+        Args:
+            joint: Name of the joint.
+            width: Number of elements, which can include the joints after it.
+        """
         first = int(self.model.joint(joint).qposadr[0])
         view: Vector = self.data.qpos[first : first + width]
         return view
@@ -108,13 +113,13 @@ CAPSULE_COLOR = (0.95, 0.5, 0.1, 0.45)
 
 
 def render_robot(path: Path, robot: Robot, chain: Chain, shapes: Shapes) -> None:
-    """Write a PNG of an arm in its ready configuration, without and with its capsules.
+    """Write a PNG with two pictures of an arm in ready configuration: without and with capsules.
 
     Args:
         path: Path of the PNG file.
         robot: Robot model of the arm.
         chain: Kinematic chain of the arm in its description.
-        shapes: Geometry by link of the description, and by ``visual`` and ``collision``.
+        shapes: Shapes by link name in the description, and by ``visual`` or ``collision``.
 
     Raises:
         RenderingUnavailable: If rendering is impossible; the message names what to install.

@@ -39,10 +39,10 @@ NICENESS = 10
 
 
 def start_viewer(config: CellConfig, realtime: RealtimeConfig, fd: int) -> subprocess.Popen[bytes]:
-    """Open a window on a started cell, and return its process.
+    """Open a viewer window on a started cell, and return its process.
 
-    Closing the process's standard input closes the window. Without a display, the process writes
-    one line to standard error and ends with code 1.
+    :func:`stop_viewer` closes the window. Without a display, the process writes one line to
+    standard error and has the exit code 1.
 
     Args:
         config: Configuration of the cell.
@@ -78,7 +78,13 @@ def stop_viewer(process: subprocess.Popen[bytes], timeout: float = 3.0) -> int:
 
 
 def view(config: CellConfig, follower: RecordFollower, ended: threading.Event) -> None:
-    """Show the newest cycle in a window, until the user closes it or ``ended`` is set."""
+    """Show the newest cycle in a window, until the user closes the window or ``ended`` is set.
+
+    Args:
+        config: Configuration of the cell.
+        follower: Reader of the recorded cycles in shared memory.
+        ended: Event that ends the display.
+    """
     import mujoco.viewer
 
     from multipanda_py.simulation.scene_view import SceneView

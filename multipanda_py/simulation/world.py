@@ -91,14 +91,16 @@ FLOOR = "floor"
 class World:
     """Access to bodies by name: contacts, poses, external wrenches, friction and inertia.
 
-    A name is that of an object in the cell file, of a link of an arm (``left_fr3_link7``, as in
-    the URDF), or ``floor``. Some methods also accept the name of an arm for all its links. All
-    quantities are in the world frame.
+    Bodies are objects of the cell file, links of arms (``left_fr3_link7``, as in the URDF) and
+    ``floor``. Some methods also accept the name of an arm for all its links. All quantities are in
+    the world frame.
 
     Args:
-        presence: Record of objects that are in the scene, and of the arms' links.
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
+        presence: Presence of movable objects, and links of each arm.
 
-    Thread: that of the loop's cycles, between two of them.
+    Thread: control, between two cycles.
     """
 
     def __init__(
@@ -121,9 +123,7 @@ class World:
         return tuple(self._body)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
-        """Return the contact force on a body, along the axes of the world, (3,) [N].
-
-        The force is that of the last step, which also determines the states of the next cycle.
+        """Return the contact force on a body in the last step, along the world's axes, (3,) [N].
 
         Args:
             body: Name of a body or an arm.
@@ -154,8 +154,8 @@ class World:
         """Set the pose of an object.
 
         Args:
-            body: Name of an object in the cell file. An object without mass then stays at the
-                pose.
+            body: Name of an object in the cell file. An object without mass does not move
+                afterwards.
             pose: New pose.
             twist: Linear velocity, and angular velocity along the axes of the object, (6,)
                 [m/s, rad/s].
@@ -230,9 +230,13 @@ class World:
                 model.pair_friction[pair, :2] = value
 
     def scale_inertia(self, body: str, factor: float) -> None:
-        """Set mass and inertia of a body or an arm to ``factor`` times those of the description.
+        """Set mass and inertia of a body or an arm to a multiple of their initial values.
 
-        The weight of an arm's links stays compensated.
+        MuJoCo still compensates the weight of an arm's links.
+
+        Args:
+            body: Name of a body or an arm.
+            factor: Factor on the initial mass and inertia.
         """
         scale = _positive(f"{body}: factor of inertia", factor)
         bodies = sorted(self._group(body))
@@ -282,10 +286,10 @@ def _positive(description: str, value: float, zero: bool = False) -> float:
 def start_contacts(
     model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
 ) -> list[str]:
-    """Return a warning for each arm that starts inside another body, with the deepest link.
+    """Return a warning for each arm that starts inside another body, with its deepest link.
 
-    The simulation pushes such bodies apart with large forces. They move the arm abruptly, or jam a
-    joint that cannot move away.
+    MuJoCo pushes penetrating bodies apart with large forces, which move the arm abruptly. A joint
+    jams if its arm cannot move away.
 
     Args:
         model: Model of the scene.
@@ -353,7 +357,8 @@ class WorldState:
         data: Copy of MuJoCo's data.
         body_pos: Positions of bodies in their parents, (n, 3) [m].
         body_quat: Orientations of bodies in their parents, w x y z, (n, 4).
-        presence: Gravity compensation of bodies, and contact masks of geoms.
+        presence: Gravity compensation of bodies, and contact masks of geoms; both are changed to
+            add and remove objects.
     """
 
     data: mujoco.MjData

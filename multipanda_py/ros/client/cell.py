@@ -146,9 +146,9 @@ class RosCell:
             Names of the controllets, by arm.
 
         Raises:
-            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout`` is
-                0 or not above ``period``. Also if an arm has no ``joint_trajectory_controller``, which
-                :meth:`move_to` requires.
+            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout``
+                is 0 or not above ``period``. Also if an arm lacks ``joint_trajectory_controller``,
+                which :meth:`move_to` requires.
             UnknownName: If the cell has no such arm.
         """
         laws = self._laws.choose(arms, controllet_type, period)
@@ -283,7 +283,7 @@ class RosCell:
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
             strictness: Treatment of requests that cannot be fulfilled: name of a
-                :class:`.Strictness` in lower case.
+                :class:`.Strictness` in lower case, such as ``best_effort``.
 
         Raises:
             SwitchRejected: If the node rejects the switch; the message has the reason.

@@ -114,8 +114,8 @@ class NodeStatus:
             count: Number of events that the caller already has; 0 at its first call.
 
         Returns:
-            Number of events so far, and the events after the first ``count``. Events before the last
-            :data:`MAX_EVENTS` are omitted.
+            Number of events so far, and the events after the first ``count``. Of these, only the
+            last :data:`MAX_EVENTS` are stored.
         """
         total, events = self._count, list(self._events)
         return total, events[len(events) - min(len(events), total - count) :]
@@ -245,13 +245,13 @@ class CellStateSubscriber:
         link.node.create_subscription(Log, "/rosout", self._take_line, LOG_QOS)
 
     def silent(self) -> list[str]:
-        """Return the names of topics without a message so far: joints, poses, wrenches, diagnostics."""
+        """Return the topics without a message so far: joints, poses, wrenches or diagnostics."""
         needed = [self._joints, *self._poses.values(), *self._wrenches.values()]
         missing = [topic.name for topic in needed if not topic.count]
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return the newest joint and object positions as the record that SceneView.show draws."""
+        """Return newest joint and object positions as :meth:`.SceneView.show` expects them."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:
@@ -310,8 +310,8 @@ class CellStateSubscriber:
             names: Joint names of the message, in order.
 
         Returns:
-            For each arm: its index in the cell, the indices of its joints in ``names``, and those of
-            its fingers. Arms without all their joints in ``names`` are omitted.
+            For each arm: its index in the cell, the indices of its joints in ``names``, and those
+            of its fingers. Arms without all their joints in ``names`` are omitted.
         """
         result = []
         for index, arm in enumerate(self._arms):

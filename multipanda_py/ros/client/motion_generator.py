@@ -8,8 +8,8 @@ Usage::
 
 NAME is an arm. Y is the y coordinate of its base in the world [m]; the base must not be rotated.
 
-All targets follow a virtual point. It starts in the middle between the grippers, and visits goals
-among virtual moving obstacles (:mod:`multipanda_py.planning.trajectory.circular_field`):
+All targets follow a virtual point, which starts in the middle between the grippers. It visits
+goals among virtual moving obstacles (:mod:`multipanda_py.planning.trajectory.circular_field`).
 
 - By default, the first arm keeps 15 cm to the left of the point, and the second arm 15 cm to the
   right.

@@ -141,8 +141,8 @@ class NodeCell(Closeable):
             from_file: True if the caller gave the configuration, False if the node did.
 
         Raises:
-            ConfigurationError: If the node runs, but has other services than a given configuration.
-            TopicLost: If services are missing for any other reason, such as an ended node.
+            ConfigurationError: If the node runs, but lacks services of a given configuration.
+            TopicLost: If the node does not run, or services of its own configuration are missing.
         """
 
         def missing() -> list[str]:
@@ -203,7 +203,7 @@ class NodeCell(Closeable):
             )
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return the newest joint and object positions as the record that SceneView.show draws."""
+        """Return newest joint and object positions as :meth:`.SceneView.show` expects them."""
         return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -249,8 +249,8 @@ class NodeCell(Closeable):
 
         Args:
             name: Name of the controllet.
-            values: New values by name. Of a vector, only those elements are changed that differ from
-                :meth:`parameters`.
+            values: New values by name. In a vector, only elements that differ from
+                :meth:`parameters` are changed.
 
         Raises:
             ParameterRejected: If a value is not allowed.
@@ -285,8 +285,8 @@ class NodeCell(Closeable):
     def set_target(self, arm: str, pose: Pose | None = None, *, frame: str = "") -> None:
         """Send a tool pose to the controllet of an arm.
 
-        Nothing waits for the node. If it rejects the target, :meth:`events_since` has the reason
-        later.
+        The call does not wait for the node. If the node rejects the target, :meth:`events_since`
+        has the reason later.
 
         Args:
             arm: Name of the arm.
@@ -319,9 +319,9 @@ class NodeCell(Closeable):
             activate: Names of controllets to activate.
             deactivate: Names of controllets to deactivate. Arms without a controllet hold.
             strictness: Treatment of requests that cannot be fulfilled: name of a
-                :class:`.Strictness` in lower case.
+                :class:`.Strictness` in lower case, such as ``best_effort``.
             timeout: Maximum time that the node takes for the switch [s].
-            by: Name of the requesting client. It is ignored, because a ROS request has no such field.
+            by: Name of the requesting client. It is ignored: a ROS request has no field for it.
         """
 
         def read(response: Any) -> SwitchResult:
@@ -346,7 +346,7 @@ class NodeCell(Closeable):
         """Request a hold of all arms, and repeat the request until it is answered.
 
         Args:
-            by: Name of the requesting client. It is ignored, because a ROS request has no such field.
+            by: Name of the requesting client. It is ignored: a ROS request has no field for it.
         """
         call = self._stop_now()
         for switch in self._switches:

@@ -55,8 +55,8 @@ _TARGET_QOS = QoSProfile(depth=1)
 class TargetPublisher:
     """Publisher of tool poses for a panel.
 
-    Targets beyond the gate are rejected here already, because the node does not answer a target. An
-    arm gets a publisher with its first target, so that idle panels do not appear as competing
+    Targets beyond the gate are rejected here already, because the node does not answer a target.
+    An arm gets a publisher with its first target, so that idle panels do not appear as competing
     publishers. The time stamp is the time of :meth:`publish`. If a suspended program sends the
     message later, the node rejects it by its stamp.
 
@@ -132,7 +132,7 @@ class TargetPublisher:
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
-        """Send a heartbeat with the moved arms if it is due, and targets that wait for a subscriber."""
+        """Send a heartbeat with the moved arms if due, and targets that wait for a subscriber."""
         now = time.monotonic()
         # A program that calls this too late was suspended, and the node has stopped its arms.
         # Targets are then rejected until new states have arrived.
@@ -156,7 +156,7 @@ class TargetPublisher:
     def _moved_by(self, arm: str, now: float) -> str:
         """Return the name of another client that moves an arm, or an empty string.
 
-        If this panel moves the arm too, it ignores the other client unless that name is first in
+        If this panel moves the arm too, the other client counts only if its name is first in
         alphabetical order. Thus, one of two clients that start at once can continue.
         """
         name, received = self._others.get(arm, ("", -LEASE_DURATION))

@@ -282,8 +282,8 @@ class RobotStateMessage:
         """Fill in contact and collision flags.
 
         Args:
-            collided: True if the robot reports a collision. All collision flags are then NaN, because
-                the robot does not report which joint or axis collided.
+            collided: True if the robot reports a collision. All collision flags are then NaN,
+                because the robot does not report which joint or axis collided.
         """
         message, flags = self._message, self._message.collision_indicators
         settings = self._settings or FrankaSettings()

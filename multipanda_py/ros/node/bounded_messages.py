@@ -80,8 +80,8 @@ class MessageSize(NamedTuple):
     """Size of a message.
 
     Attributes:
-        parts: Number of strings and messages in all sequences.
-        bytes: Size of all elements and strings [bytes].
+        parts: Number of list elements that are strings or messages.
+        bytes: Size of all list elements and strings [bytes].
     """
 
     parts: int
@@ -117,13 +117,20 @@ def size_of(layout: MessageLayout, address: int, limit: MessageSize) -> MessageS
 def _counts(
     layout: MessageLayout, address: int, number: int, limit: MessageSize
 ) -> Iterator[tuple[_Inner, int, int]]:
-    """Yield all sequences in an array of structures, including nested ones.
+    """Yield the sequences and strings in an array of structures, including nested ones.
 
-    Elements of a sequence with more than ``limit.parts`` elements are skipped, because the message
-    is too large anyway.
+    Elements of a sequence with more than ``limit.parts`` elements are not searched for nested
+    ones, because the message is too large anyway.
+
+    Args:
+        layout: Layout of each structure.
+        address: Address of the array in memory.
+        number: Number of structures in the array.
+        limit: Maximum size of the message.
 
     Yields:
-        Sequence of the layout, number of its elements in all structures, and their size [bytes].
+        Sequence field of the layout, number of its elements in all structures, and size of these
+        elements [bytes].
     """
     if not layout.inner:
         return
@@ -184,8 +191,13 @@ def _wide() -> MessageLayout:
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
     """Return the class of a nested message.
 
-    The class of a field may be private, so it is that of the field's default value. Elements of a
-    list have no field name.
+    The class of a field is that of its default value, because the class that its type names may
+    be private. The class of list elements is imported by name.
+
+    Args:
+        slot: Type of the nested message.
+        kind: Class of the message that contains it.
+        name: Name of the field; empty for elements of a list.
     """
     if name:
         return type(getattr(kind(), name))
@@ -263,12 +275,18 @@ def bounded(kind: Any, limit: MessageSize) -> Any:
     return made
 
 
-def _refused(made: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
-    """Return an empty message with the reason in ``too_large``.
+def _refused(bounded_class: Any, address: int, size: MessageSize, limit: MessageSize) -> Any:
+    """Return an empty message, whose attribute ``too_large`` has the reason of the rejection.
 
     A goal request keeps its ID, so that the goal can be aborted.
+
+    Args:
+        bounded_class: Class of the empty message.
+        address: Address of the rejected message in memory.
+        size: Counted size of the rejected message.
+        limit: Maximum size.
     """
-    message: Any = made()
+    message: Any = bounded_class()
     message.too_large = (
         f"got {size.parts} list entries or more, allowed {limit.parts}"
         if size.parts > limit.parts

@@ -90,8 +90,8 @@ class NodeClock:
     def check_age(now_ns: int, stamp_ns: int, max_age: float) -> None:
         """Reject a stamp that is too old or in the future.
 
-        A zero stamp or a zero ``max_age`` disables the check. If the sender's clock is ahead by
-        some time, a delay of that time stays undetected.
+        A zero stamp or a zero ``max_age`` disables the check. If the sender's clock is ahead, its
+        messages look younger by the difference of the clocks.
 
         Args:
             now_ns: Time of the node from :meth:`check` [ns].

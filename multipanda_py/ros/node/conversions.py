@@ -165,7 +165,15 @@ def read_message(kind: type, raw: bytes) -> Any:
 
 
 def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
-    """Return a message if names, in any order, differ from an arm's joint names; else ""."""
+    """Compare joint names of a message with those of an arm; their order does not matter.
+
+    Args:
+        values: Joint names of the message.
+        names: Joint names of the arm.
+
+    Returns:
+        Message about missing, unknown or duplicate names; empty if the names agree.
+    """
     missing = [name for name in names if name not in values]
     unknown = [f"{name:.60}" for name in values if name not in names]
     if len(unknown) > len(names):
@@ -184,9 +192,9 @@ def joint_name_fault(values: Sequence[str], names: Sequence[str]) -> str:
 
 
 def in_full(values: Sequence[str], names: Sequence[str]) -> Sequence[str]:
-    """Return full joint names for names without the prefix of the arm, such as ``fr3_joint1``.
+    """Return joint names with the prefix of their arm, such as ``left_`` for ``fr3_joint1``.
 
-    Names are returned unchanged if some have the prefix, or if several arms match.
+    Names that have the prefix already, or that fit no arm or several arms, are returned unchanged.
 
     Args:
         values: Names from a message.
@@ -303,12 +311,12 @@ PLAIN_KINDS = frozenset(kind for kind, _ in MESSAGE_READERS.values())
 
 
 def of_one_joint(joint: str) -> tuple[type, Reader]:
-    """Return message class and reader of a topic with one number for one joint."""
+    """Return message class and decoding function of a topic with one number for one joint."""
     return Float64, partial(_plain, Float64, lambda message: {joint: message.data})
 
 
 def reader_of(channel: Channel) -> tuple[type, Reader]:
-    """Return message class and reader of a channel.
+    """Return message class and decoding function of the topic of a channel.
 
     Raises:
         ConfigurationError: If the message type is not installed.

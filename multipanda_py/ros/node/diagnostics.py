@@ -86,7 +86,10 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Store or clear the notice that a controllet does not follow the target of an arm."""
+        """Update the stored notices of controllets that do not follow the target of an arm.
+
+        An event that an arm follows its target again deletes the notice.
+        """
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD_NOTICE):
@@ -140,7 +143,7 @@ class Diagnostics:
         self._tick()
 
     def _consequence(self) -> str:
-        """Return the effect of an unknown time on states and targets, for messages."""
+        """Return a text: effect of a missing or stopped ``/clock`` on states and targets."""
         if self._clock.has_started:
             return "stamps do not change, and targets are rejected"
         return "states are not published, and targets are rejected"
@@ -255,7 +258,7 @@ class Diagnostics:
         return bool(owner) and self._cell.spec(owner).is_hold
 
     def _several(self, owner: str) -> str:
-        """Return the topics of an arm that have several publishers, and these publishers."""
+        """Return a text: target topics of an arm with several publishers, and their nodes."""
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"

@@ -46,7 +46,8 @@ class GraphWatch:
     Messages with another type or with incompatible QoS never arrive.
 
     Args:
-        targets: Topics to check; receives the names of their publishers.
+        targets: Target topics to check. The names of their publishers are written into its
+            ``senders``.
 
     Thread: executor.
     """
@@ -120,8 +121,8 @@ class GraphWatch:
     def _check_names(self) -> None:
         """Warn if another node has the name of one of this cell's controller managers.
 
-        End this node if the other one probably existed first, that is, if it is found within
-        ``DISCOVERY_TIMEOUT``. The check at the start may not have discovered it.
+        Within ``DISCOVERY_TIMEOUT`` after the start, end this node instead of a warning. The other
+        node probably existed first, but :func:`check_name_conflicts` has not discovered it.
         """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)

@@ -84,6 +84,10 @@ class Guard:
         """Count an exception, and log its trace if it is the first of this origin.
 
         An error of :data:`FATAL_ERRORS` sets ``failure`` instead, which ends the node.
+
+        Args:
+            path: Name of the failed callback, such as its service or topic.
+            error: Exception that the callback has raised.
         """
         text = shortened(f"{type(error).__name__}: {error}")
         if isinstance(error, FATAL_ERRORS):
@@ -108,13 +112,24 @@ class Guard:
             self.refused[service.lstrip("/")] += 1
 
     def note_large(self, path: str, reason: str) -> None:
-        """Log that a request, goal or message is too large, once for each service or topic."""
+        """Log that a request, goal or message is too large, once for each service or topic.
+
+        Args:
+            path: Name of the service, action or topic.
+            reason: Text with the size and its limit.
+        """
         if path not in self._large:
             self._large.add(path)
             self._logger.warning(f"{path}: rejected: {reason}; this is logged once")
 
     def call(self, path: str, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call a callback and return its result. If it raises, note the error and return None."""
+        """Call a callback and return its result, or :meth:`note` its error and return None.
+
+        Args:
+            path: Name of the callback for messages about errors, such as its service or topic.
+            callback: Function to call.
+            *args: Arguments of the callback.
+        """
         try:
             return callback(*args)
         except Exception as error:

@@ -27,10 +27,11 @@ HEARTBEAT_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 class HeartbeatMonitor:
     """Monitor that lets arms hold if the client that moves them is killed or loses its network.
 
-    Without heartbeats, an arm moves to its newest target even if its sender has ended. A client
-    that needs the hold publishes on ``heartbeat`` several times per :data:`LEASE_DURATION` while
-    it moves arms: its name and those of the arms, separated by spaces. A last heartbeat without
-    arms ends the monitoring.
+    An arm that is not monitored moves to its newest target, even if the sender has ended.
+
+    A client starts the monitoring by heartbeats: while it moves arms, it publishes several times
+    per :data:`LEASE_DURATION` on ``heartbeat``. Each message has the names of the client and of
+    these arms, separated by spaces. A last heartbeat without arms ends the monitoring.
 
     Thread: executor.
     """

@@ -78,7 +78,11 @@ class LifeCycle:
         self.open(main)
 
     def open(self, main: GuardedNode) -> None:
-        """Create the node and its services; called again for each new participant."""
+        """Create the node and its services, also after ``main`` got a new DDS participant.
+
+        Args:
+            main: Main node of the cell.
+        """
         self._logger = main.get_logger()
         self.node = GuardedNode(
             f"{main.get_name()}_life_cycle",
@@ -193,8 +197,8 @@ class LifeCycle:
     def _rest(self, cell: Cell) -> Work:
         """Make all arms hold, and reject controllets for them.
 
-        Arms that already reject controllets are included, because their controllets may still be
-        active after an earlier timeout.
+        The request includes arms that reject controllets already. If an earlier request timed
+        out, their controllets may still be active.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
         pending = cell.request_inactive(*cell.arms, by=SUBJECT)
@@ -202,7 +206,10 @@ class LifeCycle:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms accept controllets again and activate the previous ones, or undo both."""
+        """Let arms accept controllets again, and activate those from before the deactivation.
+
+        If this fails, all arms hold and reject controllets again.
+        """
         for arm in self._rested:
             cell.activate_arm(arm)
         try:

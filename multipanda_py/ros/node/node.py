@@ -182,7 +182,8 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the node until it is stopped.
 
     Returns:
-        0; 1 after a fatal log entry; 130, 143 or 129 after SIGINT, SIGTERM or SIGHUP in the start.
+        Exit code: 0 after a normal end, 1 after an error that the log has at level FATAL. A signal
+        before the cell is active gives 130 (SIGINT), 143 (SIGTERM) or 129 (SIGHUP).
     """
     code = _main(args)
     if has_abandoned():  # A normal exit would wait for blocked middleware threads.

@@ -48,7 +48,7 @@ class LateParameters:
     accepts, the parameters are set.
 
     Args:
-        change: Function that makes the change from values by name.
+        change: Function that sends new values, by name, to the component; see :data:`Change`.
     """
 
     def __init__(self, change: Callable[[dict[str, Any]], Change]) -> None:
@@ -57,10 +57,13 @@ class LateParameters:
         self._granted = False
 
     def check(self, requested: dict[str, Any]) -> None:
-        """Reject a request until the other component has granted it, and store it for :meth:`set`.
+        """Store requested values for :meth:`set`, and reject them until the component accepts.
+
+        Args:
+            requested: New values by name.
 
         Raises:
-            SettingsRejected: If the other component has not granted the request yet.
+            SettingsRejected: If the component has not accepted the values yet.
         """
         if not self._granted:
             self._requested = requested
@@ -88,7 +91,8 @@ class ParameterNode(Node):
     Attributes:
         late: Changes that another component must accept first, or None.
         other_names: CRISP names of its parameters, or None.
-        same_values: Further values that a read-only parameter accepts without a change, by name.
+        same_values: Values by name of a read-only parameter. A request for one of these values
+            succeeds, but the parameter keeps its own value.
         logs_rejections: True if rejected changes are logged, for clients that do not show the
             reason.
     """
@@ -125,7 +129,12 @@ def set_work(node: ParameterNode, request: Any, response: Any) -> Generator[None
 
 
 def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
-    """Set all or none of several parameters from plain values; see :data:`Change`."""
+    """Set several parameters, or none if one of them is rejected; see :data:`Change`.
+
+    Args:
+        node: Node with the parameters.
+        values: Numbers, texts or lists, by name of the parameter.
+    """
     messages = []
     for name, value in values.items():
         try:
@@ -137,7 +146,16 @@ def set_together(node: ParameterNode, values: Mapping[str, Any]) -> Change:
 
 
 def value_of(node: Node, names: CrispNames, name: str) -> Any:
-    """Return the value of a parameter under one of its names; "not set" if it does not exist."""
+    """Return the value of a parameter, given by its own name or its CRISP name.
+
+    Args:
+        node: Node with the parameter.
+        names: CRISP names of its parameters.
+        name: Own name or CRISP name.
+
+    Returns:
+        Message ``ParameterValue``; of type PARAMETER_NOT_SET if the node has no such parameter.
+    """
     if node.has_parameter(name):
         return node.get_parameter(name).get_parameter_value()
     if not names.has(name):
@@ -211,7 +229,10 @@ def _kind(kind: Parameter.Type) -> str:
 
 
 def _stands(node: ParameterNode, requested: Parameter[Any]) -> bool:
-    """Return True if a request sets a read-only parameter to its value, as dumped files do."""
+    """Return True if a request sets a read-only parameter to the value that it already has.
+
+    A file from ``ros2 param dump`` leads to such requests.
+    """
     if not node.describe_parameter(requested.name).read_only:
         return False
     if requested.value in node.same_values.get(requested.name, ()):

@@ -279,9 +279,10 @@ def apply_requested(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return the reason of a rejection without text from a file.
+    """Return the reason why values are rejected, without any text of the file that has them.
 
-    The result is empty if all names are known and all values are numbers.
+    The result is empty if all names are known and no value is a text. The reason that the node
+    returns is then free of such texts.
     """
     known = law.get_parameters_by_prefix("")
     others = law.other_names

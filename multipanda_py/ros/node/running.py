@@ -101,7 +101,10 @@ class StopSignals:
 
 
 def make_executor(context: Context | None = None) -> Executor:
-    """Return an events executor, which has the lowest CPU load, or one with wait sets."""
+    """Return rclpy's events executor, or a single-threaded one in releases without it.
+
+    The events executor has the lowest CPU load.
+    """
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:
@@ -113,9 +116,9 @@ def make_executor(context: Context | None = None) -> Executor:
 def end_within(timeout: float = 30.0) -> None:
     """Print all stacks and end this process after a timeout [s], unless :func:`ended` is called.
 
-    A further call restarts the timeout. It is needed because destroying a ROS entity may block
-    forever, if a killed process held a lock of the middleware. The watchdog works even if the
-    interpreter is blocked. The loop of an ended node brings its arms to rest.
+    A further call restarts the timeout. The timeout is needed because destroying a ROS entity may
+    block forever, if a killed process held a lock of the middleware. It works even if the
+    interpreter is blocked. After the end of the node, the loop brings its arms to rest.
     """
     # Not ``sys.stderr``, which is None if standard error was closed at the start.
     faulthandler.dump_traceback_later(timeout, exit=True, file=2)

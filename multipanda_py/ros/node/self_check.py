@@ -34,14 +34,15 @@ this process was suspended, and the rest does not count."""
 
 
 class Responsiveness:
-    """Ages of the executor's newest callback and of the newest answer to the self-check.
+    """Time since the executor's newest callback, and since the newest answer to the self-check.
 
-    The age of the answer grows only while callbacks run, and only after the first answer: if
-    discovery is disabled, no answer can arrive.
+    The time without an answer is counted only while callbacks run, because a callback that does
+    not return delays answers, too. It is counted only after a first answer, because no answer can
+    arrive if discovery is disabled.
 
     Attributes:
-        standing: Age of the newest callback [s].
-        deaf: Age of the newest answer [s].
+        standing: Time since the newest callback [s].
+        deaf: Time since the newest answer, while callbacks run [s].
         unheard: Time for which the first participant has waited for its first answer [s].
 
     Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
@@ -80,12 +81,12 @@ class Responsiveness:
         return self.deaf > (RESPONSE_TIMEOUT if self._has_answered else FIRST_RESPONSE_TIMEOUT)
 
     def served(self) -> None:
-        """Count a callback of the executor."""
+        """Register that the executor has run a callback."""
         self._callbacks += 1
         self._is_serving = True
 
     def pause(self) -> None:
-        """Stop the growth of both ages until the next callback."""
+        """Stop counting the time without a callback or answer, until the next callback."""
         self._is_serving = False
 
     def renew(self) -> None:
@@ -99,7 +100,11 @@ class Responsiveness:
         self.deaf = 0.0
 
     def update(self, now: float) -> None:
-        """Update both ages at the time ``now`` of CLOCK_MONOTONIC [s]."""
+        """Update the times since the newest callback and answer.
+
+        Args:
+            now: Present time, CLOCK_MONOTONIC [s].
+        """
         step, self._looked = min(now - self._looked, MAX_STEP), now
         if self._callbacks != self._callback_count or not self._is_serving:
             self._callback_count = self._callbacks
@@ -253,7 +258,11 @@ class SelfCheck:
         return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()
 
     def _publish(self, reason: str) -> None:
-        """Publish the reason as status of the loop, and also of the arms if no callback runs."""
+        """Publish status ERROR of the loop, and also of the arms if a callback does not return.
+
+        Args:
+            reason: Reason why the node does not answer, the message of the status.
+        """
         cell = self._cell.config.cell.name
         names = {"loop": cell}
         if self._state.is_standing:

@@ -89,10 +89,16 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
-    """Return name and values of each section of the parameter files that is for another node.
+    """Return sections of the parameter files that are for other nodes than the main node.
 
-    Files with duplicate keys are rejected, because ROS 2 silently uses the last value of such a
-    key.
+    Values of ``-p NODE:NAME:=VALUE`` for these nodes follow. Files with duplicate keys are
+    rejected, because ROS 2 silently uses the last value of such a key.
+
+    Args:
+        args: Command line.
+
+    Returns:
+        Name of the section and its values, for each section.
 
     Raises:
         ConfigurationError: If a file is not valid.
@@ -116,10 +122,14 @@ def sections_of_others(args: Sequence[str]) -> list[tuple[str, Parameters]]:
 
 
 def _single(args: Sequence[str], faults: list[str]) -> Iterator[tuple[str, Parameters]]:
-    """Yield the values of ``-p NODE:NAME:=VALUE`` for all nodes but the main node.
+    """Yield node and values of each ``-p NODE:NAME:=VALUE`` that is not for the main node.
 
     As in ROS 2, they apply to every node of that name in any namespace, such as the controllets of
     both arms.
+
+    Args:
+        args: Command line.
+        faults: List to which messages about invalid assignments are added.
     """
     renamed = {
         word.partition(":=")[2]
@@ -209,7 +219,11 @@ def cell_config(
 def _declare(node: Node, name: str, value: Any, data: Any) -> None:
     """Declare a read-only parameter of the cell.
 
-    A string is replaced by that in ``data``, where paths of files are absolute.
+    Args:
+        node: Node that declares the parameter.
+        name: Dotted name of the parameter.
+        value: Value of the parameter, unless it is a string.
+        data: Cell configuration with absolute paths. A string is taken from it instead.
     """
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]
@@ -266,7 +280,7 @@ def ask_for_cell(link: NodeLink, root: str, timeout: float) -> CellConfig:
     Files that the configuration names must exist on this machine, too.
 
     Args:
-        link: Link to the node, without offered services.
+        link: Link to the node, on which :meth:`.NodeLink.offer` was not called yet.
         root: Namespace of the cell with a leading slash, or empty.
         timeout: Timeout for discovery and for each answer [s].
 

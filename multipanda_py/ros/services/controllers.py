@@ -131,12 +131,17 @@ def reported_type(law: str) -> str:
 
 
 def builtin_reason(name: str) -> str:
-    """Return why a built-in controller cannot be deactivated; "" if it is a controllet."""
+    """Return why the joint state broadcaster or a gripper controller cannot be deactivated.
+
+    Both are built in and always active. For any other name the result is empty.
+    """
     return BUILTIN_REASONS.get(name.rpartition("/")[2], "")
 
 
 def builtin_controllers(cell: Cell, arms: Sequence[str], is_cell: bool) -> list[ControllerState]:
-    """Return the list entries of the built-in controllers, which are always active.
+    """Return the list entries of the joint state broadcaster and the gripper controllers.
+
+    Both are built in and always active.
 
     Args:
         cell: Cell of the controllers.

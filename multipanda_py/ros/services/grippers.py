@@ -133,9 +133,10 @@ class GripperServers:
     """Interfaces ``<arm>/gripper/...`` of every arm with a gripper. Thread: executor.
 
     Args:
-        targets: Store of the reasons why goals were rejected or aborted, for diagnostics.
-        whole_width: Additional names of the action below the arm, with franka_ros2's convention:
-            goals are half the width, feedback and result the whole width.
+        targets: Target topics. Their ``last_reason`` stores why a goal was rejected or aborted,
+            for diagnostics.
+        whole_width: Names of further actions of each arm, as in franka_ros2. Their goals are half
+            the width; their feedback and result are the whole width.
 
     Attributes:
         hands: Interfaces of the gripper, by arm.
@@ -158,16 +159,16 @@ class Hand:
     """Interfaces ``gripper_action``, ``homing``, ``open``, ``close`` and ``stop`` of one gripper.
 
     ``gripper_cmd`` is another name of ``gripper_action``. Position in goal, feedback and result is
-    that of one finger joint, half the width [m], as in franka_ros2 and MoveIt. Feedback and result
-    of actions in ``whole_width`` are the whole width.
+    that of one finger joint, half the width between the fingers [m], as in franka_ros2 and MoveIt.
 
     If ``max_effort`` is above zero and the goal width is below the present one, the gripper grasps
     with that force, within libfranka's default tolerance. Otherwise it moves. Diagnostics and log
     show the reason of a rejected goal.
 
     Args:
-        targets: Store of the reasons of rejected goals, for diagnostics.
-        whole_width: Names of actions that return the whole width.
+        targets: Target topics. Their ``last_reason`` stores why a goal was rejected or aborted,
+            for diagnostics.
+        whole_width: Names of further actions, whose feedback and result are the whole width.
 
     Attributes:
         goals: Unfinished goals of its actions.

@@ -22,10 +22,10 @@ _LEVELS = {"failed": DiagnosticStatus.ERROR, "aborted": DiagnosticStatus.WARN}
 
 
 class TaskState:
-    """Latched topic ``task_runner/state``.
+    """Latched topic ``task_runner/state`` of type ``DiagnosticStatus``.
 
-    Its ``message`` is the newest event. Its ``values`` are ``state``, ``subtask``, ``progress`` (0
-    to 1) and ``reason``, which is empty unless the task has failed or was stopped.
+    The field ``message`` is the newest event. The field ``values`` has ``state``, ``subtask``,
+    ``progress`` (0 to 1) and ``reason``, which is empty unless the task has failed or was stopped.
 
     Thread: executor.
     """

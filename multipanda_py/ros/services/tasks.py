@@ -310,7 +310,7 @@ class TaskServices:
         self._logger.warning(f"{TASK_NODE}: {description} rejected: {error}")
 
     def step(self) -> None:
-        """Advance the task, or stop the timer after its end."""
+        """Advance the task. After its end, stop the timer that calls this method."""
         if self.runner is not None:
             self._go_on(self.runner)
         if self.runner is None or not self.runner.is_going:
@@ -347,7 +347,7 @@ class TaskServices:
             notify(runner, event)
 
     def _hold_off(self, runner: TaskRunner) -> None:
-        """Reject other clients' targets for the controllet until the task ends."""
+        """Reject targets of other clients for the controllet of a task, until the task ends."""
         spec = self._cell.spec(runner.task.controllet)
         for channel in spec.channel_table.values():
             for name in (spec.name,) if channel.shared else spec.config.arms:
@@ -356,7 +356,7 @@ class TaskServices:
                 self._held_off.append((name, channel.name))
 
     def _after(self) -> None:
-        """Stop the timer, and accept targets again."""
+        """Stop the timer of :meth:`step`, and accept targets of other clients again."""
         self._timer.cancel()
         for name, channel in self._held_off:
             self._targets.held_off.release(name, channel)

@@ -87,9 +87,10 @@ class _FollowedGoal:
         handle: Handle of the action.
         points: Path from the initial positions of the arms, (p, 1 + 3 n): time, positions,
             velocities, accelerations.
-        before: Number of motions that the controllet had started before.
-        number: Number of this motion, or 0 until the loop has started it.
-        canceled_at: Number of motions started before the stop was requested; -1 without a stop.
+        before: Number of motions that the controllet had started when the goal was accepted.
+        number: Number of motions including this one; 0 until the loop has started it.
+        canceled_at: Number of motions that the controllet had started when the client canceled the
+            goal; -1 if it has not.
         accepted_at: Time of acceptance, CLOCK_MONOTONIC [s].
         deadline: Latest time of the start, CLOCK_MONOTONIC [s].
     """
@@ -105,15 +106,20 @@ class _FollowedGoal:
 class _Starts:
     """Start times of goals with a stamp, by the time of the cell.
 
-    All goals with one stamp use the conversion for the first of them. A second conversion could
-    differ by microseconds, and two arms would start in different cycles.
+    Each stamp is converted to the time of the cell only once, for the first goal that has it. A
+    second conversion could differ by microseconds, and two arms would start in different cycles.
     """
 
     def __init__(self) -> None:
         self._start_times: dict[int, float] = {}
 
     def at(self, stamp_ns: int, start: float) -> float:
-        """Return the start time of all goals with a stamp [s]: the first ``start`` given."""
+        """Return the common start time of all goals with the same stamp [s].
+
+        Args:
+            stamp_ns: Stamp of the goal [ns].
+            start: Start time that is returned if this stamp is new [s].
+        """
         if stamp_ns not in self._start_times and len(self._start_times) >= _MAX_STAMPS:
             self._start_times.pop(next(iter(self._start_times)))
         return self._start_times.setdefault(stamp_ns, start)
@@ -376,8 +382,8 @@ class _Follower:
 def _whole_path(goal: TrajectoryGoal, q: Vector) -> Matrix:
     """Return the points of a path that starts at time 0, (p, 1 + 3 n), for feedback.
 
-    The measured positions are added before a later first point. A single point is repeated 1 s
-    later.
+    If the goal has a later first point, the measured positions at time 0 are inserted before it.
+    If the goal has only one point, at time 0, this point is repeated 1 s later.
 
     Args:
         goal: Goal with the points.

@@ -93,7 +93,8 @@ def read_goal(
     """Return the checked goal of the action.
 
     Joints are sorted, and missing velocities and accelerations computed by :func:`.complete`.
-    Times count from the stamp of the header. Points in the past and excess points are dropped.
+    Times count from the stamp of the header. Points in the past are dropped. A path with more than
+    ``TRAJECTORY_POINTS`` points is thinned.
 
     Args:
         goal: Goal of the action.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of compliant actuators, with the names of the ROS-Gazebo toolbox."""
+"""Topics of compliant actuators, with the names of the ROS-Gazebo toolbox of Mengacci et al.
+
+The paper of the toolbox is https://doi.org/10.3389/frobt.2021.713083.
+"""
 
 from __future__ import annotations
 
@@ -70,11 +73,11 @@ class _SprungArmTopics:
 
 
 class _StateTopics:
-    """Topics with the states of joints (links) and of both motors, for some joints of an arm.
+    """Topics with the states of joints (links) and of the two motors of each joint.
 
     Args:
         links: Name of the topic with the states of the links.
-        at: Indices of the joints in the arm, (k,).
+        at: Indices of the joints among the joints of the arm with compliant actuators, (k,).
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class _StateTopics:
 
 
 class _JointNumbers:
-    """Topics with plain numbers of one joint: link state, and spring torques on both motors."""
+    """Topics of one joint without time stamps: link state, and spring torque on each motor."""
 
     def __init__(self, node: Node, where: str, place: int) -> None:
         self._index = place

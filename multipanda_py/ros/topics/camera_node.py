@@ -2,8 +2,9 @@
 """Process that publishes images of the simulated scene.
 
 The cell's node starts it as ``python -m multipanda_py.ros.topics.camera_node FD NAMESPACE``, and
-sends the configuration as JSON on the first line of standard input. Cycle records come from the
-shared memory of the file descriptor ``FD``. The process ends with standard input.
+sends the configuration as JSON on the first line of standard input. ``FD`` is the file descriptor
+of shared memory, from which this process reads the states of the cell. The process ends when
+standard input ends.
 
 It renders only subscribed topics, at low priority (nice) and not on the core of the loop. On a
 busy machine images are late, but the loop is not.

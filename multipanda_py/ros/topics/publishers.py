@@ -244,9 +244,15 @@ class StatePublishers:
     def _gather(
         self, records: NDArray[np.void], arms: Iterable[int], field: str, fingers: str = ""
     ) -> array[float]:
-        """Concatenate one field of the records of several arms.
+        """Concatenate the values of joints and fingers of several arms.
 
-        The values of an arm's fingers follow those of its joints. Without ``fingers`` they are 0.
+        The values of an arm's fingers follow those of its joints.
+
+        Args:
+            records: Records of all arms in one cycle.
+            arms: Indices of the arms.
+            field: Name of the record field with the values of the joints.
+            fingers: Name of the record field with the values of the fingers; empty for zeros.
         """
         values = array("d")
         for index in arms:
@@ -263,16 +269,19 @@ def _fill(part: object, names: Iterable[str], values: Iterable[float]) -> None:
 
 
 class Introspection:
-    """Publisher of named values, and of their names when these change.
+    """Publisher of named values, and of the list of their names when it changes.
 
-    ``<arm>/tau/<joint>`` is the commanded torque [Nm], the sum of its terms
-    (:meth:`.RecordFollower.terms`): ``<arm>/law/...`` of the controllet, ``<arm>/<feature>/...``,
-    ``<arm>/blend/...`` and ``<arm>/bounds/...``. ``<arm>/tau_ext/...`` is the external torque.
-    ``<controllet>/<report>`` are reports of active controllets. ``loop/...`` are lateness and
-    computation time of the cycle.
+    - ``<arm>/tau/<joint>``: commanded torque [Nm], the sum of the next four terms.
+    - ``<arm>/law/<joint>``: torque of the control law [Nm].
+    - ``<arm>/<feature>/<joint>``: torque of a feature [Nm].
+    - ``<arm>/blend/<joint>``: transition from the torque of the previous controllet [Nm].
+    - ``<arm>/bounds/<joint>``: change of the torque by the limits of value and rate [Nm].
+    - ``<arm>/tau_ext/<joint>``: external torque [Nm].
+    - ``<controllet>/<report>``: report of an active controllet.
+    - ``loop/...``: lateness and computation time of the cycle [us].
 
-    Every message of values contains the version of the list of names. The loop computes the terms
-    only while there is a subscriber.
+    Every message of values has the version number of its list of names. The loop computes the
+    terms only while there is a subscriber.
     """
 
     def __init__(self, node: Node, cell: Cell) -> None:

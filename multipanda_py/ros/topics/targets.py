@@ -59,11 +59,25 @@ class TargetInhibit:
         return bool(self._reasons or self._repeated)
 
     def inhibit(self, name: str, channel: str, reason: str) -> None:
-        """Reject all targets of a channel from now on."""
+        """Reject all targets of a channel from now on.
+
+        Args:
+            name: Name of the arm or controllet.
+            channel: Name of the channel.
+            reason: Reason of the rejection, for clients.
+        """
         self._reasons[name, channel] = reason
 
     def release(self, name: str, channel: str) -> None:
-        """Accept targets of a channel again, as soon as their value changes or they pause."""
+        """Accept targets of a channel again.
+
+        A stream that repeats its last rejected target stays rejected, until it sends another
+        value or pauses.
+
+        Args:
+            name: Name of the arm or controllet.
+            channel: Name of the channel.
+        """
         self._reasons.pop((name, channel), None)
 
     def channels(self, owner: str) -> list[str]:
@@ -75,7 +89,15 @@ class TargetInhibit:
         return self._reasons.get((name, channel), "")
 
     def refusal(self, name: str, channel: str, value: Any) -> str:
-        """Return why a target is rejected, or an empty string."""
+        """Return why a target is rejected, or an empty string.
+
+        Repetitions of a target that was rejected before are rejected, too.
+
+        Args:
+            name: Name of the arm or controllet.
+            channel: Name of the channel.
+            value: Value of the target.
+        """
         key, now = (name, channel), self._now()
         if reason := self._reasons.get(key):
             self._repeated[key] = now, value
@@ -212,9 +234,13 @@ class Targets:
             record.is_refused = False
 
     def remember(self, name: str, reason: str) -> str:
-        """Store the reason of a rejected target for diagnostics, and return it with the name.
+        """Store the reason of a rejected target for diagnostics, and return the stored text.
 
         A long text is shortened.
+
+        Args:
+            name: Name of the arm or controllet, added to the text unless it is in the reason.
+            reason: Reason of the rejection.
         """
         text = reason if reason.startswith(name) or f"of {name}" in reason else f"{name}: {reason}"
         if len(text) > MAX_REASON_LENGTH:

@@ -55,7 +55,7 @@ class Sea(Actuator[SeaParams]):
 
 @dataclass(frozen=True)
 class QbmoveParams(AntagonisticParams):
-    """Parameters of :class:`Qbmove`; defaults of Mengacci et al., 2021, and the data sheet."""
+    """Parameters of :class:`Qbmove`; defaults: Mengacci et al., 2021, and qbMove data sheet."""
 
     a_1: float = number(
         8.9992, unit="1/rad", low=0, exclusive_low=True, doc="exponent of the first spring"

@@ -104,7 +104,7 @@ class SpringIntegrator:
         return self._rate_rows[3]
 
     def recheck_limits(self) -> None:
-        """Check all motors for stops and maximum speeds in the next step.
+        """Make the next step check all motors for stops and maximum speeds.
 
         Call it after a change of ``state``.
         """

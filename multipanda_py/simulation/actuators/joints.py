@@ -80,8 +80,8 @@ class SpringEffect(NamedTuple):
     def position_correction(self, dq: Vector) -> Vector:
         r"""Return the correction of the joint positions after the world's step, (n,) [rad].
 
-        Without contacts and friction, the correction is :attr:`shift`. If contacts and friction
-        have changed the velocity by :math:`\Delta` in the step h, the correction is
+        Without contacts and friction, the correction is :attr:`shift`. Let :math:`\Delta` be the
+        velocity change by contacts and friction in the step h. The correction is then
         :math:`\mathtt{shift} - \tfrac h2 \Delta`, limited to values between zero and ``shift``.
         Links that contacts or friction hold therefore do not move.
 

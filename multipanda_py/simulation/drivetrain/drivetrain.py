@@ -31,8 +31,7 @@ class Measured(Protocol):
 class DrivetrainStage:
     """Base class of an effect between command and joint, such as a lag, a gear or a sensor.
 
-    A stage overrides only the methods that it needs. Methods that are not overridden are not
-    called.
+    A stage overrides only the methods that it needs. :class:`Drivetrain` calls only these methods.
 
     Attributes:
         CHANGING: Names of attributes that change at run time; saved states contain them.
@@ -56,16 +55,16 @@ class Drivetrain:
     """All stages of one arm, in the order in which a torque passes them.
 
     Measurements pass the stages in reverse order, from the joint to the loop. Everything that
-    changes a torque or a measurement is a stage: the robot's own protection, lag, noise,
+    changes a torque or a measurement is a stage: collision stops of the robot, lag, noise,
     quantization, gears and springs.
 
     Args:
         stages: Stages from the command to the joint.
 
     Attributes:
-        measuring: Measurement functions of the stages, from the joint to the loop.
-        is_random: True if a seed changes the result.
-        executing: Torque functions of the stages, from the command to the joint.
+        measuring: Methods ``measure`` of the stages, from the joint to the loop.
+        is_random: True if a stage uses random numbers, so that a seed changes the result.
+        executing: Methods ``execute`` of the stages, from the command to the joint.
 
     Thread: control.
     """

@@ -43,15 +43,17 @@ def stages_of(
     seed: int,
     period: float,
 ) -> list[DrivetrainStage]:
-    """Build the stages of an arm, from the commanded torque to the joints, except springs.
+    """Build the drivetrain stages of an arm, from the commanded torque to the joints.
+
+    Springs of elastic or compliant joints are not included.
 
     Args:
         model: Model of the scene.
         data: State of the scene.
-        arm: Description of the arm that controllets and the robot's controller use.
-        real: Description of the arm as it is simulated.
+        arm: Description of the arm that controllets use, without model errors.
+        real: Description of the simulated arm, with model errors.
         settings: Section of the arm in the cell file.
-        robot: Stage of the robot's own control.
+        robot: Stage with the built-in control of the robot.
         dof: Index of the arm's first joint in ``qvel``.
         seed: Seed of the noise.
         period: Cycle time [s].
@@ -73,7 +75,10 @@ def stages_of(
 
 
 def torque_steps(settings: ArmConfig) -> list[DrivetrainStage]:
-    """Return the stage that quantizes commanded torques; an empty list without a resolution."""
+    """Return the stage that quantizes commanded torques, in a list.
+
+    The list is empty if ``noise.torque_resolution`` is 0.
+    """
     step = settings.noise.torque_resolution
     return [TorqueStep(step)] if step > 0.0 else []
 
@@ -88,13 +93,13 @@ def imperfection_stages(
     seed: int,
     period: float,
 ) -> list[DrivetrainStage]:
-    """Build the stages between the robot's own control and the joints.
+    """Build the stages for errors of sensors and model, and for friction and ripple of joints.
 
     Args:
         model: Model of the scene.
         data: State of the scene.
-        arm: Description of the arm that controllets and the robot's controller use.
-        real: Description of the arm as it is simulated.
+        arm: Description of the arm that controllets use, without model errors.
+        real: Description of the simulated arm, with model errors.
         settings: Section of the arm in the cell file.
         dof: Index of the arm's first joint in ``qvel``.
         seed: Seed of the noise.

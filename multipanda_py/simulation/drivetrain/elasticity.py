@@ -41,7 +41,7 @@ def elastic_joints(settings: JointsConfig) -> list[int]:
 def add_rotors(
     spec: mujoco.MjSpec, arm: ArmDescription, settings: JointsConfig, inertia_scale: float
 ) -> None:
-    r"""Separate the rotors of an arm's elastic joints from the links and connect them by springs.
+    r"""Model each elastic joint of an arm as a rotor that drives the link through a spring.
 
     .. math::
         M_{link}(q) \ddot q + C \dot q = \tau_s + \tau_{ext}, \qquad
@@ -54,17 +54,18 @@ def add_rotors(
     commanded torques. A rotor rotates about its own axis only (Spong, Modeling and control of
     elastic joint robots, 1987).
 
-    B is the rotor inertia of the robot model. The robot's inner torque loop is not simulated,
-    because it makes a joint behave like a motor of inertia B behind the same spring
-    (Albu-Schäffer, Ott and Hirzinger, 2007).
+    B is the rotor inertia of the robot model. A real robot has an inner torque loop, with which a
+    joint behaves like a motor of inertia B behind the same spring (Albu-Schäffer, Ott and
+    Hirzinger, 2007). This loop is therefore not simulated.
 
-    Rotors are fixed in the world, because neither gravity nor the motion of the arm acts on them.
-    The weight of the arm is compensated at the links, so that it does not deflect the springs.
+    Rotor bodies are in the world, not on the links, because neither gravity nor the motion of the
+    arm acts on them. The weight of the arm is compensated at the links, so that it does not
+    deflect the springs.
 
     Args:
         spec: MuJoCo model of the scene.
         arm: Description of the arm, which is already in the model.
-        settings: Section ``joints`` of the arm.
+        settings: Section ``transmission`` of the arm.
         inertia_scale: Factor on the rotor inertias of the robot model.
     """
     for joint in elastic_joints(settings):
@@ -126,12 +127,14 @@ def choose_steps(
 
     A step h lasts up to :data:`STEP_FRACTION` of :math:`1/\omega`. Here :math:`\omega^2` is the
     largest eigenvalue of :math:`M^{-1} K`, with mass matrix M and stiffness matrix K of links and
-    rotors together. The number of steps is limited to :data:`MAX_STEPS`. A damper at a very light
-    link is unstable with explicit steps. Its damping is reduced to :math:`D_i \le 0.5 / (h c_i)`,
-    with the inverse inertia :math:`c_i` on which its spring acts.
+    rotors together. The number of steps is limited to :data:`MAX_STEPS`.
+
+    At a very light link, the damping :math:`D_i` of the spring would be unstable in explicit
+    steps. It is reduced to :math:`D_i \le 0.5 / (h c_i)`. Here :math:`c_i` is the inverse inertia
+    for relative motions of link and rotor.
 
     Args:
-        model: Model of the scene; its dampers may be changed.
+        model: Model of the scene, in which damping may be reduced.
         data: State of the scene, with the mass matrix computed.
         arms: Arms and their joint settings.
         period: Cycle time [s].
@@ -174,12 +177,15 @@ def choose_steps(
 
 
 class SpringTorqueSensors(DrivetrainStage):
-    r"""Torque sensors in the springs of elastic joints.
+    """Torque sensors in the springs of elastic joints.
 
-    Measured positions and velocities remain those of the links, as ``q`` of a Franka; ``theta`` is
-    the motor angle.
+    Measured positions and velocities are those of the links, as ``q`` of a Franka robot. Motor
+    angles are its ``theta``.
 
     Args:
+        model: MuJoCo model of the scene.
+        data: MuJoCo data of the scene.
+        arm: Description of the arm.
         settings: Joint settings of the arm.
 
     Thread: control.
@@ -216,7 +222,10 @@ class SpringTorqueSensors(DrivetrainStage):
         return inverse
 
     def measure(self, state: Measured) -> None:
-        """Set ``tau_J`` of elastic joints to the spring torques plus the compensated weight."""
+        """Set ``tau_J`` of elastic joints to the spring torques plus the weight of the links.
+
+        MuJoCo compensates this weight at the links, so that springs do not carry it.
+        """
         elastic, data = self._elastic, self._data
         twist: Vector = data.qpos[self._theta] - state.q[elastic]
         speed: Vector = data.qvel[self._dtheta] - state.dq[elastic]

@@ -31,21 +31,24 @@ class Hysteresis(DrivetrainStage):
         z_i \leftarrow \mathrm{clip}\left(z_i + \frac{2 w}{s_i d} \Delta q,\, -w,\, w\right),
         \qquad w = \frac{h}{m} .
 
-    Here :math:`z_i` are the torques of m elastic elements of equal strength w, which slip one
-    after another at the relative distances :math:`s_i`. :math:`\Delta q` is the motion in a cycle.
-    From rest, the torque grows to :math:`h` (``hysteresis``) within half the reversal distance.
-    After a reversal it reaches :math:`-h` at the distance :math:`d` (``hysteresis_distance``).
+    Here :math:`z_i` are the torques of m elastic elements, and w is the torque at which each of
+    them slips. :math:`\Delta q` is the motion of the joint in a cycle. h and d are the parameters
+    ``hysteresis`` and ``hysteresis_distance``. After a reversal, element i slips at the distance
+    :math:`s_i d`, with a fraction :math:`s_i` of :data:`SLIP_DISTANCES`. The friction then changes
+    from h to -h within the distance d. From rest, it grows to h within half this distance.
+
     The torque depends on angles only, not on speed or time, so a joint at rest keeps its torque.
     Source for presliding friction: Al-Bender, Lampaert and Swevers, The generalized Maxwell-slip
     model, 2005. Source for strain wave gears: Tjahjowidodo, Al-Bender and Van Brussel, Theoretical
     modelling and experimental identification of nonlinear torsional behaviour in harmonic drives,
     2013.
 
-    The robot does not know this friction: it is in the estimate of external torques, not in
-    ``tau_J``.
+    The robot model does not contain this friction. It therefore appears in the estimate of
+    external torques, and not in ``tau_J``.
 
     Args:
-        q: Live joint positions of the simulation, (n,) [rad].
+        settings: Perturbation of the arm, with ``hysteresis`` and ``hysteresis_distance``.
+        q: Joint positions of the simulation, updated in place, (n,) [rad].
 
     Thread: control.
     """
@@ -65,7 +68,7 @@ class Hysteresis(DrivetrainStage):
         self._displacement, self._change = np.zeros(n), np.zeros((len(SLIP_DISTANCES), n))
 
     def execute(self, tau: Vector) -> None:
-        """Deflect the elastic elements by the last motion of the joints; subtract their torque."""
+        """Update the friction for the last motion of the joints, and subtract it from ``tau``."""
         if self._last is None:
             self._last = self._q.copy()
         springs, change = self._springs, self._change
@@ -83,20 +86,24 @@ class Hysteresis(DrivetrainStage):
 
 
 class JointFriction(DrivetrainStage):
-    r"""Coulomb, Stribeck and viscous friction with an offset, which the robot does not know.
+    r"""Coulomb, Stribeck and viscous friction with an offset, not known to the robot.
 
     .. math::
         \tau_f = \left(f_c + f_s e^{-(\dot q / v_s)^2}\right) \mathrm{sgn}(\dot q)
         + f_v \dot q + f_o .
 
-    Here :math:`f_c` is the Coulomb friction and :math:`f_s` its excess at rest. :math:`v_s` is the
-    Stribeck velocity, :math:`f_v` the viscous friction and :math:`f_o` the offset. Coulomb and
-    Stribeck friction are MuJoCo's dry friction with a limit that depends on the velocity. At rest
-    it holds against any torque up to :math:`f_c + f_s`. The robot's estimate of external torques
-    contains this friction, but not the known ``joint_friction`` and ``joint_damping``.
+    Here :math:`f_c` is the Coulomb friction and :math:`f_s` the additional friction at rest.
+    :math:`v_s` is the Stribeck velocity, :math:`f_v` the viscous friction and :math:`f_o` the
+    offset. Coulomb and Stribeck friction are MuJoCo's dry friction with a limit that depends on
+    the velocity. A joint at rest does not move under torques up to :math:`f_c + f_s`.
+
+    The robot's estimate of external torques contains this friction. It does not contain
+    ``joint_friction`` and ``joint_damping`` of the arm, which the robot knows.
 
     Args:
+        settings: Perturbation of the arm, with the friction of its joints.
         model: MuJoCo model, whose friction limits are changed.
+        data: MuJoCo data of the scene.
         dof: Index of the arm's first joint in ``qvel``.
 
     Attributes:
@@ -146,7 +153,11 @@ class JointFriction(DrivetrainStage):
         tau -= self._offset
 
     def measure(self, state: Measured) -> None:
-        """Add the friction to the estimated external torques, and the offset to ``tau_J``."""
+        """Add the friction to ``tau_ext``, and the offset to ``tau_J``.
+
+        The torque sensor is on the motor side of the friction, so it does not measure the offset
+        that :meth:`execute` has subtracted.
+        """
         estimate, data = self._tau_ext, self._data
         subtract(multiply(self._negative_viscous, self._dq, estimate), self._offset, estimate)
         if self._has_dry_friction and data.nf:
@@ -181,14 +192,14 @@ class Ripple(DrivetrainStage):
     .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i) .
 
     Here :math:`a_i` is the amplitude and :math:`n_i` the number of periods per revolution of the
-    joint. :math:`\theta_i` is the motor angle on the joint side, without the deflection by
-    gravity. A strain wave gear has two error periods per revolution of its wave generator, so a
-    ratio of 100 gives 200 periods. Source: Tuttle and Seering, A nonlinear model of a harmonic
-    drive gear transmission, 1996.
+    joint. :math:`\theta_i` is the motor angle on the joint side of the gear. It does not contain
+    the deflection of an elastic joint by gravity. A strain wave gear has two error periods per
+    revolution of its wave generator, so a ratio of 100 gives 200 periods. Source: Tuttle and
+    Seering, A nonlinear model of a harmonic drive gear transmission, 1996.
 
     Args:
         settings: Amplitudes and numbers of periods.
-        qpos: Live joint positions of the simulation.
+        qpos: Positions of the simulation, updated in place.
         motor_indices: Indices of the motor angles in ``qpos``, (n,).
 
     Thread: control.

@@ -17,13 +17,13 @@ from multipanda_py.state import Vector
 
 
 class Delay(DrivetrainStage):
-    r"""Delay of the measured state by whole cycles.
+    """Delay of the measured state by whole cycles.
 
     Args:
         cycles: Number of cycles.
 
     Attributes:
-        pending: Measured states that were not reported yet, oldest first.
+        pending: Measured states of the last cycles, oldest first.
 
     Thread: control.
     """
@@ -35,7 +35,7 @@ class Delay(DrivetrainStage):
         self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace the measured state by an earlier one; in the first cycles by the oldest one."""
+        """Replace the measured state by that of an earlier cycle, at first of the first cycle."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.pending.append(tuple(part.copy() for part in now))
         delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]
@@ -44,9 +44,10 @@ class Delay(DrivetrainStage):
 
 
 class CommandDelay(DrivetrainStage):
-    """Delay of the commanded torque by whole cycles; zero torque until the first one is due.
+    """Delay of the commanded torque by whole cycles; the first delayed torques are zero.
 
-    Torques that are pending when the robot stops are never executed, not even after a recovery.
+    Commands that are still pending when a collision stops the robot are discarded. They are not
+    executed after a recovery either.
 
     Args:
         cycles: Number of cycles.
@@ -54,7 +55,7 @@ class CommandDelay(DrivetrainStage):
         robot: Simulated robot of the arm.
 
     Attributes:
-        pending: Pending torques, (cycles, n) [Nm].
+        pending: Commanded torques that have not been executed yet, (cycles, n) [Nm].
         at: Row of ``pending`` that is executed next.
 
     Thread: control.
@@ -86,8 +87,8 @@ class SensorNoise(DrivetrainStage):
         e = \tau_{bias} + w + n, \qquad w_{k+1} = w_k + d \sqrt{T}\,\nu_k .
 
     Here :math:`\tau_{bias}` is the configured bias, n and :math:`\nu` are white noise, w is the
-    random walk, d its drift and T the cycle time. The estimate of external torques is the inverse
-    dynamics minus the measured torques, so e has opposite signs in the two.
+    random walk, d its drift and T the cycle time. The signs of e differ, because the estimate of
+    external torques is the inverse dynamics minus the measured torques.
 
     Args:
         config: Standard deviations, bias and drift.
@@ -182,16 +183,17 @@ class MeasuredStep(DrivetrainStage):
 
 
 class MeasurementResidual(DrivetrainStage):
-    r"""Correction of the measured state by a trained residual network.
+    r"""Correction of the measured state by a residual network from the cell file.
 
     .. math:: (q, \dot q, \tau_J) \leftarrow (q, \dot q, \tau_J) + r, \qquad
         \tau_{ext} \leftarrow \tau_{ext} - r_\tau .
 
-    Here r is the output of the network and :math:`r_\tau` its torque part. A measured torque that
-    the model does not explain appears as external torque with opposite sign.
+    Here r is the output of the network and :math:`r_\tau` its torque part. It changes the external
+    torque with the opposite sign, because the estimate of external torques is the inverse dynamics
+    minus the measured torques.
 
     Args:
-        live: Residual network of the arm.
+        live: Residual network of the arm (key ``residual.state``).
 
     Thread: control.
     """

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated Franka robots, to which an unmodified libfranka connects over loopback.
 
-They implement the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`), with
-modes, motions, lost commands, reflexes and recovery of an FR3. They serve to test the complete
-driver without a robot.
+The robots implement the Franka Control Interface (:mod:`~multipanda_py.simulation.fci.wire`), with
+modes, motions, lost commands, reflexes and recovery of an FR3. With them, the complete driver is
+tested without a real robot.
 
-Motions for the Cartesian impedance controller run with the joint impedance controller. The
-following is not simulated:
+Motions for the Cartesian impedance controller run with the joint impedance controller. Friction
+and noise are simulated only if a cell file defines them. The following is not simulated:
 
 - Cartesian position limits, self-collision limits and power limits,
 - collision thresholds during acceleration,
-- friction, noise, and the filters of the external torques.
+- the filters of a real robot for its estimate of external torques.
 """
 
 from __future__ import annotations

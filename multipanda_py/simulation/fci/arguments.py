@@ -17,7 +17,11 @@ COMMAND_PREFIX = "do_"
 
 
 def names(admin: object) -> list[str]:
-    """Return the names of an object's commands, which are its methods ``do_...``."""
+    """Return the names of the commands of an object, which are its methods ``do_...``.
+
+    Args:
+        admin: Object with such methods, such as :class:`.Admin`.
+    """
     return [
         item.removeprefix(COMMAND_PREFIX) for item in dir(admin) if item.startswith(COMMAND_PREFIX)
     ]
@@ -59,10 +63,10 @@ def check(command: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
 
 
 def check_cycle(cycle: object) -> None:
-    """Check the number of the cycle in which a command is to be executed.
+    """Check the cycle number at which a command is to be executed.
 
     Raises:
-        ConfigurationError: If it is not a whole number within its bounds.
+        ConfigurationError: If it is not a whole number, or out of range.
     """
     if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)
@@ -203,7 +207,7 @@ def _between(low: float, high: float, kind: type[float] = float) -> Callable[[st
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of the simulated robots' process and of ``multipanda fci-sim``."""
+    """Declare the arguments of ``multipanda fci-sim``, and of the process that it starts."""
     parser.add_argument(
         "addresses", nargs="*", metavar="ADDRESS",
         help=f"addresses of the robots, on this machine; default: {FIRST_ADDRESS}; with --cell "

@@ -31,12 +31,12 @@ def is_pose(pose: Vector) -> bool:
 
 
 class FlangeFrames:
-    """Frames on the flange F, as poses (4, 4).
+    """Frames at the flange F: end effector EE and stiffness frame K, as poses (4, 4).
 
     Attributes:
-        F_T_NE: Nominal end effector in the flange, which Desk sets on a real robot.
-        NE_T_EE: End effector in the nominal end effector, set by the client.
-        EE_T_K: Stiffness frame in the end effector, set by the client.
+        F_T_NE: Pose of the nominal end effector NE in the flange, which Desk sets on a real robot.
+        NE_T_EE: Pose of the end effector in the frame NE, set by the client.
+        EE_T_K: Pose of the stiffness frame in the end effector, set by the client.
     """
 
     def __init__(self, F_T_NE: Vector | None = None) -> None:
@@ -72,16 +72,17 @@ class Bounds:
 
 
 class Trend:
-    r"""Velocity and acceleration of a stream of commands, which are checked against limits.
+    r"""Velocity and acceleration of a stream of commands, with checks against limits.
 
-    A command that does not arrive in its period T is replaced by constant acceleration (FCI
-    documentation). The next command is checked over the whole gap of N periods (assumed). The
-    checked acceleration a is constant and leads from the last command, with the velocity v, to the
-    next one at the distance :math:`\Delta x`,
+    If a command does not arrive in its period T, the robot continues with constant acceleration
+    (FCI documentation). How a real robot checks the next command is not documented. Here the
+    checked acceleration a is that of a motion with constant acceleration over the N periods since
+    the last command. It leads from the last velocity v to the commanded displacement
+    :math:`\Delta x`,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
-    Jerk is checked only after enough consecutive commands.
+    After a lost command, jerk is not checked until three consecutive commands have arrived.
 
     Args:
         bounds: Limits of acceleration and jerk.
@@ -107,7 +108,7 @@ class Trend:
         """Continue for a period without a command.
 
         Args:
-            velocity: Velocity after this period, (n,) [1/s]; by default that of constant
+            velocity: Velocity after this period, (n,) [1/s]; None: velocity at constant
                 acceleration.
         """
         self._lost += 1
@@ -124,7 +125,7 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def receive_velocity(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity command, or the velocity that inverse kinematics computed for one.
+        """Process a velocity: a command, or a joint velocity that inverse kinematics has computed.
 
         Args:
             velocity: Velocity, (n,) [1/s].
@@ -136,7 +137,7 @@ class Trend:
 
     @property
     def exact(self) -> bool:
-        """True if the velocity follows from consecutive commands, not from an estimate."""
+        """True if the velocity follows from consecutive commands; False after a lost command."""
         return self._since == 0
 
     def _take(self, velocity: Vector, mean: Vector, *, exact: bool) -> None:
@@ -154,10 +155,12 @@ class Trend:
             self._since += periods
 
     def fault(self, speed: Vector) -> str | None:
-        """Return the name, without prefix, of the error that the newest command causes, or None.
+        """Return the name of the libfranka error that the newest command causes, or None.
+
+        The name is without its prefix, such as ``joint_motion_generator_``.
 
         Args:
-            speed: Maximum velocity, (n,) [1/s]; it is increased after lost commands.
+            speed: Maximum velocity, (n,) [1/s]. After lost commands a higher velocity is allowed.
         """
         bounds = self._bounds
         is_gap = self._consecutive < _MIN_CONSECUTIVE
@@ -197,8 +200,8 @@ class CartesianReference:
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
 
     Here J is the Jacobian, :math:`v_c` and :math:`x_c` are the commanded twist and pose, and T is
-    the period. :math:`\ominus` is the displacement from the second pose to the first. Lost
-    commands can cause such an error, and the gain k then removes it without a jump of the joints.
+    the period. :math:`\ominus` is the displacement from the second pose to the first. After lost
+    commands, the gain k removes the pose error over several periods, without a jump of the joints.
 
     Args:
         physics: Arm with its kinematics.
@@ -223,7 +226,7 @@ class CartesianReference:
 
         Args:
             pose: Pose of the end effector in the base, (4, 4).
-            first: True for the first command of a motion, which must be at the current pose.
+            first: True for the first command of a motion. Its pose must be the current one.
         """
         if not is_pose(pose):
             return "cartesian_position_motion_generator_invalid_frame"
@@ -244,8 +247,8 @@ class CartesianReference:
 
         Args:
             elbow: Position of joint 3 [rad] and sign of joint 4; None if no elbow is commanded.
-            q_d: Desired joint positions, (7,) [rad].
-            dq_d: Desired joint velocities, (7,) [rad/s].
+            q_d: Desired joint positions before this command, (7,) [rad].
+            dq_d: Desired joint velocities before this command, (7,) [rad/s].
         """
         if elbow is None:
             self._elbow = None
@@ -272,7 +275,11 @@ class CartesianReference:
             self._elbow_position += float(self._elbow.velocity[0]) * PERIOD
 
     def follow(self, q_d: Vector) -> Vector:
-        """Return the joint velocities for the next period from desired positions, (7,) [rad/s]."""
+        """Return desired joint velocities of the next period by inverse kinematics, (7,) [rad/s].
+
+        Args:
+            q_d: Desired joint positions before this period, (7,) [rad].
+        """
         here, A = self._physics.kinematics_at(q_d, self._F_T_EE)
         twist = self.trend.velocity
         behind = difference(here, displaced(self.pose, -twist * PERIOD))
@@ -291,7 +298,9 @@ class CartesianReference:
 
 
 def difference(one: Vector, other: Vector) -> Vector:
-    """Return translation [m] and small rotation vector [rad] from one pose to another, (6,).
+    """Return translation [m] and rotation vector [rad] between two poses that are close, (6,).
+
+    The result is along the axes of the frame in which the poses are given.
 
     Args:
         one: First pose, (4, 4).

@@ -17,8 +17,9 @@ Vector = NDArray[np.float64]
 class Thresholds:
     """Thresholds of external torques and forces: contact is reported, a collision stops the robot.
 
-    They are those of the request SetCollisionBehavior for constant velocity. Its thresholds for
-    acceleration are accepted but not used. The initial values are assumed.
+    They come from the request SetCollisionBehavior. Only its thresholds for constant velocity are
+    used; those for acceleration have no effect. The initial values of a real robot are not
+    documented, so those here are assumed.
 
     Attributes:
         lower_torque: Contact thresholds of joints, (7,) [Nm].
@@ -36,14 +37,14 @@ class Thresholds:
 def violations(
     q: Vector, dq: Vector, tau_ext: Vector, wrench: Vector, thresholds: Thresholds
 ) -> list[str]:
-    """Return the names of the errors that stop the robot in a state; empty for a permitted state.
+    """Return the names of libfranka errors that a state of the robot causes; empty for none.
 
     Args:
         q: Joint positions, (7,) [rad].
         dq: Joint velocities, (7,) [rad/s].
         tau_ext: External torques, (7,) [Nm].
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
-        thresholds: Thresholds; only those of collisions are compared.
+        thresholds: Thresholds, of which the collision thresholds are compared.
     """
     violations = []
     if ((q < LOWER_LIMITS) | (q > UPPER_LIMITS)).any():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Control unit: a simulated robot and gripper at one address, with their ports and clock."""
+"""Simulated robot and gripper at one address, with their network ports and clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Timing:
     """Timing of the states that a simulated robot sends.
 
     Attributes:
-        lockstep: True if a state follows as soon as the previous one is answered.
+        lockstep: True to send a state as soon as the client has answered the previous one, False
+            to send a state in each period.
         phase: Delay of the first state [ms].
         ppm: Rate error of the clock, positive if it is too slow [parts per million].
     """
@@ -133,10 +134,11 @@ class ControlUnit:
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
     def plan(self, cycle: int, action: Callable[[], object]) -> None:
-        """Run an action in a later cycle of a motion.
+        """Schedule an action for a later cycle of a motion.
 
         Args:
-            cycle: Number of the cycle in the running motion; without a motion, in the next one.
+            cycle: Number of cycles after which the action runs. They are counted in the running
+                motion; without one, in the next motion.
             action: Function to run.
         """
         self._planned.append((cycle, action))
@@ -147,9 +149,9 @@ class ControlUnit:
 
     @property
     def wait_time(self) -> int:
-        """Time for which other robots must still wait for the command of this robot [ns].
+        """Time for which other robots in lockstep wait for the command of this robot [ns].
 
-        0 if this robot awaits no command or has waited for the maximum time.
+        It is 0 if this robot needs no command or has waited for the maximum time.
         """
         motion = self.robot.motion
         started = motion is not None and motion.started and not motion.asynchronous
@@ -161,7 +163,8 @@ class ControlUnit:
         """Run a cycle if one is due.
 
         Args:
-            hold: True to delay the cycle even if its command has arrived, until its deadline.
+            hold: True to wait until the deadline of the cycle, even if the client's command has
+                arrived.
 
         Returns:
             Maximum time to sleep afterwards [ns].
@@ -191,7 +194,7 @@ class ControlUnit:
 
     @property
     def _answered(self) -> bool:
-        """True if the command for the newest state has arrived, or is known to be lost."""
+        """True if the command for the newest state has arrived or was lost by a fault."""
         return self._command is not None or self._command_lost
 
     @property
@@ -225,9 +228,9 @@ class ControlUnit:
             action()
 
     def _collect(self) -> None:
-        """Read the received commands and store the one to execute.
+        """Read the received commands, and keep the last valid one for the next cycle.
 
-        A command is executed if it answers the newest state, ends the motion, or belongs to an
+        A command is valid if it answers the newest state, ends the motion, or belongs to an
         asynchronous motion. All other commands are counted as stale.
         """
         now = time.perf_counter_ns()
@@ -274,7 +277,10 @@ class ControlUnit:
         )
 
     def _on_gone(self) -> None:
-        """Stop the motion of a client that has disconnected, as after lost commands (assumed)."""
+        """Stop the running motion with a communication error, because the client has disconnected.
+
+        The behaviour of a real robot in this case is not documented.
+        """
         self.link.disconnect()
         if self.robot.motion is not None:
             self.robot.fault("communication_constraints_violation")

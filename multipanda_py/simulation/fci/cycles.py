@@ -50,7 +50,7 @@ class Clock:
 
         Args:
             start: Time of the first state [ns].
-            lockstep: True if a state follows as soon as the previous one is answered.
+            lockstep: True to send a state as soon as the client has answered the previous one.
             phase: Additional delay of the first state [ms].
             ppm: Rate error of the clock, positive if it is too slow [parts per million].
         """
@@ -65,7 +65,7 @@ class Clock:
         Args:
             now: Current time [ns].
             waiting: True if a running motion needs a command in every cycle.
-            answered: True if the command has arrived, or is known to be lost.
+            answered: True if the command for the newest state has arrived or was lost by a fault.
         """
         if self.lockstep and waiting and answered:
             return 0
@@ -85,11 +85,11 @@ class Clock:
             now: Time at which the state was sent [ns].
             waiting: True if a running motion needs a command in every cycle.
             started: True if the first command of the motion has arrived.
-            answered: True if the previous cycle had its command.
+            answered: True if the command for the previous state has arrived.
 
         Returns:
-            Lateness of this state [ns], and True if the next state was postponed to keep the
-            minimum distance of two states; None in lockstep.
+            Delay of this state [ns], and True if the next state is postponed to keep
+            :data:`MIN_STATE_GAP` between them; None in lockstep.
         """
         self._sent = now
         if self.lockstep:
@@ -122,11 +122,11 @@ _PERCENTILES = (50, 95, 99, 100)  # Reported percentiles [%].
 class CycleStatistics:
     """Counters of the cycles of motions, of lost commands and of latencies.
 
-    Cycles of a motion are counted from the first one whose command arrived.
+    The count of a motion's cycles begins with the first cycle whose command has arrived.
 
     Attributes:
         run: Current number of consecutive lost commands.
-        in_motion: Number of cycles of the running motion, or of the last one.
+        in_motion: Number of cycles of the running motion; after it, of the last motion.
     """
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ class CycleStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """Reset all counters except those of the running motion."""
+        """Reset all counters except ``run`` and ``in_motion``."""
         self._active = self._lost = self._longest_run = self._stale = self._late_states = 0
         self._torque_rate = 0.0
         self._longest_repeat = 0.0
@@ -165,7 +165,7 @@ class CycleStatistics:
         Args:
             message_id: Number of the state that the command answers.
             tau: Commanded torque, (7,) [Nm].
-            change: Difference to the previously commanded torque, (7,) [Nm].
+            change: Commanded torque minus that of the previous command, (7,) [Nm].
         """
         self._active += 1
         self.in_motion += 1
@@ -180,7 +180,7 @@ class CycleStatistics:
                           "sent_ns": self._sent, "arrived_ns": self._arrived})  # fmt: skip
 
     def missed(self) -> bool:
-        """Count a cycle without a command; return True if it ends the motion."""
+        """Count a cycle without a command; return True if :data:`MAX_LOST_COMMANDS` is reached."""
         self._active += 1
         self.in_motion += 1
         self._lost += 1
@@ -199,19 +199,30 @@ class CycleStatistics:
         self._latencies.append(arrived - sent)
 
     def lateness(self, nanoseconds: int, shifted: bool) -> None:
-        """Record how late a state was sent.
+        """Record the delay of a state.
 
-        ``shifted`` is True if :class:`Clock` postponed the next state because of it.
+        Args:
+            nanoseconds: Delay [ns].
+            shifted: True if :class:`Clock` has postponed the next state because of this delay.
         """
         self._lateness.append(nanoseconds)
         self._late_states += shifted
 
     def keep(self, commands: int) -> None:
-        """Restart the log of commands; it then keeps this number of the latest ones."""
+        """Clear the log of commands, and set its length.
+
+        Args:
+            commands: Maximum number of logged commands; later commands replace the oldest.
+        """
         self._log = deque(maxlen=commands)
 
     def log(self, skip: int = 0, max_commands: int | None = None) -> list[dict[str, Any]]:
-        """Return logged commands, oldest first: ``max_commands`` at most, after ``skip`` ones."""
+        """Return logged commands, oldest first.
+
+        Args:
+            skip: Number of oldest commands to leave out.
+            max_commands: Maximum number of returned commands; None: no maximum.
+        """
         return list(islice(self._log, skip, None if max_commands is None else skip + max_commands))
 
     def summary(self) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fault injection port of a simulated robot, for tests and demonstrations.
 
-It listens on port 7331 of every robot's address; ``multipanda inject`` is its client. A request is
-a JSON line ``{"command": NAME, ...}``. The answer is ``{"ok": true, ...}`` or
-``{"ok": false, "error": "..."}``. The commands are the methods ``do_...`` of :class:`Admin`, which
-the command line lists in their order. With ``"at": CYCLE`` a command waits until a motion has had
-that many cycles. In lockstep, a repeated test then has its fault in the same cycle.
+The TCP port 7331 is open at every robot's address; ``multipanda inject`` is its client. A request
+is a JSON line ``{"command": NAME, ...}``. The answer is ``{"ok": true, ...}`` or
+``{"ok": false, "error": "..."}``. The commands are the methods ``do_...`` of :class:`Admin`; the
+help of ``multipanda inject`` lists them in the order of their definition.
+
+With ``"at": CYCLE`` a command waits until a motion has had that many cycles. A repeated test in
+lockstep then has its fault always in the same cycle.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class AdminPort:
     Args:
         selector: Selector of the server, which reports new data.
         address: IP address on which it listens.
-        admin: Receiver of the requests.
+        admin: Commands of the robot, which execute the requests.
     """
 
     def __init__(self, selector: selectors.BaseSelector, address: str, admin: Admin) -> None:
@@ -133,10 +135,12 @@ class Admin:
         """Execute a request, at once or in a later cycle, and return the answer.
 
         Args:
-            request: Command, its arguments, and optionally ``at``.
+            request: Name of the ``command``, its arguments, and optionally the cycle number
+                ``at``.
 
         Returns:
-            ``ok`` as True with the values of the command, or as False with the message ``error``.
+            ``ok`` and the values that the command returns. If it fails, ``ok`` is False and
+            ``error`` is the message.
         """
         arguments = dict(request)
         name = str(arguments.pop("command", ""))
@@ -158,7 +162,7 @@ class Admin:
         self._unit.robot.fault(error)
 
     def do_fault(self, errors: Sequence[str]) -> None:
-        """Stop with any of libfranka's errors, by name."""
+        """Stop with one or several errors of libfranka, given by name."""
         self._unit.robot.fault(*errors)
 
     def do_user_stop(self, pressed: bool = True) -> None:
@@ -178,9 +182,9 @@ class Admin:
         """Lose the next states and commands, and later ones at random; 20 in a row end a motion.
 
         Args:
-            states: Number of states to lose.
-            commands: Number of commands to lose.
-            probability: Probability of the loss of each further datagram, 0 to 1.
+            states: Number of next states to lose.
+            commands: Number of next commands to lose.
+            probability: Probability with which each datagram after these is lost, 0 to 1.
         """
         link = self._unit.link
         link.lose_states, link.lose_commands, link.probability = states, commands, probability
@@ -212,18 +216,18 @@ class Admin:
             self._unit.gripper.version = gripper
 
     def do_report_measured(self, measured: bool = True) -> None:
-        """Report measured positions as q_d and accept any motion, as some simulations do."""
+        """Report measured positions as q_d, and accept commands that violate limits of motions."""
         self._unit.robot.reports_measured = measured
 
     def do_end_motion(self, status: str) -> None:
-        """End the running motion with a status of libfranka, by name."""
+        """End the running motion with a status of libfranka, such as ``preempted``."""
         names = [item.name.lower() for item in MoveStatus]
         if status not in names:
             raise UnknownName("status", status, names)
         self._unit.robot.end_motion(MoveStatus[status.upper()])
 
     def do_push(self, tau: Sequence[float] = (), wrench: Sequence[float] = ()) -> None:
-        """Apply joint torques [Nm] and a wrench [N, Nm] on the end effector until changed.
+        """Apply joint torques [Nm] and a wrench on the end effector [N, Nm] until the next push.
 
         The wrench is along the axes of the base. Omitted values are zero.
         """
@@ -298,7 +302,7 @@ class Admin:
         self._unit.robot.cycles.reset()
 
     def do_keep(self, commands: int = 100) -> None:
-        """Restart the log of commands; it then keeps this number of the latest ones."""
+        """Clear the log of commands, and set the maximum number of commands in it."""
         self._unit.robot.cycles.keep(commands)
 
     def do_log(self, skip: int = 0, max_count: int = 1000) -> Result:

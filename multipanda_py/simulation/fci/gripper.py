@@ -30,7 +30,9 @@ _STATUS = struct.Struct("<H")
 
 
 class GripperServer:
-    """Simulated gripper with its network protocol; a test sets the width of a grasped object.
+    """Simulated gripper with its network protocol.
+
+    It grasps an object whose width is set by :meth:`put_object`, not by a simulated scene.
 
     Args:
         address: IP address of the simulated robot.
@@ -74,7 +76,7 @@ class GripperServer:
         self.is_grasped = self.is_grasped and abs(width - self.width) < 1e-4
 
     def handle(self, command: int, counter: int, body: bytes, host: str) -> None:
-        """Execute a request, and answer it; requests for motions are answered when these end.
+        """Execute a request of the client and answer it; a motion is answered when it ends.
 
         Args:
             command: Number of the request type.
@@ -116,7 +118,7 @@ class GripperServer:
         self._speed = min(speed, FINGER_VELOCITY)
 
     def disconnect(self) -> None:
-        """Forget the client, and abort the command that it has sent."""
+        """Stop sending states to the client, and abort its motion without an answer."""
         self.peer, self._task = None, None
         self._targets = []
 
@@ -140,9 +142,12 @@ class GripperServer:
                 return
 
     def _move(self, stop: float) -> None:
-        """Move the fingers for one period towards the width ``stop`` [m], or until an object.
+        """Move the fingers for one period, or until they touch the object.
 
-        When they stop, they go to the next target, or the motion ends.
+        At the width ``stop`` or at the object, the next target follows, or the motion ends.
+
+        Args:
+            stop: Target width of this part of the motion [m].
         """
         step = self._speed * PERIOD
         change = max(-step, min(step, stop - self.width))

@@ -39,19 +39,19 @@ _ROUNDING_FACTOR = 1.0 + 1e-6  # Factor on limits, so that commands at exactly 1
 class Motion:
     """Motion of the robot, from the client's Move request to the final answer.
 
-    Commanded torques take effect as sent. Other commands move a desired configuration, which a
-    joint impedance controller of the robot follows. The Cartesian impedance controller of a real
-    robot is not simulated.
+    Commanded torques are applied directly. All other commands move a desired joint configuration,
+    which the simulated robot follows by joint impedance control. The Cartesian impedance
+    controller of a real robot is not simulated.
 
     Attributes:
         request_id: Counter of the Move request.
         controller: Controller that computes torques.
         generator: Motion generator, which defines what the client commands.
-        asynchronous: True if commands arrive at any time instead of in every cycle.
+        asynchronous: True if commands arrive at any time, False if one is due in every cycle.
         started: True if a command has arrived; before that, the robot holds.
         tau: Torques of the newest command, (7,) [Nm].
         q_d: Desired joint positions, (7,) [rad].
-        cartesian: Reference of a Cartesian motion, or None.
+        cartesian: Reference of a Cartesian motion; None for other motions.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Motion:
 
     @property
     def external(self) -> bool:
-        """True if the client commands torques."""
+        """True if the client commands torques; False if the robot's controller computes them."""
         return self.controller is Controller.EXTERNAL
 
     def receive(self, command: np.void) -> str | None:
@@ -102,9 +102,10 @@ class Motion:
         return self._take_velocity(np.array(command["dq_c"]))
 
     def repeat(self) -> None:
-        """Continue for a period without a command: same torque, or constant acceleration.
+        """Continue for a period without a command.
 
-        An asynchronous motion continues towards its goal.
+        Torque control keeps its torque. Other motions continue with constant acceleration. An
+        asynchronous motion continues towards its goal.
         """
         if self.asynchronous:
             self._approach()
@@ -156,9 +157,11 @@ class Motion:
         return self._take_velocity(dq, "cartesian_motion_generator_joint_", exact)
 
     def _fault(self, before: Vector, kind: str) -> str | None:
-        """Return the error name, with prefix ``kind``, if the desired motion violates a limit.
+        """Return the name of the error if the desired motion violates a limit, or None.
 
-        ``before`` are the desired joint positions of the last period.
+        Args:
+            before: Desired joint positions of the last period, (7,) [rad].
+            kind: Prefix of the error name, such as ``joint_motion_generator_``.
         """
         if ((self.q_d < LOWER_LIMITS) | (self.q_d > UPPER_LIMITS)).any():
             return f"{kind}position_limits_violation"
@@ -167,7 +170,7 @@ class Motion:
         return None if fault is None else kind + fault
 
     def _approach(self) -> None:
-        """Move the desired configuration by a period towards the asynchronous motion's goal."""
+        """Move the desired joint positions towards an asynchronous goal, by one period."""
         gap = self._goal - self.q_d
         distance = np.abs(gap)
         speed = np.minimum(self._max_velocity, np.sqrt(FR3_LIMITS.acceleration * distance))

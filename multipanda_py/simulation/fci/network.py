@@ -158,7 +158,7 @@ Datagram = tuple[int, bytes]
 
 
 class UdpLink:
-    """UDP socket that sends states and receives commands, with injected faults.
+    """UDP socket that sends states and receives commands, and can lose or delay datagrams.
 
     States and commands share one socket, because the client sends its commands to the address
     from which states arrive.
@@ -166,7 +166,7 @@ class UdpLink:
     Attributes:
         socket: Socket of both directions.
         peer: Address and port of the client, or None.
-        dead: True if all datagrams are lost, in both directions.
+        dead: True to lose all datagrams, in both directions.
         lose_states: Number of next states to lose.
         lose_commands: Number of next commands to lose.
         probability: Probability of losing each datagram, 0 to 1.
@@ -192,7 +192,12 @@ class UdpLink:
         self._rng = random.Random(0)
 
     def send(self, state: bytearray, now: int) -> bool:
-        """Send the datagram of a state at the time ``now`` [ns]; False if a fault loses it."""
+        """Send the datagram of a state; return False without a client or if a fault loses it.
+
+        Args:
+            state: Datagram.
+            now: Current time, to which an injected delay is added [ns].
+        """
         if self.peer is None or self.dead:
             return False
         if self.lose_states > 0:
@@ -214,8 +219,12 @@ class UdpLink:
     def receive(self, now: int) -> tuple[list[Datagram], int]:
         """Return the received commands, and the number of commands lost by injected faults.
 
-        Arrival times are those of the kernel, so that they do not depend on the scheduling of this
-        process.
+        The arrival time of a command is that of the kernel, which does not depend on the
+        scheduling of this process.
+
+        Args:
+            now: Current time; commands whose injected delay has not passed are returned later
+                [ns].
         """
         lost = 0
         while True:

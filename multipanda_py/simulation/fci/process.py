@@ -69,15 +69,17 @@ class FciSim(Closeable):
 
         Args:
             addresses: Addresses of the robots, such as ``127.0.0.1``.
-            lockstep: True if a state follows as soon as the previous one is answered.
-            together: True if, in lockstep, a state also waits for the commands of all moving
-                robots.
-            phases: Delays of the clocks, by robot [ms].
-            ppm: Rate errors of the clocks, by robot, positive if too slow [parts per million].
+            lockstep: True to send a state as soon as the client has answered the previous one.
+            together: True for a lockstep in which a state also waits for the commands of all other
+                moving robots.
+            phases: Delays of the first state of each robot [ms]; 0 for robots without a number.
+            ppm: Rate error of each robot's clock, positive if too slow [parts per million]; 0 for
+                robots without a number.
             priority: SCHED_FIFO priority of the process, 0 for none.
             cell: Cell file whose arms and objects are simulated; if empty, one arm with gripper
                 per address.
-            tidy: True to reset objects whenever a robot begins to move while no other robot moves.
+            tidy: True to move objects to their initial poses whenever a robot begins to move while
+                no other robot moves.
         """
         self._arguments = [*addresses]
         if lockstep:
@@ -168,7 +170,8 @@ class Server:
             addresses: Addresses of the robots.
             timings: Timing of each robot.
             together: True if robots in lockstep wait for the commands of all moving robots.
-            world: Scene of all arms, in their order; None for a separate scene per arm.
+            world: Scene of all arms, in the order of ``addresses``; None for a separate scene per
+                arm.
 
         Raises:
             BackendError: If a port is in use.
@@ -220,15 +223,18 @@ class Server:
 
 
 def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> Server:
-    """Return the server for command-line options, with open ports; set the process's priority.
+    """Open the ports of the robots that command-line options describe; return their server.
+
+    The priority of this process is set, too.
 
     Args:
-        options: Arguments of :func:`.add_arguments`; missing addresses are filled in.
-        cell: Configuration of robots and objects, instead of the file in ``options``.
+        options: Arguments of :func:`.add_arguments`. If it has no addresses, those of the cell or
+            default ones are written to it.
+        cell: Configuration of robots and objects; None to read the cell file in ``options``.
 
     Raises:
         BackendError: If a port is in use, or the priority is not permitted.
-        ConfigurationError: If an arm of the cell cannot be simulated as such a robot.
+        ConfigurationError: If an arm of the cell is not an FR3 with rigid joints.
     """
     world = _world(options, cell)
     timings = [
@@ -255,9 +261,12 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
 
 
 def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld | None:
-    """Return the scene of a cell, or None without one; fill in missing addresses in ``options``.
+    """Return the scene of a cell, or None without a cell.
 
-    If ``cell`` is None, the cell file in ``options`` is read.
+    Args:
+        options: Command-line options. If it has no addresses, those of the cell or default ones
+            are written to it.
+        cell: Configuration of the cell; None to read the cell file in ``options``, if any.
     """
     if cell is None and options.cell is None:
         options.addresses = options.addresses or [FIRST_ADDRESS]
@@ -276,7 +285,7 @@ def _item(values: Sequence[float], index: int) -> float:
 
 
 def main() -> int:
-    """Serve the robots until the standard input ends; return the exit code."""
+    """Serve the robots until the parent closes the standard input; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_arguments(parser)
     options = parser.parse_args()

@@ -54,7 +54,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
         body: Content of the request.
 
     Returns:
-        Body of the answer, or None if the robot answers later.
+        Body of the answer; None if the robot itself sends it, as for an accepted motion.
     """
     if request is RobotRequest.MOVE:
         return _move(robot, request_id, body)
@@ -170,12 +170,12 @@ def _load(robot: FciRobot, values: Vector) -> bool:
 
 
 def client_urdf() -> str:
-    """Return the URDF of an FR3 without gripper, as libfranka expects it.
+    """Return the URDF of an FR3 without gripper, from which libfranka builds its dynamics.
 
-    libfranka builds its dynamics from this text. It expects joints whose names contain ``joint1``
-    to ``joint7``, and a flange named exactly ``link8``. With a prefix, it computes wrong gravity
-    torques without an error. It also reads ``position_based_velocity_limits``, which is not part
-    of the URDF standard. The robot reports the gripper in the state, as ``m_ee``.
+    libfranka needs joints whose names contain ``joint1`` to ``joint7``, and a flange named exactly
+    ``link8``. If these names have a prefix, it computes wrong gravity torques and reports no
+    error. It also reads ``position_based_velocity_limits``, which is not part of the URDF
+    standard. Mass and inertia of the gripper are in the state datagram (``m_ee``).
     """
     robot = Element("robot", name="fr3")
     for i, inertial in enumerate(INERTIALS["fr3"]):

@@ -40,7 +40,7 @@ class RobotState:
 
     Args:
         robot: Robot whose state is sent.
-        carried: Load of the end effector that is set in Desk.
+        carried: Mass and inertia of the end effector, which Desk sets on a real robot.
 
     Attributes:
         datagram: Datagram with the newest state.
@@ -74,9 +74,11 @@ class RobotState:
         self._fields[f"I_{name}"][:] = load.inertia.ravel(order="F")
 
     def errors(self, name: str, active: tuple[str, ...]) -> None:
-        """Set the flags of ``active`` errors in a field, and clear all other flags.
+        """Set the flags of given errors in a field of the datagram, and clear all other flags.
 
-        The field is ``errors`` or ``reflex_reason``.
+        Args:
+            name: Name of the field, ``errors`` or ``reflex_reason``.
+            active: Names of the errors.
         """
         self._fields[name][:] = [error in active for error in ERRORS]
 
@@ -144,7 +146,7 @@ class RobotState:
         fields["O_ddP_EE_c"][:] = acceleration
 
     def _held_pose(self) -> Vector:
-        """Return the end effector's pose at ``hold_q``, cached until ``hold_q`` changes."""
+        """Return the end effector's pose at the held joint positions ``hold_q``; cached."""
         robot = self._robot
         if self._held_at is not robot.hold_q:
             self._held_at = robot.hold_q
@@ -178,8 +180,8 @@ class FciRobot:
 
     In torque control the motors exert the commanded torque, :math:`\tau = \tau_{J,d}`, with
     gravity compensated. All other modes use a critically damped joint impedance controller,
-    :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. Brakes hold an arm at rest until a push
-    acts on it.
+    :math:`\tau = K (q_d - q) + D (\dot q_d - \dot q)`. At rest, brakes hold the arm. An external
+    push (``tau_push``, ``wrench_push``) releases them.
 
     Args:
         answer: Function that sends an answer to the client, with type and number of the request.
@@ -196,7 +198,8 @@ class FciRobot:
         cycles: Statistics of control cycles.
         state: Writer of the state that is sent to the client.
         message_id: Number of the newest state, which is the robot's time [ms].
-        reports_measured: True to report measured positions as q_d and to accept any motion.
+        reports_measured: True to report measured positions as q_d, and to accept commands that
+            violate limits of motions.
     """
 
     def __init__(self, answer: Answer, physics: Physics | None = None) -> None:
@@ -232,7 +235,7 @@ class FciRobot:
         """End the running motion, if any, and send its final answer to the client.
 
         Args:
-            status: Answer to the Move request.
+            status: Final answer to the client's Move request.
             mode: Mode of the robot afterwards.
         """
         motion, self.motion, self.mode = self.motion, None, mode
@@ -243,7 +246,10 @@ class FciRobot:
             self._send(RobotRequest.MOVE, motion.request_id, status)
 
     def fault(self, *names: str) -> None:
-        """Stop with errors, given by name, as in a reflex; the robot then needs a recovery.
+        """Stop the robot with errors as in a reflex; it then needs a recovery.
+
+        Args:
+            names: Names of libfranka errors, such as ``joint_reflex``.
 
         Raises:
             UnknownName: If an error does not exist.
@@ -257,9 +263,13 @@ class FciRobot:
         self.end_motion(MoveStatus.REFLEX_ABORTED, Mode.REFLEX)
 
     def recover(self, request_id: int) -> None:
-        """Start automatic error recovery, which is answered when it ends.
+        """Start automatic error recovery; the client gets the answer when the recovery ends.
 
-        Without an error, or in a mode in which it is impossible, it is answered at once.
+        The client gets the answer at once if there is no error or the robot's mode does not permit
+        a recovery.
+
+        Args:
+            request_id: Number of the client's request.
         """
         statuses = {
             Mode.USER_STOPPED: RecoveryStatus.MANUAL_REQUIRED,
@@ -354,10 +364,10 @@ class FciRobot:
         physics.step(tau, self.tau_push, self.wrench_push, self.pose_ee[:3, 3])
 
     def _observe(self) -> None:
-        """Compute the end effector's pose, the external torques and their wrenches.
+        """Compute the end effector's pose, and external torques and wrench.
 
-        They have the sign of a Franka robot: torques that it exerts on its environment are
-        positive.
+        As on a Franka robot, torques that the arm exerts on its environment are positive. The
+        wrench is computed along the axes of the base and in the stiffness frame.
         """
         physics, frames = self.physics, self.frames
         self.pose_ee: Vector = physics.flange() @ frames.pose_ee_in_flange

@@ -40,8 +40,8 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
 
     Args:
         config: Configuration of the cell.
-        addresses: Addresses of the first arms of the cell; if empty, those of the file, or else
-            default ones.
+        addresses: Addresses of the first arms of the cell. If empty, ``robot_ip`` of the cell file
+            applies; without it, each arm gets an address from 127.0.0.1 on.
 
     Raises:
         ConfigurationError: If there are more addresses than arms, or an address repeats.
@@ -68,9 +68,9 @@ def world_of(
 ) -> RobotWorld:
     """Build the scene of a cell's arms and objects.
 
-    The simulated arms have the bodies, friction, noise and tools of the file. Their robots use the
-    data sheet and know gripper and tool. Grippers are rigid. Delays of the file are ignored,
-    because the network already delays states and commands.
+    Arms are simulated with the perturbation, noise and tool of the cell file. Their robots use the
+    unperturbed model of an FR3, with gripper and tool. Grippers are rigid. Delays in the cell file
+    are ignored, because the network already delays states and commands.
 
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
@@ -78,7 +78,7 @@ def world_of(
         reset_objects: True to reset objects, see :class:`.RobotWorld`.
 
     Raises:
-        ConfigurationError: If an arm cannot be simulated as such a robot.
+        ConfigurationError: If an arm is not an FR3 with rigid joints and gravity compensation.
     """
     arms = {name: config.arms[name] for name in names}
     for name, arm in arms.items():
@@ -89,7 +89,7 @@ def world_of(
 
 
 def left_out(config: CellConfig) -> list[str]:
-    """Return a message for each arm of a cell with settings that simulated FCI robots ignore."""
+    """Return a message for each arm of a cell whose delays are ignored by simulated FCI robots."""
     result = []
     for name, arm in config.arms.items():
         keys = [key for key in ("state_delay", "command_delay") if getattr(arm.perturbation, key)]
@@ -147,7 +147,14 @@ def _drive(
 ) -> Drivetrain:
     """Build the drivetrain of an arm in a compiled scene: friction, noise and model errors.
 
-    ``described`` is the arm that its robot knows, ``real`` the simulated one.
+    Args:
+        model: Model of the scene.
+        data: State of the scene.
+        dof: Index of the arm's first joint in ``qvel``.
+        arm: Section of the arm in the cell file.
+        described: Description of the arm that its robot uses, without model errors.
+        real: Description of the simulated arm, with model errors.
+        seed: Seed of the noise.
     """
     if arm.perturbation.inertia_scale != 1.0:
         scale_inertia(model, real, arm.perturbation.inertia_scale)

@@ -110,7 +110,7 @@ class Generator(IntEnum):
 class MoveStatus(IntEnum):
     """Answers to the request Move.
 
-    The first answer is MOTION_STARTED, or a rejection. Any later one ends the motion.
+    The first answer is MOTION_STARTED, or a rejection. A later answer ends the motion.
     """
 
     SUCCESS = 0

@@ -37,15 +37,15 @@ _FIRST_CONTACT = int(mujoco.mjtConstraint.mjCNSTR_CONTACT_FRICTIONLESS)
 
 @dataclass(frozen=True, eq=False)
 class WorldArm:
-    """Arm of a scene, as its robot knows it and as it is simulated.
+    """Arm of a scene: description that its robot uses, and arm that is simulated.
 
     Attributes:
-        described: Description of the arm that its robot uses, with the gripper as a tool.
-        real: Description of the arm as it is simulated.
+        described: Description of the arm that its robot uses. It contains the gripper as a tool.
+        real: Description of the simulated arm, with model errors.
         q_start: Initial joint positions, (7,) [rad].
         add: Function that adds bodies to the arm before the scene is compiled.
-        drive: Function that builds the drivetrain from model, data and the index of the arm's
-            first velocity; None for an ideal arm.
+        drive: Function that builds the drivetrain from model, data and index of the arm's first
+            joint in ``qvel``; None for an ideal arm.
     """
 
     described: ArmDescription
@@ -69,18 +69,20 @@ def default_arm() -> WorldArm:
 class RobotWorld:
     """Scene shared by the arms of several robots, each with its own clock.
 
-    The scene advances by a period when every arm has commanded its torque, or when one arm
-    commands for the second time. An arm whose robot is off or late does not stop the other arms.
+    The scene advances by a period when every arm has commanded a torque. It also advances when one
+    arm commands a second torque before that. An arm whose robot is off or late therefore does not
+    stop the other arms.
 
     Args:
         arms: Arms of the scene.
+        objects: Objects of the scene.
         reset_objects: True to reset movable objects when a robot begins to move while no other
             robot moves.
 
     Attributes:
         drives: Drivetrain of each arm; None for an ideal arm.
-        is_static: True if nothing moves while the arm rests: for one ideal arm without movable
-            objects.
+        is_static: True for a scene of one ideal arm without movable objects, in which nothing
+            moves while the arm rests.
 
     Raises:
         ConfigurationError: If names repeat.
@@ -127,15 +129,14 @@ class RobotWorld:
         self._commanded = 0
 
     def join(self, arm_index: int, sense: Callable[[Vector], None]) -> bool:
-        """Register a function that updates the measurements of an arm after every step.
+        """Register the function that updates the measurements of an arm after every step.
 
         Args:
             arm_index: Index of the arm.
-            sense: Function that takes the generalized contact forces of the scene, (nv,), and
-                updates the measurements.
+            sense: Function to call with the generalized contact forces of the scene, (nv,).
 
         Returns:
-            True if the arm is new in the scene; False after a restart of its robot.
+            True at the first call for this arm; False after a restart of its robot.
         """
         is_new = self._sense[arm_index] is None
         self._sense[arm_index] = sense
@@ -144,8 +145,8 @@ class RobotWorld:
     def torque_commanded(self, arm_index: int) -> None:
         """Record that an arm has commanded its torque for the next period.
 
-        The scene advances by one period when all arms have commanded. It also advances when this
-        arm commands again before the others have.
+        The scene advances by one period when all arms have commanded, or when this arm has
+        commanded twice in the current period.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -158,7 +159,10 @@ class RobotWorld:
             self._step()
 
     def begins(self, arm_index: int) -> None:
-        """Record that a robot begins a motion; reset objects before it, if configured."""
+        """Record that a robot begins a motion.
+
+        If no other robot moves, objects are reset before the motion, with ``reset_objects``.
+        """
         if self._reset_objects and not self._moving:
             self.put_back()
         self._moving |= 1 << arm_index
@@ -171,7 +175,7 @@ class RobotWorld:
         """Move all movable objects back to their initial poses, at rest.
 
         Returns:
-            False if another body is at one of these poses; nothing is moved then.
+            False if another body is at one of these poses. Then no object is moved.
         """
         before = self.data.qpos.copy(), self.data.qvel.copy()
         for positions, velocities in self._movable:
@@ -222,17 +226,17 @@ class Physics:
 
     Here M is the mass matrix, B the rotor inertia, c the Coriolis torque, :math:`\tau` the motor
     torque and :math:`\tau_{env}` the torque by the environment. All public quantities are in the
-    base frame of the arm. An arm that differs from its description has a :class:`.Drivetrain`
-    between command, joints and sensors.
+    base frame of the arm. An arm with model errors or noise has a :class:`.Drivetrain` between
+    command, joints and sensors.
 
     Args:
         world: Scene of the arm; None for a separate scene.
         arm_index: Index of the arm in the scene.
 
     Attributes:
-        end_effector: End effector that is set in Desk, or None.
-        gravity_in_base: Gravity vector in the base frame, for the base orientation of the
-            description, (3,) [m/s^2].
+        end_effector: End effector, which Desk sets on a real robot; None without one.
+        gravity_in_base: Gravity vector in the base frame, by the arm's description without model
+            errors, (3,) [m/s^2].
         q: Measured joint positions, (7,) [rad].
         dq: Measured joint velocities, (7,) [rad/s].
         ddq: Joint accelerations of the last step, (7,) [rad/s^2].
@@ -281,7 +285,7 @@ class Physics:
         self.refresh()
 
     def refresh(self) -> None:
-        """Set the arm to rest at its position, and recompute what depends on the position."""
+        """Set the arm to rest at its position, and update kinematics and measurements."""
         self._velocities[:] = 0.0
         self.ddq[:] = 0.0
         mujoco.mj_step1(self.world.model, self.world.data)
@@ -376,7 +380,9 @@ class Physics:
         return self._jacobian(self.world.data, point)
 
     def wrench_at(self, point: Vector, tau: Vector) -> Vector:
-        """Return the wrench along the axes of the base that best fits joint torques, (6,) [N, Nm].
+        """Return the wrench at a point that explains joint torques best, (6,) [N, Nm].
+
+        The wrench is along the axes of the base.
 
         Args:
             point: Point of application in the base, (3,) [m].
