@@ -54,11 +54,12 @@ def test_waiting_of_preempted_process_is_measured():
 
         def has_waited():
             looks.append(look(three[0].pid, cpu))
-            return looks[-1].waited - before.waited >= 20 * MS
+            return looks[-1].waited - before.waited >= 60 * MS
 
         wait_until(has_waited)
         spent = Look(*(b - a for a, b in zip(before, looks[-1])))
-        assert spent.ran + spent.waited <= spent.at + 10 * MS  # The kernel counts in ticks.
+        # The kernel counts in ticks, and a wait before the first look when it ends.
+        assert spent.ran + spent.waited <= spent.at + 30 * MS
         assert cause(0, 30 * MS, spent) == overruns.OTHERS
     finally:
         for process in three:

@@ -32,7 +32,7 @@ def write_package(guide: str, folder: Path, name: str) -> None:
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(*blocks(guide, "ini"))
+    (info / "entry_points.txt").write_text("\n".join(blocks(guide, "ini")))
 
 
 def check_style(

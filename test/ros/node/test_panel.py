@@ -127,7 +127,8 @@ def test_drag_during_node_silence_was_executed_later(rig, cell):
     page, rest, requested = rig.page(in_command=True), rig.z(), rig.target(up=UP)
     os.kill(cell.process.pid, signal.SIGSTOP)
     try:
-        until(lambda: rig.cell.states.message_age("left") > 0.6, "silence of the node")
+        # The panel works meanwhile. After a pause it would reject the drag for another reason.
+        rig.until(lambda: rig.cell.states.message_age("left") > 0.6, "silence of the node")
         page.grasp_gizmo("left")
         page.drag("left", *requested)
         rig.until(rig.noted("no message from the node for"), "a rejection")
