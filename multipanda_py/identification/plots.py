@@ -120,7 +120,13 @@ SHOWN_ESTIMATES = ("datasheet", "consistent")
 
 
 def draw_residuals(result: Identified, path: Path) -> None:
-    """Plot measured torques and model errors of every joint in the test part of the logs.
+    """Plot measured torques and torque errors of every joint for the held-out samples of the logs.
+
+    The errors are those of the robot model and of the identified model.
+
+    Args:
+        result: Result of the identification.
+        path: Path of the image.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -221,7 +227,13 @@ def draw_springs(
 def _by_preset(
     presets: np.ndarray | None, samples: int, unit: str
 ) -> list[tuple[np.ndarray, str]]:
-    """Return sample indices and label of each group of samples with similar stiffness presets."""
+    """Return sample indices and label of each group of samples with similar stiffness presets.
+
+    Args:
+        presets: Stiffness preset of each sample, (N,). None: all samples are one group.
+        samples: Number N of samples.
+        unit: Unit of the presets, for the labels.
+    """
     if presets is None:
         return [(np.arange(samples), "springs")]
     edges = np.unique(np.round(presets, 4))

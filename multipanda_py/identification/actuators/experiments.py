@@ -60,7 +60,13 @@ _HALF_POWER = 1.0 / math.sqrt(2.0)
 
 
 def steps(quick: bool) -> ExperimentResult:
-    """Run a step of 0.8 rad on a pendulum, with soft and stiff springs of four actuator types."""
+    """Step the equilibrium angle of a pendulum by 0.8 rad, with four types of elastic actuators.
+
+    Each type has soft and then stiff springs.
+
+    Args:
+        quick: True to simulate 2 s per step response, False for 4 s.
+    """
     seconds = 2.0 if quick else 4.0
     model = chain_model([replace(PENDULUM, damping=0.02, friction=0.0)])
     panels, figures, sags, errors = [], {}, {}, []
@@ -111,7 +117,13 @@ def steps(quick: bool) -> ExperimentResult:
 
 
 def chirp(quick: bool) -> ExperimentResult:
-    """Command a chirp of one joint from 0.5 to 6 Hz, with soft and stiff springs."""
+    """Command a chirp of the equilibrium angle of one joint from 0.5 to 6 Hz.
+
+    The joint has soft and then stiff springs.
+
+    Args:
+        quick: True for a chirp of 5 s, False for 20 s.
+    """
     seconds = 5.0 if quick else 20.0
     rise = (MAX_FREQUENCY - MIN_FREQUENCY) / seconds
     panels, responses, peaks, bands = [], [], {}, {}
@@ -174,7 +186,7 @@ def chirp(quick: bool) -> ExperimentResult:
 
 
 def gains(motion: SpringMotion, rise: float) -> tuple[Vector, Vector]:
-    """Return the amplitude ratio of link and command in each half period of a chirp.
+    """Return the ratio of link amplitude to commanded amplitude for each half period of a chirp.
 
     Args:
         motion: Motion of one joint under a chirp that starts at 0.5 Hz.
@@ -234,7 +246,13 @@ springs within it."""
 
 
 def horizontal(quick: bool) -> ExperimentResult:
-    """Run steps of 0.8 rad on two joints in a horizontal plane, with soft and stiff springs."""
+    """Step the equilibrium angles of two joints by 0.8 rad, in a horizontal plane.
+
+    The joints have soft and then stiff springs.
+
+    Args:
+        quick: True to simulate 2 s per step response, False for 4 s.
+    """
     model = chain_model(TWO_LINKS, GRAVITY_ALONG_AXES, step=TIME_STEP)
     seconds, motions = 2.0 if quick else 4.0, {}
     for name, preset in PRESETS.items():
@@ -265,7 +283,13 @@ def horizontal(quick: bool) -> ExperimentResult:
 
 
 def vertical(quick: bool) -> ExperimentResult:
-    """Run a sinusoid on two joints under gravity, with soft and stiff springs."""
+    """Command sinusoidal equilibrium angles of two joints that move under gravity.
+
+    The joints have soft and then stiff springs.
+
+    Args:
+        quick: True to simulate 0.3 periods of the sinusoid, False for 2 periods.
+    """
     model, motions = chain_model(TWO_LINKS, GRAVITY_VECTOR, step=TIME_STEP), {}
     seconds = math.tau / ANGULAR_FREQUENCY * (0.3 if quick else 2.0)
     for name, preset in PRESETS.items():
@@ -315,9 +339,11 @@ def _panels(motions: dict[str, SpringMotion]) -> tuple[Panel, ...]:
 
 
 def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
-    """Return the number of times that the first link crosses its rest position.
+    """Return the number of times that the first link crosses its final position.
 
-    Motions within ``band`` [rad] of the rest position do not count.
+    Args:
+        motion: Recorded motion.
+        band: Distance from the final position up to which samples are ignored [rad].
     """
     away = motion.q[:, 0] - motion.q[-1, 0]
     sides = np.sign(away[np.abs(away) > band])
@@ -405,10 +431,14 @@ def weights(model: mujoco.MjModel, q: Matrix) -> Matrix:
 
 
 def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
-    """Command the equilibrium angles ``aims``, (k, n) [rad], one row per time step.
+    """Command equilibrium angles to a robot, and return the motion of its tip and of the box.
+
+    Args:
+        robot: Robot with a site ``tip``, in a model with a box.
+        aims: Equilibrium angles, one row per time step, (k, n) [rad].
 
     Returns:
-        Positions of tip and box along x after each step, (k,) each [m].
+        Positions of tip and box along the x axis of the world after each step, (k,) each [m].
     """
     tips, positions = np.empty(len(aims)), np.empty(len(aims))
     for k, aim in enumerate(aims):
@@ -420,7 +450,11 @@ def _push(robot: CompliantRobot, aims: Matrix) -> tuple[Vector, Vector]:
 
 
 def push_a_box(quick: bool) -> ExperimentResult:
-    """Move the tip of a five-joint arm against a box, with soft and stiff springs."""
+    """Move the tip of a five-joint arm against a box, with soft and stiff springs.
+
+    Args:
+        quick: True for a motion of 2 s and a pause of 1 s, False for 5 s and 2 s.
+    """
     seconds, hold = (2.0, 1.0) if quick else (5.0, 2.0)
     start = np.array(START_CONFIGURATION)
     height = 0.5 * BOX_EDGE - float(tip_at(chain_model(FIVE_LINKS, height=0.0), start)[2])

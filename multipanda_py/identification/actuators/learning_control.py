@@ -156,7 +156,14 @@ def two_joint_run(
 
 
 def learn_and_transfer(quick: bool) -> ExperimentResult:
-    """Learn references in simulation, and execute them on robots with other parameters."""
+    """Learn references in simulation, and execute them on simulated arms with other parameters.
+
+    Springs, masses, friction and damping of these arms deviate at random from those of the arm
+    that was used for learning.
+
+    Args:
+        quick: True for a motion of 4 s, executed on one arm. False for 20 s and five arms.
+    """
     seconds = 4.0 if quick else DURATION
     moments: Vector = TIME_STEP * np.arange(1.0, round(seconds / TIME_STEP) + 1.0)
     desired = np.repeat(GOAL_ANGLE * minimum_jerk(moments, seconds)[:, None], 2, axis=1)

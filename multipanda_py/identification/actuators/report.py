@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of validation experiments, and the page that compares them with the paper."""
+"""Results of validation experiments, and a page that compares them with :data:`SOURCE`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Statement of the paper, compared with the results.
+    """Statement of Mengacci et al. (2021), compared with the results of an experiment.
 
     Attributes:
         statement: Expected observation.
@@ -58,14 +58,14 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ExperimentResult:
-    """Result of one experiment.
+    """Result of one validation experiment.
 
     Attributes:
         name: Name on the command line.
         title: Heading.
         setting: Setup of the experiment.
-        paper: Observation stated in the paper.
-        checks: Checks of the statements of the paper.
+        paper: Observation of Mengacci et al. (2021) in the same experiment.
+        checks: Comparisons of expected and observed values.
         panels: Panels to plot.
         figures: Resulting numbers by name. Each name ends with the unit.
     """
@@ -146,11 +146,11 @@ def drawn(result: ExperimentResult, plots: Any) -> Any:
 
 
 def page(results: Sequence[ExperimentResult], quick: bool) -> str:
-    """Return the report as a self-contained HTML page.
+    """Return the results of experiments as a self-contained HTML page.
 
     Args:
         results: Results of the experiments.
-        quick: True if the experiments were shortened.
+        quick: True to note on the page that the simulated runs were shortened.
     """
     title = "Compliant actuators compared with their paper"
     parts = [
@@ -175,13 +175,18 @@ def page(results: Sequence[ExperimentResult], quick: bool) -> str:
 
 
 def write_page(matches: Sequence[ExperimentResult], target: Path, quick: bool) -> Path:
-    """Write the results as an HTML page, and as a JSON file next to it.
+    """Write the results of experiments as an HTML page, and as a JSON file next to it.
+
+    Args:
+        matches: Results of the experiments.
+        target: Path of the page.
+        quick: True to note in both files that the simulated runs were shortened.
 
     Returns:
         Path of the JSON file.
 
     Raises:
-        ConfigurationError: If one of the files cannot be written. Neither is then written.
+        ConfigurationError: If a file cannot be written. No file is changed then.
         MissingExtra: If matplotlib is missing.
     """
     text, beside = page(matches, quick), target.with_suffix(".json")

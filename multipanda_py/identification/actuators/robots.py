@@ -137,7 +137,7 @@ class SpringMotion(NamedTuple):
     Attributes:
         time: Times, (k,) [s].
         q: Joint angles, (k, n) [rad].
-        equilibrium: Equilibrium angles set by the motors, (k, n) [rad].
+        equilibrium: Equilibrium angles at the actual motor positions, (k, n) [rad].
         commanded: Commanded equilibrium angles, (k, n) [rad].
     """
 
@@ -148,12 +148,12 @@ class SpringMotion(NamedTuple):
 
 
 def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Qbmove:
-    """Return qbMove actuators with the spring parameters identified in the paper.
+    """Return qbMove actuators with the spring parameters that Mengacci et al. (2021) identified.
 
     Args:
         n_joints: Number of joints.
-        joint: Index of the joint in the paper whose springs all joints get. By default, joint k
-            gets the springs of joint k in the paper.
+        joint: Index of the joint in their paper, 0 or 1, whose springs all joints get. By default,
+            the springs of joints 0 and 1 are used in this order.
         scale: Scale factor of the spring constants.
     """
     params = {
@@ -192,6 +192,10 @@ def offset(springs: Actuator[Any], preset: float) -> Vector:
     """Return the equilibrium angles to command so that unloaded joints rest at zero, (n,) [rad].
 
     The angles are zero if both springs of a joint are equal.
+
+    Args:
+        springs: Springs of the n joints.
+        preset: Stiffness preset of all joints, in the unit of the actuator type.
     """
     return springs.equilibrium_for(0.0, 0.0, preset)
 
@@ -210,8 +214,8 @@ def follow(
         command: Equilibrium angles as a function of time, a number or (n,) [rad].
         seconds: Duration [s].
         settle: Duration for which the first command is held before the recording [s].
-        beside: Offset from :func:`offset`, a number or (n,) [rad]. It is added to the commands
-            and subtracted from the recorded equilibrium angles.
+        beside: Result of :func:`offset`, added to every command, a number or (n,) [rad]. The
+            recorded equilibrium angles do not contain it.
     """
     joints, step = robot.joints, robot.model.opt.timestep
     joints.command("equilibrium_position", np.asarray(command(0.0)) + beside)

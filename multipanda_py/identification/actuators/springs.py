@@ -34,7 +34,8 @@ class SpringData:
     Attributes:
         q: Joint angles, (N,) [rad].
         theta_1: Positions of the first motor, (N,) [rad].
-        theta_2: Positions of the second motor, (N,) [rad or unit of the preset].
+        theta_2: Positions of the second motor, (N,) [rad]. If this motor only sets the stiffness,
+            these are the stiffness presets in their unit.
         torques: Measured torques, (N, m) [Nm].
         names: Names of the torque columns from ``TORQUE_COLUMNS``, (m,).
     """
@@ -49,11 +50,17 @@ class SpringData:
     def of(cls, columns: Mapping[str, ArrayLike], springs: Actuator[Any], path: str) -> SpringData:
         """Convert measured columns to spring data. Unknown columns are ignored.
 
+        Torque columns are ``tau`` (joint), ``tau_1`` and ``tau_2`` (motors) [Nm]. One of them is
+        enough. Position columns are one of these sets.
+
+        - ``q``, ``theta_1`` and ``theta_2``.
+        - ``q``, ``equilibrium`` and ``preset``.
+        - ``deflection`` (equilibrium minus joint angle) and ``preset``.
+
+        Actuators with one motor need neither ``theta_2`` nor ``preset``.
+
         Args:
-            columns: Measured values by name. One or more are torques: ``tau`` of the joint,
-                ``tau_1`` and ``tau_2`` of the motors [Nm]. The positions are ``q``, ``theta_1``
-                and ``theta_2``, or ``q``, ``equilibrium`` and ``preset``, or ``deflection``
-                (equilibrium minus joint angle) and ``preset``.
+            columns: Measured values by column name, N each.
             springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
             path: Prefix of error messages.
 
@@ -84,9 +91,11 @@ class SpringData:
         return SpringData(*at, self.torques[rows], self.names)
 
     def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
-        """Return the torques that k candidates predict for all N samples, (N, k, m) [Nm].
+        """Return the torques predicted with k sets of spring parameters, (N, k, m) [Nm].
 
-        Each joint of ``springs`` is one candidate for the springs.
+        Args:
+            springs: Actuator with k joints. Each has one set of spring parameters for the measured
+                joint.
         """
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)
@@ -102,7 +111,15 @@ def _positions(
 ) -> tuple[Vector, Vector, Vector]:
     """Return the positions of the joint, of motor 1 and of motor 2, (N,) each.
 
-    Deflections without joint angles are taken as motor positions at joint angle zero.
+    Args:
+        positions: Measured positions by column name, (N,) each. If these are deflections, the
+            joint angles are set to zero and the deflections are used as equilibrium angles.
+        springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
+        path: Prefix of the error message.
+        source: Names of all measured columns, for the error message.
+
+    Raises:
+        IdentificationRejected: If columns are missing.
     """
     zero = np.zeros(len(next(iter(positions.values()))))
     second = springs.n_motors == 2
@@ -159,13 +176,13 @@ MAX_FIT_FACTOR = 1e4
 
 
 class FittedParameters:
-    r"""Scaling of parameters p to optimisation variables x.
+    r"""Conversion of spring parameters p to dimensionless optimisation variables x.
 
-    Steps, bounds and standard deviations of x are relative and independent of units: x is
-    :math:`\ln p` for positive parameters, and else the ratio of p to its default.
+    A positive parameter has :math:`x = \ln p`. Other parameters have x = p / s, where s is the
+    magnitude of the default value.
 
     Args:
-        specs: Specifications of the parameters.
+        specs: Specifications of the spring parameters: name, default value and bounds.
 
     Attributes:
         names: Names of the parameters.
@@ -192,11 +209,23 @@ class FittedParameters:
         return np.where(self._is_log, np.exp(np.where(self._is_log, x, 0.0)), x * self._scale)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return the derivatives of the parameters with respect to x, (p,)."""
+        """Return the derivative of each parameter with respect to its optimisation variable, (p,).
+
+        Args:
+            x: Optimisation variables at which the derivatives are computed, (p,).
+        """
         return np.where(self._is_log, self.values(x), self._scale)
 
     def starts(self, count: int, rng: np.random.Generator) -> Matrix:
-        """Return initial guesses, (count, p): the defaults, then random ones around them."""
+        """Return initial guesses of the optimisation variables, (count, p).
+
+        The first guess corresponds to the default parameters. The others deviate from it at
+        random.
+
+        Args:
+            count: Number of guesses.
+            rng: Random generator.
+        """
         wide = np.where(self._is_log, math.log(MAX_GUESS_FACTOR), 1.0)
         around = rng.uniform(-1.0, 1.0, (count, len(self.names))) * wide
         around[0] = 0.0
@@ -322,7 +351,16 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse too few samples, positions out of range, and torques of the wrong sign."""
+        """Refuse too few samples, positions out of range, and torques with the opposite sign.
+
+        The sign of the predicted torques is expected.
+
+        Args:
+            data: Measured positions and torques.
+
+        Raises:
+            IdentificationRejected: If the data fail a check.
+        """
         min_samples = 3 * (len(self._fitted.names) + self._offset)
         if len(data) < min_samples:
             raise self._refused(f"got {len(data)} samples, allowed {min_samples} or more")
@@ -351,7 +389,11 @@ class _Fit:
                 )
 
     def solved(self, data: SpringData, rng: np.random.Generator) -> SpringEstimate:
-        """Return the best fit.
+        """Return the parameters that fit the torques best, found from several initial guesses.
+
+        Args:
+            data: Measured positions and torques.
+            rng: Random generator of the initial guesses.
 
         Raises:
             IdentificationRejected: If the data do not determine the parameters.
@@ -395,7 +437,13 @@ class _Fit:
         )
 
     def _minimised(self, data: SpringData, start: Vector, tolerance: float) -> Any:
-        """Return SciPy's least-squares result, or None if the fit from this guess fails."""
+        """Return SciPy's result of a least-squares fit, or None if the fit fails.
+
+        Args:
+            data: Measured positions and torques.
+            start: Initial guess of the optimisation variables, (p,).
+            tolerance: Tolerance of SciPy's termination conditions.
+        """
         n = len(self._fitted.names)
 
         def residual(x: Vector) -> Vector:
@@ -438,13 +486,16 @@ class _Fit:
         predicted = data.predicted_torques(self._class(count, {**self._fixed, **params}))
         return predicted + x[:, n, None] if self._offset else predicted
 
-    def _deviations(self, jacobian: Matrix, left: Matrix, alike: float) -> Vector:
+    def _deviations(
+        self, jacobian: Matrix, residuals: Matrix, correlated_samples: float
+    ) -> Vector:
         """Return the standard deviations of the optimisation variables.
 
         Args:
-            jacobian: Jacobian of the residuals, (m, p).
-            left: Residuals, with m elements [Nm].
-            alike: Number of correlated neighbouring samples that count as one independent sample.
+            jacobian: Jacobian of the residuals, one row per residual and one column per variable.
+            residuals: Torque residuals, (N, m) [Nm].
+            correlated_samples: Number of neighbouring samples that count as one independent
+                sample.
 
         Raises:
             IdentificationRejected: If parameters cannot be separated or one is undetermined.
@@ -457,8 +508,8 @@ class _Fit:
                 f"these data do not depend on {blind}. Give fixed values, or record other data."
             )
         _, s, vt = np.linalg.svd(jacobian / length, full_matrices=False)
-        free = max(left.size / alike - len(names), 1.0)
-        noise = math.sqrt(float(np.square(left).sum()) / free)
+        free = max(residuals.size / correlated_samples - len(names), 1.0)
+        noise = math.sqrt(float(np.square(residuals).sum()) / free)
         spread: Vector = noise * np.sqrt(np.square(vt / s[:, None]).sum(axis=0)) / length
         relative = spread[: len(self._fitted.names)]
         if s[-1] < MIN_SINGULAR_RATIO * s[0] or (relative > MAX_RELATIVE_DEVIATION).any():
@@ -480,18 +531,20 @@ def _percent(fraction: float) -> str:
     return f"{100.0 * fraction:.3g} %" if fraction < 9.99 else "over 1000 %"
 
 
-def _correlated_samples(left: Matrix) -> float:
+def _correlated_samples(residuals: Matrix) -> float:
     """Return the number of neighbouring samples that count as one independent sample.
 
+    The number is 1 if the residuals are uncorrelated in time.
+
     Args:
-        left: Residuals, (N, m) [Nm]. The result is 1 if they are uncorrelated in time.
+        residuals: Torque residuals in chronological order, (N, m) [Nm].
     """
-    centred = left - left.mean(axis=0)
+    centred = residuals - residuals.mean(axis=0)
     power = float(np.square(centred).sum())
-    if power == 0.0 or len(left) < 3:
+    if power == 0.0 or len(residuals) < 3:
         return 1.0
     rho = float((centred[1:] * centred[:-1]).sum()) / power
     # A correlation of up to two standard deviations, 2 / sqrt(N), can be random. It is subtracted.
-    rho = min(max(rho - 2.0 / math.sqrt(len(left)), 0.0), 0.99)
+    rho = min(max(rho - 2.0 / math.sqrt(len(residuals)), 0.0), 0.99)
 
     return (1.0 + rho) / (1.0 - rho)

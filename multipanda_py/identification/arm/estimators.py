@@ -103,7 +103,7 @@ rods or points."""
 
 @dataclass(frozen=True, eq=False)
 class ParameterPrior:
-    """Prior of the linear parameters that are not inertial: rotor inertia and friction.
+    """Prior of k rotor inertia and friction parameters.
 
     Attributes:
         prior: Expected values, (k,).
@@ -142,7 +142,7 @@ def fit_consistent(
     spread: float = PRIOR_DEVIATION,
     masses: tuple[float, float] | None = None,
 ) -> ConsistentParameters:
-    r"""Return the physically consistent parameters that fit best.
+    r"""Fit physically consistent parameters of an arm to joint torques and a prior.
 
     .. math::
         \min_{X, y} \| A z - \tau \|^2 + \epsilon^{-2} \sum_i \| X_i \|_F^2
@@ -160,7 +160,7 @@ def fit_consistent(
         bodies: Prior mass, centre of mass and inertia of each link.
         others: Prior of rotor inertia and friction.
         spread: Relative standard deviation :math:`\epsilon` of the inertial parameters.
-        masses: Minimum and maximum total mass [kg], or None.
+        masses: Minimum and maximum total mass of the links [kg]. None: no limit.
 
     Raises:
         IdentificationRejected: If the solver finds no solution, or ``cvxpy`` is missing.
@@ -224,7 +224,11 @@ def fit_consistent(
 
 
 def _thick(pseudo: Matrix) -> Matrix:
-    """Increase radii of gyration below :data:`MIN_GYRATION_RADIUS` of a pseudo-inertia."""
+    """Return a pseudo-inertia with radii of gyration of :data:`MIN_GYRATION_RADIUS` or more.
+
+    Args:
+        pseudo: Pseudo-inertia, (4, 4). Its smaller radii are increased to this minimum.
+    """
     result = pseudo.copy()
     com = pseudo[:3, 3] / pseudo[3, 3]
     about = pseudo[:3, :3] - pseudo[3, 3] * np.outer(com, com)
@@ -239,9 +243,11 @@ def _thick_parameters(parameters: Vector) -> Vector:
 
 
 def _symmetric_basis() -> tuple[Matrix, Matrix]:
-    """Return an orthonormal basis of the symmetric 4 x 4 matrices, and their inertial parameters.
+    """Return an orthonormal basis of the symmetric 4 x 4 matrices.
 
-    Both are columns, (16, 10) and (10, 10).
+    Returns:
+        Ten basis matrices, each flattened to a column, (16, 10), and the inertial parameters of
+        each basis matrix as a column, (10, 10).
     """
     matrices, parameters = [], []
     for i in range(4):
@@ -274,8 +280,8 @@ class FrictionShape:
     = 2 f_c`, :math:`\varphi_2 = 2 / w` and :math:`\varphi_3 = s`.
 
     Attributes:
-        width: Width w of the step, (n,) [rad/s, m/s].
-        shift: Shift s of the step, (n,) [rad/s, m/s].
+        width: Velocity scale w of the tanh function, (n,) [rad/s, m/s].
+        shift: Velocity offset s of the tanh function, (n,) [rad/s, m/s].
     """
 
     width: Vector
@@ -339,9 +345,10 @@ class FrictionEstimate:
         return torque
 
     def sigmoid_parameters(self) -> dict[str, tuple[float, ...]]:
-        r"""Return :math:`\varphi_1, \varphi_2, \varphi_3` of :class:`FrictionShape` by name.
+        r"""Return the friction as parameters of the feature ``friction``, which compensates it.
 
-        The feature ``friction`` compensates the friction that they describe.
+        The parameters are :math:`\varphi_1, \varphi_2, \varphi_3` of :class:`FrictionShape` for n
+        joints, by name.
         """
         steepness = np.minimum(2.0 / self.shape.width, MAX_STEEPNESS)
         phi = (2.0 * self.coulomb, steepness, self.shape.shift)
@@ -349,14 +356,14 @@ class FrictionEstimate:
 
 
 def fit_friction(rows: Matrix, tau: Matrix, shape: FrictionShape) -> FrictionEstimate:
-    """Fit joint friction to the torques that remain after subtracting the inertial torques.
+    """Fit viscous friction, Coulomb friction and offset of every joint by linear least squares.
 
     All samples are used, including those near zero velocity. Viscous and Coulomb friction are not
     negative.
 
     Args:
-        rows: Regressor of :math:`f_v, f_c, f_o`, (N, n, 3 n).
-        tau: Torques without the inertial torques, (N, n) [Nm].
+        rows: Regressor from :meth:`FrictionShape.rows`, (N, n, 3 n).
+        tau: Joint torques minus those of inertia and gravity, (N, n) [Nm].
         shape: Shape of the Coulomb friction near zero velocity.
     """
     n = tau.shape[1]

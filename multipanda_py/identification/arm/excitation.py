@@ -29,7 +29,8 @@ class Clearance:
 
     Args:
         arm: Moving arm.
-        margin: Minimum distance to floor, objects and other arms [m].
+        margin: Minimum distance to floor, objects and other arms [m]. The minimum distance between
+            links of the arm is :data:`MIN_SELF_DISTANCE`.
         others: Other arms, which stand still.
         configurations: Joint positions of the other arms by name [rad, m]. By default, they stand
             in their ready configurations.
@@ -57,10 +58,12 @@ class Clearance:
         ]
 
     def violation(self, configurations: Matrix) -> float:
-        """Return the largest violation of the minimum distances [m], 0 or less if all are kept.
+        """Return the largest amount by which a distance is below its minimum [m].
+
+        It is 0 or less if all distances are large enough in all configurations.
 
         Args:
-            configurations: Joint configurations of the arm, (N, n).
+            configurations: Joint configurations of the arm, (N, n) [rad, m].
         """
         geometry, worst = self._geometry, -np.inf
         for q in configurations:
@@ -72,7 +75,9 @@ class Clearance:
 
 
 def clearance_in(cell: CellConfig, name: str, margin: float) -> Clearance:
-    """Return the distance check of one arm of a cell while the other arms stand at their start.
+    """Return the distance check of one arm of a cell.
+
+    The other arms stand in their start configurations, ``q_start`` of the cell file.
 
     Args:
         cell: Description of the cell.
@@ -142,20 +147,21 @@ class Excitation:
     Symbols: regressor :math:`Y_b` of the base parameters (the identifiable combinations of dynamic
     parameters) and its condition number :math:`\kappa`. The unknowns are the coefficients and the
     centre of a :class:`.FourierMotion`. Motions satisfy the limits of position, velocity,
-    acceleration and torque, and keep the minimum distances. The search is a (1+1) evolution
-    strategy.
+    acceleration and torque, and keep the minimum distances of ``clearance``. The search is a (1+1)
+    evolution strategy.
 
     Args:
         arm: Moving arm.
         options: Requirements of the motion.
-        clearance: Distance check, or None for no check.
+        clearance: Distance check of the arm. None: distances are not checked.
         gravities: Gravity in the base frame, one vector (3,) per mounting in which the motion runs
             [m/s^2]. None means the mounting in the description of the arm.
 
     Attributes:
-        best: Condition number of the best motion of the last search, before it was scaled down.
-        scale: Scale factor of the returned motion. It is below 1 if the motion violated a minimum
-            distance between the samples of the search and was scaled down.
+        best: Condition number of the motion found by :meth:`search`, before the final check.
+        scale: Scale factor of the motion that :meth:`search` returns. The final distance check has
+            a higher sample rate than the search. If it finds a violation, it scales the motion
+            down, and this factor is below 1.
 
     Raises:
         IdentificationRejected: If no motion satisfies the limits.
@@ -199,8 +205,9 @@ class Excitation:
         """Convert a search vector to a motion within the joint limits.
 
         Args:
-            x: Search vector, ((2 L + 2) n,): Fourier coefficients, relative size and centre of
-                every joint.
+            x: Search vector for L harmonics and n joints, ((2 L + 2) n,). It contains the Fourier
+                coefficients, then one element per joint for its amplitude, then one per joint for
+                its centre. The elements are unbounded.
         """
         desired, limits, n = self._options, self._arm.limits, self._arm.n_joints
         size = 2 * desired.harmonics
@@ -262,8 +269,8 @@ class Excitation:
 
         Args:
             motion: Motion to check.
-            rate: Checked configurations per second [Hz]. By default, half the samples of the
-                search are checked.
+            rate: Number of checked configurations per second [Hz]. By default, this is half the
+                sample rate at which the search computes the torques of a motion.
         """
         if self._clearance is None:
             return True
@@ -302,8 +309,8 @@ class Excitation:
         """Search for the motion with the smallest cost as defined by the option ``criterion``.
 
         Args:
-            progress: Callback that receives the number of evaluated motions and the current
-                condition number.
+            progress: Callback that receives the number of evaluated motions and the condition
+                number of the best of them.
 
         Raises:
             IdentificationRejected: If no motion satisfies the limits.
@@ -335,8 +342,11 @@ class Excitation:
     def _checked(self, motion: FourierMotion) -> FourierMotion:
         """Return the motion, scaled down until it keeps the minimum distances at all times.
 
+        Args:
+            motion: Best motion of the search.
+
         Raises:
-            IdentificationRejected: If the motion violates a distance after 20 reductions.
+            IdentificationRejected: If a distance is still too small after 20 scaling steps.
         """
         for _ in range(20):
             if self.is_collision_free(motion, FINAL_CHECK_RATE / 4.0):

@@ -11,7 +11,11 @@ from multipanda_py.state import Matrix, Vector
 
 
 def column_names(joints: int) -> list[str]:
-    """Return the column names of a motion file: time, then q, dq and ddq, each of all joints."""
+    """Return the column names of a motion file with n joints.
+
+    They are ``time``, then positions ``q1`` to ``qn``, velocities ``dq1`` to ``dqn`` and
+    accelerations ``ddq1`` to ``ddqn``.
+    """
     return [
         "time",
         *(f"{quantity}{k + 1}" for quantity in ("q", "dq", "ddq") for k in range(joints)),
@@ -27,10 +31,12 @@ class FourierMotion:
         - \frac{b_{jl}}{\omega l} \cos \omega l s.
 
     Symbols: position :math:`q_j` of joint j, number L of harmonics, angular frequency
-    :math:`\omega` of the slowest harmonic, and path parameter s [s]. Between the ramps,
-    :math:`\dot s = 1`. During the first and last :math:`T_r` seconds it follows
-    :math:`\dot s = \tfrac12 (1 - \cos(\pi t / T_r))`, where t is the time from the nearer end. The
-    ramps do not change the path and only reduce velocities and accelerations.
+    :math:`\omega` of the slowest harmonic, and path parameter s [s].
+
+    The first and last :math:`T_r` seconds of the motion are ramps with :math:`\dot s = \tfrac12 (1
+    - \cos(\pi t / T_r))`. In the first ramp, t is the time since the start. In the last ramp, t is
+    the time until the end. Between the ramps, :math:`\dot s = 1`. The ramps do not change the path
+    and only reduce velocities and accelerations.
 
     Attributes:
         a: Velocity amplitudes of the sine terms, (n, L) [rad/s, m/s].
@@ -56,13 +62,13 @@ class FourierMotion:
         return self.periods * self.period + self.ramp
 
     def basis(self, time: Vector) -> tuple[Matrix, Matrix, Matrix]:
-        """Return the basis functions of the coefficients (a, b).
+        """Return the matrices that map the 2 L coefficients (a, b) of a joint to its motion.
 
         Args:
             time: Times since the start of the motion, (N,) [s].
 
         Returns:
-            Basis of positions, velocities and accelerations, (N, 2 L) each.
+            Matrices for positions relative to ``q0``, velocities and accelerations, (N, 2 L) each.
         """
         s, rate, change = self._parameter(np.asarray(time, dtype=np.float64))
         w = 2.0 * np.pi / self.period * np.arange(1, self.a.shape[1] + 1)
@@ -94,13 +100,13 @@ class FourierMotion:
         return times
 
     def points(self, point_count: int) -> Vector:
-        """Return times between which quintic interpolation reproduces the motion, (N,) [s].
+        """Return times of points for a quintic interpolation of the motion, (N,) [s].
 
-        The interpolation uses positions, velocities and accelerations at these times. One quarter
-        of them lies in the two ramps.
+        Each point has positions, velocities and accelerations. About one eighth of the points lies
+        in each ramp.
 
         Args:
-            point_count: Number of times, 16 or more.
+            point_count: Number of points N, 16 or more.
         """
         ends = np.linspace(0.0, self.ramp, max(3, point_count // 8) + 1)
         middle = np.linspace(self.ramp, self.duration - self.ramp, point_count - 2 * len(ends) + 2)

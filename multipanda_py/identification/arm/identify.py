@@ -63,14 +63,14 @@ def fit_shape(
     :math:`\nu` is the fraction of independent samples. For each shape, :math:`\beta`, f and
     :math:`\delta` are eliminated (variable projection).
 
-    The base parameters are common to all joints. With separate ones for each joint, inertial terms
-    could imitate most of its friction. An unmodelled delay would look like a shifted friction
-    reversal. A weak prior keeps shifts near zero that the data do not determine.
+    All joints share the base parameters :math:`\beta`, so inertial terms can imitate little
+    friction. The delay is estimated because it would otherwise act like a shift. If the data do
+    not determine a shift, a weak prior keeps it near zero.
 
     Args:
-        stack: Regressor stack of the motions.
+        stack: Filtered torques and regressors of the measured motions.
         base: Base parameters of the arm.
-        cutoff: Cutoff frequency of the stack's filter [Hz].
+        cutoff: Cutoff frequency of the filter of ``stack`` [Hz].
         noise: Standard deviations of the torques, (n,) [Nm].
         prior: Standard deviation of the prior of the shifts [rad/s].
 
@@ -97,7 +97,10 @@ def fit_shape(
 
 
 class _Search:
-    """Least-squares problem of :func:`fit_shape` in widths and shifts only, with its arguments."""
+    """Least-squares problem of :func:`fit_shape` with widths and shifts as its only unknowns.
+
+    The arguments are those of :func:`fit_shape`.
+    """
 
     def __init__(
         self, stack: Stack, base: BaseParameters, cutoff: float, noise: Vector, prior: float
@@ -130,15 +133,15 @@ class _Search:
         return np.concatenate([terms @ values - self._left, x[n:]])
 
     def _set(self, joint: int, logarithm: float, shift: float) -> None:
-        """Store the regressor columns of a joint's friction for a friction shape.
+        """Store the friction regressor of a joint for a given width and shift.
 
-        They are made orthogonal to the columns of base parameters and delay, which eliminates
-        these parameters.
+        The regressor is made orthogonal to the columns of base parameters and delay, which
+        eliminates base parameters and delay.
 
         Args:
             joint: Index of the joint.
-            logarithm: Logarithm of the width of the friction step in rad/s or m/s.
-            shift: Shift of the step, in units of its prior standard deviation.
+            logarithm: Logarithm of the width in rad/s or m/s.
+            shift: Shift, in units of its prior standard deviation.
         """
         if self._shapes[joint] == (logarithm, shift):
             return
@@ -182,13 +185,13 @@ class Options:
 
     Attributes:
         friction: Friction model, one of :data:`FRICTION_MODELS`.
-        rotors: Treatment of rotor inertia, one of :data:`ROTOR_MODES`. ``fit`` identifies it,
-            ``known`` takes it from the robot model. ``unseen`` assumes sensors behind the gears,
-            whose torques do not contain it. ``auto`` selects ``fit`` or ``unseen`` by the sensors
-            stated in the logs.
+        rotors: Treatment of rotor inertia, one of :data:`ROTOR_MODES`. ``fit`` identifies it.
+            ``known`` takes it from the robot model. ``unseen`` sets it to zero, for torque sensors
+            between gear and link, which do not measure torques of the rotor. ``auto`` selects
+            ``fit`` or ``unseen`` by the kind of sensor that the logs state.
         cutoff: Cutoff frequency of the filter of torques and regressors [Hz].
         held_out: Fraction of every motion, at its end, that is used only for testing. Standstill
-            at both ends of a log does not count.
+            at both ends of a log is removed first. 0: All samples are used for both fit and test.
     """
 
     friction: str = "coulomb"
@@ -207,16 +210,21 @@ class Identified:
         base: Base parameters of the inertial regressor, without friction.
         estimate: Weighted least-squares estimate of the base parameters, then of the friction.
         names: Names of the parameters of ``estimate``.
-        deviations: Standard deviations of the consistent parameters, (14 n,): ten per link, then
-            rotor inertia, viscous friction, Coulomb friction and offset of all joints.
+        deviations: Standard deviations of the physically consistent parameters in ``robot``,
+            (14 n,). The order is ten per link, then rotor inertia, viscous friction, Coulomb
+            friction and offset of all joints.
         condition: Condition number of the regressor stack with columns of unit length.
         delay: Delay of the measured torques relative to the positions [s].
         rotors: Applied treatment of rotor inertia, one of :data:`ROTOR_MODES`.
-        held_out: Root mean square torque errors in the held-out part, (n,) for each of the models
-            ``datasheet``, ``least squares``, ``weighted`` and ``consistent`` [Nm].
-        residual: Torque errors in the held-out part for each of these models, (N, n) [Nm].
-        time: Times of the held-out part, (N,) [s].
-        measured: Measured torques of the held-out part, (N, n) [Nm].
+        held_out: Root mean square torque errors on held-out samples by model, (n,) each [Nm].
+            ``datasheet`` has the link inertia of the robot model. ``least squares`` and
+            ``weighted`` are fits with equal weights, and with weights by the torque noise of each
+            joint. ``consistent`` has the physically consistent parameters in ``robot``.
+        residual: Measured minus predicted torques of the held-out samples by model, with the same
+            names, (N, n) each [Nm].
+        time: Times of the held-out samples, (N,) [s].
+        measured: Filtered measured torques of the held-out samples, (N, n) [Nm]. Torques of
+            gripper, tool and payload are subtracted.
     """
 
     robot: Robot
@@ -257,9 +265,10 @@ def identify(
 
     Args:
         motions: Measured logs of one arm.
-        arm: Arm with the gripper and tool used in the logs and the prior inertia of its links.
+        arm: Arm with the gripper and tool used in the logs. The link inertias of its model are the
+            prior.
         options: Options of the identification.
-        load: Payload at the flange without gripper and tool.
+        load: Payload at the flange in addition to gripper and tool.
         progress: Callback that receives progress messages.
 
     Raises:
@@ -394,9 +403,14 @@ def _known_rotors(regressor: ArmRegressor, options: Options) -> Vector | None:
 
 
 def _without_rotor_torques(part: Stack, rotors: Vector | None, n: int) -> Stack:
-    """Subtract the torques of known rotor inertias, and set their regressor columns to zero.
+    """Return a stack without the torques of known rotor inertias.
 
-    If ``rotors`` is None, the stack is returned unchanged.
+    Its regressor columns of rotor inertias are zero.
+
+    Args:
+        part: Filtered torques and regressors.
+        rotors: Known rotor inertias, (n,) [kg m^2, kg]. None: ``part`` is returned unchanged.
+        n: Number of joints.
     """
     if rotors is None:
         return part
@@ -425,7 +439,11 @@ def _delay(train: Stack, columns: Matrix, moving: NDArray[np.bool_]) -> float:
 def _bounds(arm: ArmDescription, options: Options, unobservable: Sequence[int]) -> ParameterPrior:
     """Return prior and lower bounds of rotor inertias and friction.
 
-    The prior of torque offsets is near zero for the joints in ``unobservable``.
+    Args:
+        arm: Description of the arm.
+        options: Options of the identification.
+        unobservable: Indices of joints whose torque offset cannot be separated from inertial
+            parameters. The prior keeps these offsets near zero.
     """
     n = arm.n_joints
     rotors = np.array(arm.robot.armature) if options.rotors == "fit" else np.zeros(n)

@@ -40,11 +40,11 @@ class PayloadEstimate:
     """Identified payload with its uncertainty.
 
     Attributes:
-        load: Payload in the flange frame, without gripper and tool.
+        load: Payload in addition to gripper and tool, in the flange frame.
         mass_deviation: Standard deviation of the mass [kg].
         com_deviation: Standard deviation of the centre of mass, (3,) [m].
-        has_inertia: True if the inertia is identified, which needs a log with motion. If False,
-            the inertia is that of ``PRIOR_LOAD``, made consistent with mass and centre of mass.
+        has_inertia: True if the logs contain enough motion to identify the inertia. If False, the
+            inertia in ``load`` is close to that of :data:`PRIOR_LOAD`.
         rmse: Root mean square of the torque residual of each joint, (n,) [Nm].
     """
 
@@ -130,21 +130,24 @@ def _check_several_configurations(rows: Matrix, name: str) -> None:
         )
 
 
-def _weights(part: Stack, columns: Matrix, left: Matrix, cutoff: float) -> Matrix:
-    """Return the weight of every torque, (N, n). In logs with motion, rest has the weight 0.
+def _weights(part: Stack, columns: Matrix, residuals: Matrix, cutoff: float) -> Matrix:
+    """Return the weight of every torque in the payload fit, (N, n).
+
+    The weight is inversely proportional to the torque noise of the joint. In logs with motion,
+    torques of joints near rest have the weight 0.
 
     Args:
-        part: Stack of the log.
-        columns: Regressor columns of the payload, (N, n, p).
-        left: Torques that the arm without payload does not explain, (N, n) [Nm].
-        cutoff: Cutoff frequency of the filter [Hz].
+        part: Filtered torques and regressors of the logs.
+        columns: Regressor columns of payload and friction, (N, n, 10 + 3 n).
+        residuals: Measured torques minus those of the arm without payload, (N, n) [Nm].
+        cutoff: Cutoff frequency of the filter of ``part`` [Hz].
     """
     moving = part.moving(MIN_VELOCITY, cutoff).astype(float)
     if moving.mean() < 0.2:
         moving = np.ones_like(moving)
     all_rows = columns.reshape(-1, columns.shape[2])
-    values, *_ = np.linalg.lstsq(all_rows, left.ravel(), rcond=1e-8)
-    rest = left - (all_rows @ values).reshape(left.shape)
+    values, *_ = np.linalg.lstsq(all_rows, residuals.ravel(), rcond=1e-8)
+    rest = residuals - (all_rows @ values).reshape(residuals.shape)
     noise = np.sqrt((rest**2).mean(axis=0)) + 0.01
     weights: Matrix = moving * np.sqrt(part.independent) / noise
     return weights

@@ -57,7 +57,7 @@ class ArmRegressor:
 
     Args:
         arm: Arm with the gripper and tool used in the log. Its base orientation defines gravity.
-        load: Payload at the flange without gripper and tool, in the flange frame.
+        load: Payload at the flange in addition to gripper and tool, in the flange frame.
 
     Attributes:
         arm: Description of the arm.
@@ -138,9 +138,11 @@ def parameters_of(pseudo: Matrix) -> Vector:
 
 
 def congruence(transform: Matrix) -> Matrix:
-    """Return the transform of inertial parameters that belongs to H, (10, 10).
+    r"""Return the matrix that maps inertial parameters as H maps their pseudo-inertia, (10, 10).
 
-    It corresponds to the transform :math:`H P H^T` of the pseudo-inertia P.
+    .. math:: P \mapsto H P H^T.
+
+    Symbols: pseudo-inertia P, see :func:`pseudo_inertia`.
 
     Args:
         transform: Matrix H, (4, 4).
@@ -197,8 +199,8 @@ def base_parameters(
 
     Args:
         regressor: Regressor of the arm.
-        gravities: Gravity in the base frame, one vector (3,) per mounting of the logs [m/s^2].
-            None means the mounting in the description of the arm.
+        gravities: Gravity in the base frame, one vector (3,) per mounting in which the arm moves
+            [m/s^2]. None means the mounting in the description of the arm.
         rotors: True to append the rotor inertias to the parameters of the links.
         seed: Random seed of the states.
     """
@@ -216,15 +218,16 @@ def unobservable_offsets(
     rotors: bool = False,
     seed: int = 1,
 ) -> list[int]:
-    """Return the joints whose constant torque cannot be separated from inertial parameters.
+    """Return the joints whose torque offset cannot be separated from inertial parameters.
 
     An example is a vertical linear axis: the weight of its load is a constant force.
 
     Args:
         regressor: Regressor of the arm.
         base: Base parameters of the arm.
-        gravities: Gravity in the base frame, one vector (3,) per mounting of the logs [m/s^2].
-        rotors: True if the rotor inertias are parameters as well.
+        gravities: Gravity in the base frame, one vector (3,) per mounting in which the arm moves
+            [m/s^2]. None means the mounting in the description of the arm.
+        rotors: True if ``base`` was computed with rotor inertias.
         seed: Random seed of the states.
 
     Returns:

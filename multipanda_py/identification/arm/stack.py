@@ -176,11 +176,11 @@ def _warnings(motion: MeasuredMotion, regressor: ArmRegressor, moves: bool) -> I
 
 
 def _unexpected_torques(own: tuple[str, ...], expected: Matrix, tau: Matrix) -> Iterator[str]:
-    """Yield messages on torques of another joint, with the wrong sign or in the wrong unit.
+    """Yield messages on torque columns that are swapped, have the wrong sign or the wrong unit.
 
     Args:
         own: Names of the joints.
-        expected: Torques of the arm model, (N, n) [Nm].
+        expected: Torques that the arm model predicts for the motion, (N, n) [Nm].
         tau: Measured torques, (N, n) [Nm].
     """
     alike = correlations(tau, expected)
@@ -274,11 +274,13 @@ class Stack:
     def moving(self, min_velocity: float | Vector, cutoff: float) -> NDArray[np.bool_]:
         """Return a mask of the torques, (N, n), that is False while a joint is near rest.
 
+        The filter mixes neighbouring samples, so the mask is also False shortly before and after
+        rest.
+
         Args:
             min_velocity: Velocity below which a joint counts as near rest, one for all joints or
                 (n,) [rad/s, m/s].
-            cutoff: Cutoff frequency of the stack's filter [Hz]. The filter also affects torques
-                shortly before and after rest.
+            cutoff: Cutoff frequency of the stack's filter [Hz].
         """
         slow = [
             thinned((np.abs(part.dq) < min_velocity).astype(float), cutoff, part.rate)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration loop: validate, identify, write back and repeat until the score stops improving."""
+"""Calibration loop: validate, identify, update the twin and repeat while its errors decrease."""
 
 from __future__ import annotations
 
@@ -229,9 +229,10 @@ class CalibrationRun:
         )
 
     def _combined_cell(self) -> CellConfig:
-        """Return the twin, with the objects of plant and tasks added if the plant has a real arm.
+        """Return the cell in which excitation motions are checked for collisions.
 
-        Excitation motions are checked for collisions in this cell.
+        It is the twin. If the plant has a real arm, the objects of the plant and of the validation
+        tasks are added.
         """
         objects = {**self.plant.objects, **objects_of(self.tasks, self.plant)}
         if all(arm.backend == SIMULATED_BACKEND for arm in self.plant.arms.values()):
@@ -258,10 +259,13 @@ class CalibrationRun:
         return body, path
 
     def _gains(self, best: Round) -> list[ModelImprovement]:
-        """Compare controllets on the plant without and with the model identified in ``best``.
+        """Measure the errors of controllets on the plant, without and with the identified model.
 
         Real arms run only tasks in free space, because the true contact force is only known in
         simulation.
+
+        Args:
+            best: Round whose identified model is used.
         """
         if not best.files:
             return []
@@ -284,12 +288,13 @@ def calibrate(
     motions: Mapping[str, Matrix] | None = None,
     log: LogFunction = lambda text: None,
 ) -> Calibration:
-    """Calibrate a twin against its plant.
+    """Calibrate a simulated twin so that it behaves like its plant.
 
-    In every round, each arm of the tasks executes a new excitation motion on the plant. Its
-    inertia and friction are identified from all motions so far and written to the twin. Then
-    friction and contact parameters of a table in the twin are estimated. At the end of the round,
-    the tasks measure the remaining error of the twin. WARNING: a plant with real arms MOVES.
+    In every round, each arm that takes part in the validation tasks of ``plan`` executes a new
+    excitation motion on the plant. Its inertia and friction are identified from all motions so far
+    and written to the twin. Then friction and contact parameters of a table in the twin are
+    estimated. At the end of the round, the tasks measure the remaining error of the twin. WARNING:
+    a plant with real arms MOVES.
 
     Tasks and motions that fail on the plant are skipped and reported. A call with the same
     arguments resumes an interrupted calibration from runs stored in the folder. The number of
@@ -336,7 +341,7 @@ def calibrate(
 def _request_of(
     plant: CellConfig, twin: CellConfig, plan: CalibrationPlan, motions: Mapping[str, Matrix]
 ) -> dict[str, Any]:
-    """Return the arguments on which stored runs depend. Other arguments need other runs."""
+    """Return the arguments that have to be unchanged to reuse stored runs, by name."""
     own = asdict(plan)
     del own["rounds"], own["recover"]
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimation of a table's friction and contact parameters from tasks 3 and 4 of the validation.
+"""Estimation of friction and contact parameters of a table from validation tasks 3 and 4.
 
 The tool presses on the table: in task 3 with a sinusoidal force, in task 4 along a circle.
 """
@@ -35,7 +35,7 @@ def tangential_force_signal(run: Run, up_in_base: Vector) -> Matrix:
     """Return measured forces tangential to the table minus their mean, in units of FORCE_SCALE.
 
     Args:
-        run: Run of task 4.
+        run: Run of validation task 4, in which the tool presses along a circle.
         up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
@@ -52,7 +52,7 @@ def height_signal(run: Run, up_in_base: Vector) -> Matrix:
     """Return tool heights since first contact minus their mean, in units of :data:`HEIGHT_SCALE`.
 
     Args:
-        run: Run of task 3.
+        run: Run of validation task 3, in which the tool presses with a sinusoidal force.
         up_in_base: Normal of the table in the base frame, (3,).
 
     Raises:
@@ -120,9 +120,9 @@ class ContactParameters:
 
     Attributes:
         values: Accepted parameters by key of the cell file. Empty if none were accepted.
-        spread: Lower and upper bound of each estimated parameter, see :class:`ContactFit`. The
-            parameters of a task are accepted if all have a ratio of upper to lower bound below
-            :data:`MAX_RANGE_RATIO`.
+        spread: Lower and upper bound of each estimate, accepted or not, by key of the cell file.
+            The ratio of the bounds has to be below :data:`MAX_RANGE_RATIO`. If one parameter of a
+            task violates this, no parameter of the task is accepted.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -145,10 +145,11 @@ class ContactFit:
         \min_{T, \zeta} \sum \left( \frac{\tilde z_{twin} - \tilde z_{plant}}
         {20\,\mathrm{\mu m}} \right)^2.
 
-    Symbols: sliding friction :math:`\mu` and measured tangential forces :math:`f_t` of task 4.
-    Time constant T and damping ratio :math:`\zeta` of the contact follow from the tool height z of
-    task 3 since first contact. The tilde denotes a signal minus its mean, which removes the
-    unknown table height and sensor offsets.
+    Symbols: sliding friction :math:`\mu`, and measured tangential forces :math:`f_t` while the
+    tool presses along a circle (validation task 4). The contact has the time constant T and the
+    damping ratio :math:`\zeta`. From first contact on, z is the height of the tool while it
+    presses with a sinusoidal force (task 3). The tilde denotes a signal minus its mean. The
+    subtraction removes the unknown table height and sensor offsets.
 
     Unmodelled effects, such as unidentified joint friction, can bias a parameter. The bias is
     bounded by
@@ -160,8 +161,7 @@ class ContactFit:
 
     Args:
         plant: Cell with the table.
-        shown: Tasks with their runs on the plant. Task 4 determines the friction, task 3 the time
-            constant and damping ratio of the contact.
+        shown: Validation tasks with their runs on the plant. Tasks other than 3 and 4 are ignored.
         seed: Random seed of the first run of each task.
 
     Attributes:

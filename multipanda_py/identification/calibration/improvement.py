@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Improvement of controllets and estimators on a plant by the model identified from it."""
+"""Comparison of controllets on a plant with the data-sheet model and with the identified model."""
 
 from __future__ import annotations
 
@@ -29,17 +29,30 @@ from multipanda_py.targets import TRAJECTORY_POINTS
 
 
 def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give simulated arms the parameters of ``files``."""
+    """Return cell file entries that give simulated arms identified parameters.
+
+    Args:
+        files: Path of the parameter file of each arm, by arm name.
+    """
     return {"arms": {arm: {"perturbation": {"parameters": path}} for arm, path in files.items()}}
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give controllets and estimators parameters from ``files``."""
+    """Return cell file entries that give controllets and estimators identified parameters.
+
+    Args:
+        files: Path of the parameter file of each arm, by arm name.
+    """
     return {"arms": {arm: {"identified": path} for arm, path in files.items()}}
 
 
 def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a twin whose simulated arms use the given parameter files."""
+    """Return a twin whose simulated arms have identified parameters.
+
+    Args:
+        cell: Cell of the twin.
+        files: Path of the parameter file of each arm, by arm name.
+    """
     arms = dict(cell.arms)
     for name, path in files.items():
         own = arms[name].perturbation.model_copy(update={"parameters": str(path)})
@@ -48,7 +61,12 @@ def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell whose controllets and estimators use the given parameter files."""
+    """Return a cell whose controllets and estimators use identified parameters.
+
+    Args:
+        cell: Description of the cell.
+        files: Path of the parameter file of each arm, by arm name.
+    """
     arms = dict(cell.arms)
     for name, path in files.items():
         arms[name] = arms[name].model_copy(update={"identified": str(path)})
@@ -115,8 +133,9 @@ def measure(
         plant: Cell of the arm.
         arm: Name of the arm.
         points: Points of the motion, (p, 1 + 3 n): times, positions, velocities, accelerations.
-        seed: Random seed of the noise.
-        keep: Function that returns the stored run of a name, or performs it.
+        seed: Random seed of the simulated noise.
+        keep: Function that gets the name of a run and a function that executes it. It returns the
+            stored run of this name, or executes and stores it. By default, nothing is stored.
         recover: True to first recover a real arm that has stopped on a fault.
 
     Raises:
@@ -155,8 +174,8 @@ class ModelImprovement:
     Attributes:
         number: Number of the task.
         controllet: Controllet used for the task.
-        errors: Root mean square errors with the data-sheet model and with the identified model, by
-            name with unit. A run that ended early limits the compared time.
+        errors: Root mean square errors by name with unit: with the data-sheet model, then with the
+            identified model. Each pair of runs is compared up to the end of the shorter run.
         series: Times, measured, true and requested forces of the first repeat, (m,) each, by model
             (:data:`MODEL_NAMES`). Empty if the task requests no force.
         runs: Number of runs with each model.
@@ -180,7 +199,13 @@ class ModelImprovement:
 
 
 def gain_of(task: Task, before: Sequence[Run], after: Sequence[Run]) -> ModelImprovement:
-    """Compare runs of one plant with the data-sheet model and with the identified model."""
+    """Compare the errors of a task with the data-sheet model and with the identified model.
+
+    Args:
+        task: Task of the runs.
+        before: Runs on the plant with the data-sheet model.
+        after: Runs on the plant with the identified model.
+    """
     early = tuple(sum(bool(run.fault) for run in runs) for runs in (before, after))
     ends = [min(run.seconds for run in pair) for pair in zip(before, after)]
     cut = [

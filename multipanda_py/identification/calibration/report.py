@@ -44,7 +44,11 @@ def round_curves(rounds: Sequence[Round]) -> str:
 
 
 def parameter_curves(rounds: Sequence[Round]) -> str:
-    """Plot held-out torque errors and table parameters over the rounds, as a base64 PNG."""
+    """Plot the identification results of each round as a base64 PNG.
+
+    The panels show torque errors on held-out samples, and friction and contact parameters of the
+    table.
+    """
     plots = pyplot()
     matches = [one for one in rounds if one.identified]
     surfaces = {
@@ -81,7 +85,10 @@ def parameter_curves(rounds: Sequence[Round]) -> str:
 
 
 def gain_plots(gains: Sequence[ModelImprovement]) -> str:
-    """Plot true forces and force measurement errors with both models as a base64 PNG."""
+    """Plot true contact forces and force measurement errors of tasks as a base64 PNG.
+
+    Each panel compares the data-sheet model with the identified model.
+    """
     plots = pyplot()
     shown = [gain for gain in gains if gain.series]
     figure, axes = plots.subplots(
@@ -109,7 +116,11 @@ TITLE = "Calibration of a twin against its plant"
 
 
 def page(result: Calibration, about: Mapping[str, Any]) -> str:
-    """Return the report as a self-contained HTML page.
+    """Return the report on a calibration as a self-contained HTML page.
+
+    Args:
+        result: Result of the calibration.
+        about: Further facts by name, for the table at the top of the page.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -149,7 +160,12 @@ def page(result: Calibration, about: Mapping[str, Any]) -> str:
 
 
 def numbers(result: Calibration, about: Mapping[str, Any]) -> str:
-    """Return the numbers of the report as JSON text."""
+    """Return the numbers of a calibration as JSON text.
+
+    Args:
+        result: Result of the calibration.
+        about: Further facts by name, added to the JSON object.
+    """
     data = {
         **about,
         "best_round": result.best.number,
@@ -224,7 +240,7 @@ def _rounds(result: Calibration) -> str:
 
 
 def _tasks(result: Calibration) -> str:
-    """Return the task labels as one HTML text, in the order of the values in each table cell."""
+    """Return the task labels of a calibration as HTML text, separated by slashes."""
     names = (
         f"{one.number}" + ("" if one.controllet == "impedance" else f" ({one.controllet})")
         for one in result.rounds[0].comparisons

@@ -34,9 +34,9 @@ class CalibrationPlan:
     """Tasks, repeats and rounds of a calibration.
 
     Attributes:
-        tasks: Numbers of the tasks.
-        laws: Names of the controllets to use in tasks with force. If empty, each of these tasks
-            uses its default controllet.
+        tasks: Numbers of the validation tasks.
+        laws: Names of the controllets to use in tasks with contact forces. If empty, each of these
+            tasks uses its default controllet.
         seconds: Duration of each task [s].
         repeats: Number of runs of each task, on the plant and on the twin.
         rounds: Maximum number of rounds.
@@ -75,10 +75,11 @@ class Round:
 
     @property
     def score(self) -> float:
-        """Mean of the twin's largest error in each task and quantity, relative to the paper.
+        """Errors of the twin relative to those in the multipanda_ros2 paper, as one number.
 
-        The error in the paper is the ``ceiling`` of a :class:`.Quantity`. The score is infinite if
-        the twin fails a task or always stops before the plant.
+        The score is the mean over tasks and quantities of the twin's largest error, divided by
+        :attr:`.Quantity.ceiling` from the paper. It is infinite if the twin fails a task or always
+        stops before the plant.
         """
         if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")

@@ -49,8 +49,9 @@ class ArmTwin:
 
     Args:
         arm: Description of the arm with gripper and tool.
-        load: Payload at the flange without gripper and tool.
-        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]. By default that of the mounting.
+        load: Payload at the flange in addition to gripper and tool.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]. By default, the mounting of
+            ``arm`` determines it.
 
     Attributes:
         q: Joint positions of the twin, (n,) [rad, m].
@@ -107,12 +108,13 @@ class ArmTwin:
         return friction
 
     def step(self, q: Vector, dq: Vector, torque: Vector, period: float) -> None:
-        r"""Integrate the twin over one period.
+        """Integrate the twin over one period.
 
         Args:
             q: Measured joint positions at the beginning, (n,) [rad, m].
             dq: Measured joint velocities at the beginning, (n,) [rad/s, m/s].
-            torque: Torque :math:`u + \tau_{ext}` during the period, (n,) [Nm, N].
+            torque: Sum of the applied torque, with gravity compensation, and the estimated
+                external torque during the period, (n,) [Nm, N].
             period: Duration [s].
         """
         steps = max(1, round(period / MAX_STEP))
@@ -177,9 +179,13 @@ def residual_slices(joints: int) -> dict[str, slice]:
 
 
 def min_half_widths(limits: ArmLimits) -> Vector:
-    """Return the minimum half width of the range of each residual in good runs, (m,).
+    """Return the minimum half width of the band (range in good runs) of each residual, (m,).
 
-    It covers sensor drift, and avoids zero widths for simulated arms that equal their twin.
+    The minimum covers sensor drift. It also prevents bands of zero width for simulated arms that
+    equal their twin.
+
+    Args:
+        limits: Limits of the arm.
     """
     n, torque = limits.n_joints, MIN_RELATIVE_HALF_WIDTH * limits.torque
     q = np.full(n, MIN_RELATIVE_HALF_WIDTH / CORRECTION_STIFFNESS)
@@ -237,7 +243,8 @@ class MonitoredLog:
     def mismatch(self, largest_torque: Vector) -> str:
         """Return a message if the log does not match the described arm, else an empty string.
 
-        The log does not match if the correction exceeds :data:`MAX_RMS_CORRECTION`.
+        The log matches if the root mean square of :attr:`correction` is below
+        :data:`MAX_RMS_CORRECTION` times the torque limit, for every joint.
 
         Args:
             largest_torque: Torque limits of the joints, (j,) [Nm, N].
@@ -259,13 +266,13 @@ class MonitoredLog:
 class ArmMonitor:
     """Digital-twin monitor of one arm.
 
-    The commanded torques of the log drive the twin. Where there are none, the measured torques do.
-    After a gap, a fault or an invalid sample, the twin is reset to the measured state. Residuals
-    are evaluated again once it has settled.
+    The commanded torques of the log drive the twin. Measured torques replace them in samples
+    without commanded torques. After a gap, a fault or an invalid sample, the twin is reset to the
+    measured state. Residuals are evaluated again once the twin has settled.
 
     Args:
         arm: Description of the arm, optionally with identified parameters.
-        load: Payload at the flange without gripper and tool.
+        load: Payload at the flange in addition to gripper and tool.
         controller_model: Model with which the robot controller compensates gravity. The default is
             that of ``arm``.
 

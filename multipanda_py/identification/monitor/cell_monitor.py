@@ -77,8 +77,8 @@ class BandMonitor:
     Attributes:
         alarms: All alarms in chronological order.
         now: Active alarms by residual name, ``quantity axis``.
-        use: Largest distance of every residual kind from the middle of its range since
-            :meth:`forget`, relative to half the range, by name.
+        use: Maximum of each residual kind since the last call of :meth:`forget`, by name. The
+            value is 0 in the middle of the range and 1 at its bounds.
         sample_count: Number of evaluated samples.
 
     Thread: used by one thread at a time.
@@ -104,7 +104,7 @@ class BandMonitor:
         self.sample_count = 0
 
     def forget(self) -> None:
-        """Clear :attr:`use`. Active alarms are kept."""
+        """Clear the residual maxima in :attr:`use`. Active alarms are kept."""
         self.use = {}
 
     def check(self, shadowed: MonitoredLog) -> list[Alarm]:
@@ -143,7 +143,7 @@ class BandMonitor:
             k: Index of the residual.
             times: Times of the samples, (m,) [s].
             values: Values of the residual, (m,).
-            used: Distances from the middle of the band, relative to half its width, (m,).
+            used: Values as fractions of the band, 0 in its middle and 1 at its bounds, (m,).
         """
         raised = []
         quantity, axis, unit = self._names[k]
@@ -183,7 +183,7 @@ class CellMonitor:
 
     Attributes:
         arms: Descriptions of the monitored arms, by name.
-        watches: Monitors that raise alarms by arm, empty without a band.
+        watches: Monitors of the residual ranges by arm name. Empty if ``band`` is None.
         updates: Online estimators of payload and friction by arm, empty without ``update``.
         last: Last evaluated chunk by arm.
 
@@ -255,7 +255,7 @@ class CellMonitor:
         return raised
 
     def mismatches(self) -> list[str]:
-        """Return a message for every arm whose last chunk hardly matches its description.
+        """Return a message for every arm whose last chunk does not match its description.
 
         Swapped columns, wrong units or another mounting are possible causes.
         """
@@ -308,7 +308,7 @@ def largest(shadowed: MonitoredLog) -> str:
 
 
 class LiveRows:
-    """Reader of the cycle records of a cell that this user runs on this machine.
+    """Reader of the cycle records of a cell that runs on this machine under the same user.
 
     Reading does not affect the loop of the cell.
 
@@ -316,7 +316,7 @@ class LiveRows:
         name: Name of the cell. If empty, the only running cell is read.
 
     Attributes:
-        plan: Arms, record columns and attachments that the cell publishes.
+        plan: Description of the cell: arms, layout of the cycle records and text of the cell file.
         config: Configuration of the running cell.
 
     Raises:

@@ -58,7 +58,8 @@ class DataSetSpec:
         single: Number of motions of one joint.
         linear: Number of straight-line motions of the tool.
         margin: Minimum distance to floor, objects and other arms [m].
-        seed: Random seed of the motions, the noise and the split.
+        seed: Random seed of the motions, the noise, and the choice of motions for training,
+            validation and testing.
     """
 
     multi: int = 850
@@ -134,8 +135,8 @@ def record_pairs(
         arm: Name of the moving arm in both cells.
         folder: Folder of the data set, created if missing.
         spec: Motions of the data set.
-        align: Alignment of twin and plant in the table, one of :data:`.ALIGNMENTS`. The default is
-            ``clock`` for simulated plants and ``command`` for real ones.
+        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`. If
+            empty, it is ``clock`` for simulated plants and ``command`` for real ones.
         controllets: Controllets of the twin and of the plant.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
@@ -256,11 +257,11 @@ def motion_of(twin: CellConfig, arm: str, spec: DataSetSpec, kind: str, number: 
 
 
 def record_one(sides: Sides, spec: DataSetSpec, name: Name) -> tuple[Name, bytes]:
-    """Simulate one motion on both sides and return its name and the contents of its file.
+    """Simulate one motion on twin and plant, and return its name and the contents of its file.
 
     Args:
-        sides: Cells of both sides.
-        spec: Motions to record, with their seed and margin.
+        sides: Cells of twin and plant.
+        spec: Motions of the data set, with their seed and margin.
         name: Name of the motion.
     """
     twin, plant, arm = sides.twin, sides.plant, sides.arm

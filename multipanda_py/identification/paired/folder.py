@@ -171,13 +171,13 @@ TABLE_RATE = 100
 def write_table(
     folder: Folder, arm: ArmDescription, seed: int, align: str, about: Mapping[str, Any]
 ) -> int:
-    """Write the table of a data set and return its number of motions.
+    """Write the recorded motions of a data set to one table and return their number.
 
     Args:
         folder: Folder with all motions.
         arm: Description of the arm.
-        seed: Random seed of the split.
-        align: Alignment of twin and plant, one of :data:`.ALIGNMENTS`.
+        seed: Random seed of the choice of motions for training, validation and testing.
+        align: Alignment in time of twin and plant, see :meth:`.AlignedPair.cut`.
         about: Further metadata of the table.
 
     Raises:
@@ -330,7 +330,8 @@ def check_any_recorded(folder: Folder) -> None:
     """Refuse a folder in which all motions were skipped.
 
     Raises:
-        ValidationRejected: If no motion was recorded. The message contains the first reason.
+        ValidationRejected: If no motion was recorded. The message contains the reason why the
+            first motion was skipped.
     """
     if not folder.motions():
         raise ValidationRejected(f"{folder.path}: no motion was recorded: {folder.first_note()}")

@@ -153,13 +153,14 @@ def linear_motion(
 ) -> PairMotion:
     """Return a motion of the tool along straight lines that stops at each waypoint.
 
-    The motion starts near the ready configuration and keeps the orientation of the tool. It
-    depends only on seed and number.
+    The waypoints lie in one plane. The motion starts near the ready configuration and keeps the
+    orientation of the tool. It depends only on seed and number.
 
     Args:
         cell: Cell of the arm.
         arm: Name of the arm.
-        number: Number of the motion, which also selects the plane.
+        number: Number of the motion. Successive numbers select the xz, xy and yz plane of the base
+            in turn.
         seed: Random seed of the data set.
         violation: Function that returns the largest violation of the minimum distances of
             configurations (N, n) [m].
@@ -215,7 +216,10 @@ def _leg(
 
 
 def _blend() -> Vector:
-    """Return the path fraction at each point of a straight line, a quintic from 0 to 1, (k,)."""
+    """Return the positions of the points of a line relative to its length, 0 to 1, (k,).
+
+    They follow a quintic with zero velocity and acceleration at both ends.
+    """
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 
@@ -273,7 +277,7 @@ def known_law(controllet: str, option: str) -> str:
 
     Args:
         controllet: Name of the controllet.
-        option: Option named in the error message.
+        option: Name of the option that selects the controllet, for the error message.
 
     Raises:
         ValidationRejected: If the controllet is not one of :data:`CONTROLLETS`.
@@ -317,7 +321,10 @@ class LawMotion(MotionTask):
         return task_cell(config, {name: arm}, law_section(self.controllet), {})
 
     def set_targets(self, cell: Cell, time: float) -> None:
-        """Send the trajectory at time 0, or for ``joint_impedance`` the joint target at each time.
+        """Send the targets of the controllet for a time of the motion.
+
+        ``joint_impedance`` gets a joint target in each call. The other controllets get the whole
+        trajectory at time 0.
 
         Args:
             cell: Cell of the arm.

@@ -242,7 +242,7 @@ class RealPlant:
 
     @staticmethod
     def _send_first_target(cell: Cell, task: LawMotion) -> float:
-        """Send the first target of a motion and return the cell time just before [s]."""
+        """Send the first target of a motion and return the cell time before sending [s]."""
         start = cell.time
         task.set_targets(cell, 0.0)
         return start
@@ -345,11 +345,13 @@ def check_standing(config: CellConfig, arm: str, configurations: Mapping[str, Ve
 
 
 def resampled(log: ArmLog, time: Vector) -> ArmLog:
-    """Interpolate positions, velocities, torques and references of a log at equidistant times.
+    """Return positions, velocities, torques and references of a log at 1000 samples per second.
+
+    The values are interpolated linearly.
 
     Args:
         log: Log of an arm.
-        time: Times of its samples, (n,) [s].
+        time: Times of the samples of ``log``, from the start of the motion, (n,) [s].
     """
     first = np.ceil(time[0] * RATE - 1e-6)
     grid = np.arange(first, np.floor(time[-1] * RATE + 1e-6) + 1.0) / RATE

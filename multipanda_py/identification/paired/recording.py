@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of one motion on twin and plant, and the alignment of both sides in time."""
+"""Recording of one motion on twin and plant, and alignment of the two recordings in time."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def leaving_rest(q: Matrix, rest: int) -> int:
     Raises:
         LogError: If ``rest`` is out of range, a value is not finite, or no joint moves.
 
-    Source: Realeasy, section on data (start-point detection).
+    Source: Dürr et al., Realeasy, IEEE CASE 2021, section on data (start-point detection).
     """
     if not 2 <= rest < len(q):
         raise LogError(f"rest: got {rest} samples at rest, allowed 2 to {len(q) - 1}")
@@ -133,12 +133,12 @@ class AlignedPair:
         """Return twin and plant from the start of the motion on, with equal length, (k, 3 n) each.
 
         Args:
-            by: Alignment, one of the following. ``clock`` cuts both recordings at the sample at
-                which the first arm starts to move. The delay of the plant thus stays in the data.
-                ``command`` first removes the delay between both commanded positions, since
-                commands to a real arm take some cycles. ``rest`` cuts each recording where its arm
-                starts to move. ``correlation`` cuts the twin where it starts to move, and shifts
-                the plant by the delay from cross-correlation.
+            by: Alignment of the recordings. ``clock`` cuts them at the same sample, at which the
+                first of the two arms starts to move. This keeps the delay of the plant.
+                ``command`` does the same after a shift that makes both commanded positions start
+                to move at the same sample. ``rest`` cuts each recording at the sample at which its
+                own arm starts to move. ``correlation`` cuts the twin at the sample at which it
+                starts to move, and the plant by :attr:`shift_by_correlation` later.
 
         Raises:
             ConfigurationError: If ``by`` is not one of :data:`ALIGNMENTS`.
@@ -183,7 +183,7 @@ def record_pair(
 
 
 def side(motion: PairMotion, arm: str, cell: CellConfig, controllet: str, seed: int) -> Side:
-    """Simulate a motion in the cell of twin or plant, and return the recording from rest on.
+    """Simulate a motion on twin or plant, and return its recording, which starts at rest.
 
     Raises:
         ValidationRejected: If the arm does not complete the motion.

@@ -98,15 +98,17 @@ def logged_motions(
 ) -> tuple[list[LoggedMotion], str, list[str]]:
     """Cut recordings into motions from rest to rest.
 
-    A motion starts 0.1 s before a joint exceeds 0.02 rad/s, and ends when all joints have been
-    slower for 0.25 s. Before each motion, all joints rest for 0.45 s.
+    Joints rest if all velocities are 0.02 rad/s or less. A motion is cut out if the recording
+    contains 0.45 s of rest before it and 0.25 s of rest after it. It begins 0.1 s before the arm
+    leaves rest, and includes the 0.25 s at its end.
 
     Args:
         recordings: Recordings of the arm in chronological order.
         arm: Description of the twin's arm.
-        follow: Signal that the twin follows, one of :data:`FOLLOWED_SIGNALS`. By default, these
-            are commanded positions if all were recorded, else measured positions.
-        controllet: Controllet of the twin. ``joint_impedance`` allows motions of any length.
+        follow: Positions that the twin follows, one of :data:`FOLLOWED_SIGNALS`. By default, the
+            twin follows the commanded positions if all were recorded, else the measured positions.
+        controllet: Controllet of the twin. ``joint_impedance`` allows motions of any length. With
+            other controllets, motions with too many trajectory points are skipped.
 
     Returns:
         Motions, the followed signal, and messages about skipped motions.
@@ -221,14 +223,17 @@ def _from_rest_to_rest(log: ArmLog) -> list[tuple[float, float]]:
 
 
 def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str) -> Matrix:
-    """Return the trajectory of rest and recorded path that the twin executes, (p, 1 + 3 n).
+    """Return the trajectory that the twin executes: rest, then the recorded path, (p, 1 + 3 n).
 
     Args:
         log: Recording of the arm.
         start: Start of the motion in the recording [s].
         end: End of the motion in the recording [s].
-        follow: Signal that the twin follows, one of ``FOLLOWED_SIGNALS``.
-        controllet: Controllet that follows it.
+        follow: Positions that the twin follows, one of ``FOLLOWED_SIGNALS``.
+        controllet: Controllet of the twin.
+
+    Raises:
+        ValidationRejected: If the motion is too long for a trajectory of this controllet.
     """
     interpolate = needed("scipy.interpolate")
     reference = log.q if follow == FOLLOWED_SIGNALS[1] else np.asarray(log["target_joint"])[:, 0]
@@ -260,7 +265,7 @@ def _points(log: ArmLog, start: float, end: float, follow: str, controllet: str)
 
 
 def _side(log: ArmLog, start: float, end: float) -> Side:
-    """Return the recording of a motion on the plant at 1 kHz, with rest before the motion.
+    """Return the recording of a motion on the plant at 1 kHz, including recorded rest before it.
 
     Args:
         log: Recording of the arm.
@@ -309,11 +314,13 @@ def replay_logs(
         folder: Folder of the data set, created if missing. An interrupted replay resumes.
         of_log: Name of the recorded arm, if a file contains several.
         robot: Robot model, if the files do not state it.
-        follow: Signal to follow: ``commanded`` or ``measured``. The default is the first of these
-            that the log contains.
+        follow: Positions that the twin follows: ``commanded`` or ``measured``. If empty, they are
+            the commanded positions if all were recorded, else the measured positions.
         controllet: Controllet of the twin.
-        align: Alignment of plant and twin, one of :data:`.ALIGNMENTS`; ``clock`` by default.
-        seed: Random seed of the twin's noise and of the split.
+        align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`. If
+            empty, it is ``clock``.
+        seed: Random seed of the twin's noise, and of the choice of motions for training,
+            validation and testing.
         jobs: Number of processes, -1 for one per core.
         parallel: Backend of joblib, see :func:`.workers`.
         cluster: Address of a Dask scheduler, see :func:`.workers`.
@@ -373,7 +380,14 @@ def replay_logs(
 
 
 def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
-    """Return the log of the arm ``of_log`` or, if empty, of the arm ``arm`` or of the only arm."""
+    """Return the log of one arm of a recording.
+
+    Args:
+        log: Recording.
+        of_log: Name of the arm in the recording. If empty, it is ``arm``, or the only recorded
+            arm.
+        arm: Name of the twin's arm.
+    """
     return log.the_arm(of_log or (arm if arm in log.arms else None))
 
 

@@ -132,7 +132,14 @@ def _gain(
 
 
 def table(gains: list[ResidualGain]) -> str:
-    """Return a Markdown table of torque errors by joint, and mean errors of other quantities."""
+    """Return a Markdown table of mean square errors without and with the learned residual.
+
+    It contains the torque error of each joint, and the position and velocity errors as means over
+    the joints.
+
+    Args:
+        gains: Errors for each kind of motions.
+    """
     lines = []
     for gain in gains:
         n = gain.before.shape[1]

@@ -36,9 +36,10 @@ class PairedMotion:
 
     Attributes:
         kind: Kind of the motion: ``multi``, ``single`` or ``linear``.
-        split: Split of the motion: ``train``, ``validation`` or ``test``.
-        twin: Normalised states of the twin, (k, 3 n).
-        plant: Normalised states of the plant, (k, 3 n).
+        split: Use of the motion: ``train``, ``validation`` or ``test``.
+        twin: States of the twin, (k, 3 n): positions, velocities and torques, each normalised by
+            the joint limits to 0 to 1.
+        plant: States of the plant, (k, 3 n), normalised in the same way.
     """
 
     kind: str
@@ -89,8 +90,8 @@ def read_pairs(path: Path) -> PairedMotions:
     """Read a table of paired motions.
 
     Raises:
-        ConfigurationError: If the file is not such a table, or has gaps, values that are not
-            finite or far beyond their limits, or motions with less than 20 samples.
+        ConfigurationError: If the file is no table of paired motions. Also if a motion has gaps,
+            less than 20 samples, or values that are not finite or far beyond the joint limits.
         MissingExtra: If pyarrow is missing.
     """
     parquet = needed("pyarrow.parquet")
@@ -188,8 +189,8 @@ class TrainingMotion:
 
     Attributes:
         inputs: Network inputs, (k, m).
-        residual: Normalised states of the plant minus those of the twin, (k, 3 n), without torques
-            that inertial differences explain.
+        residual: Normalised states of the plant minus those of the twin, (k, 3 n). If inertial
+            differences of plant and twin are known, their torques are subtracted.
     """
 
     inputs: Matrix
@@ -206,7 +207,8 @@ class TrainingMotion:
             motion: Motion of the table.
             pairs: Table of the motion.
             inputs: Definition of the network inputs.
-            bodies: Inertial differences between twin and plant, or None to subtract no torques.
+            bodies: Inertial differences between twin and plant, whose torques are subtracted from
+                the residuals. None: no torques are subtracted from the residuals.
         """
         scale, n = pairs.normalisation, pairs.normalisation.joints
         residual = motion.residual.copy()

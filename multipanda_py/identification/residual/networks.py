@@ -33,14 +33,16 @@ class TrainingSettings:
     Attributes:
         kind: Kind of the network. ``real_time`` predicts from past states, ``precise`` from all
             states of a motion.
-        units: Units of each layer and direction. 0 selects 3 n for n joints.
-        epochs: Maximum number of epochs. An epoch draws as many intervals as there are motions.
+        units: Units of each LSTM layer, and of each direction of bidirectional layers. 0 selects
+            3 n for n joints.
+        epochs: Maximum number of epochs. In an epoch, the number of random intervals used for
+            training equals the number of motions.
         batch: Intervals per optimisation step.
         rate: Initial learning rate, with cosine decay.
         decay: Weight decay of AdamW.
         patience: Epochs without improvement on the validation motions before the training stops.
-        share: Length of an interval, relative to the shortest motion.
-        dropout: Fraction of training samples whose state is hidden from the network.
+        share: Length of an interval, as a fraction of the shortest motion.
+        dropout: Fraction of training samples whose inputs are replaced by those of a zero state.
         weights: Weights of position, velocity and torque errors. Quantities with weight 0 are not
             corrected.
         speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].
@@ -134,9 +136,9 @@ def make_network(kind: str, units: int, standard: Scaling, direct: LinearMap | N
 
     Args:
         kind: Kind of the network: ``real_time`` or ``precise``.
-        units: Units of each layer and direction.
+        units: Units of each LSTM layer, and of each direction of bidirectional layers.
         standard: Scaling of inputs and residuals.
-        direct: Linear map from inputs to residuals, or None for a map to zero.
+        direct: Linear map from inputs to residuals. None: no linear map is added.
 
     Raises:
         MissingExtra: If torch is missing.
@@ -254,11 +256,12 @@ def onnx_model(trained: TrainedResidual) -> Any:
     ``last_q`` contains the joint positions.
 
     Outputs are the bounded ``residual`` (b, 3 n), ``outside`` (b, 1), and the next recurrent
-    states, named ``next_`` plus name. ``outside`` is the distance of the normalised state from the
-    range of the training data.
+    states. ``outside`` is the distance of the normalised state from the range of the training
+    data. The next recurrent states have the names of the inputs with the prefix ``next_``.
 
     Args:
-        trained: Real-time network without inertial differences.
+        trained: Residual with a ``real_time`` network, and without inertial differences
+            (``bodies``), which the ONNX model cannot contain.
 
     Raises:
         ConfigurationError: If the network is precise or has inertial differences.
@@ -329,7 +332,7 @@ class _OnnxGraph:
 
 
 class _OnnxResidual:
-    """Writer of the equations of a residual to an ONNX graph."""
+    """Writer of a real-time residual network as operators of an ONNX graph."""
 
     def __init__(self, graph: _OnnxGraph, trained: TrainedResidual) -> None:
         self._graph, self._trained, self._n = graph, trained, len(trained.joints)

@@ -206,9 +206,8 @@ def train(
         v_i = \overline{r_i^2}.
 
     Symbols: residual r and its prediction :math:`\hat r`, weights :math:`\omega`, and T samples k
-    of n joints. Component i has the mean square :math:`v_i` in the training data. Because of
-    :math:`v_i`, which Realeasy (the source) lacks, small wrist torques are learned as well as
-    large ones.
+    of n joints. Component i has the mean square :math:`v_i` in the training data. The division by
+    :math:`v_i`, which the source lacks, makes small wrist torques as important as large torques.
 
     Args:
         pairs: Paired motions.
@@ -227,7 +226,7 @@ def train(
         ConfigurationError: If there are too few motions, or a setting is out of range.
         MissingExtra: If torch is missing.
 
-    Source: Realeasy, section on training.
+    Source: Dürr et al., Realeasy, IEEE CASE 2021, section on training.
 
     Thread: one. Torch uses its configured number of threads.
     """

@@ -32,7 +32,8 @@ class Quantity:
         axes: Names of the components. If empty, there is one component per joint.
         ceiling: Maximum error between simulation and real arms in the multipanda_ros2 paper, over
             all tasks.
-        counted: Number of first components that the overall error covers; 0 for all.
+        counted: Number of components, from the first, that :meth:`.Comparison.overall` and
+            :meth:`.Comparison.worst` include. 0: all components.
     """
 
     name: str
@@ -82,7 +83,8 @@ def quantities(log: ArmLog, arm: ArmDescription, times: Vector) -> Mapping[str, 
 
     Args:
         log: Log of the arm.
-        arm: Description of the arm. Its gravity torques are those that the robot compensates.
+        arm: Description of the arm. Its model provides positions of the end effector and gravity
+            torques that the log lacks.
         times: Times within the log, (n,) [s].
     """
     quantities: dict[str, Matrix] = {"q": log.q}
@@ -136,7 +138,8 @@ _MAX_RIPPLE = 2.0  # Maximum deviation of a steady force from its moving average
 class Comparison:
     """Errors between plant and twin in one task.
 
-    Forces, ripples and tanks are stored separately for ``plant`` and ``twin``.
+    ``force``, ``force_measurement_error``, ``ripple`` and ``tanks`` are mappings with the keys
+    ``plant`` and ``twin``.
 
     Attributes:
         number: Number of the task.
@@ -153,8 +156,9 @@ class Comparison:
         tanks: Lowest energy of each energy tank of a controllet, by name of the tank [J].
         faults: Messages about runs that ended early.
         series: Time series of the first repeat for plots, see :func:`compare`.
-        full: Number of pairs of runs in which the twin did not end before the plant.
-        measured: ``plant`` or ``twin``, if the arms measured its forces because it is real.
+        full: Number of repeats in which the twin did not stop before the plant.
+        measured: Keys of ``force`` with values measured by real arms. Values of the other keys are
+            contact forces of a simulation.
     """
 
     number: int
@@ -199,9 +203,12 @@ class Comparison:
         return max(result, default=float("nan"))
 
     def stable(self, side: str) -> bool | None:
-        """Return True if the contact force of ``plant`` or ``twin`` was steady in all repeats.
+        """Return True if the ripple of the contact force was below 2 N in all repeats.
 
         The result is False if a run ended early, and None for a task without a contact force.
+
+        Args:
+            side: ``plant`` or ``twin``.
         """
         ripple = self.ripple.get(side, np.zeros(0))
         if self.ended_early(side):
@@ -257,9 +264,10 @@ def compare(
 
     If a run ended early, both runs of its repeat are compared up to that time.
 
-    The attribute ``series`` of the result contains the first pair of runs: ``time``, (n,), and for
-    ``plant`` and ``twin`` the quantities by arm, (n, axes). For tasks with a force, ``force``
-    contains times (m,), forces (m, arms), requested force (m,) and tank energies of both.
+    The attribute ``series`` of the result is a mapping with the first pair of runs, for plots. Its
+    keys ``plant`` and ``twin`` contain the quantities of each arm, (n, axes), at ``time``, (n,).
+    For tasks with a force, its key ``force`` contains forces, requested force and tank energies of
+    plant and twin.
 
     Args:
         task: Task of the runs.
@@ -353,13 +361,23 @@ def _force_errors(task: Task, runs: Sequence[Run]) -> Matrix:
 
 
 def _length(error: Matrix) -> Vector:
-    """Return the root mean square norm of the errors, (m, arms, 3), of each arm, (arms,)."""
+    """Return the root mean square norm of the force errors of each arm, (arms,) [N].
+
+    Args:
+        error: Force errors in m samples, (m, arms, 3) [N].
+    """
     length: Vector = np.sqrt((error**2).sum(axis=2).mean(axis=0))
     return length
 
 
 def _ripple(run: Run) -> float:
-    """Return the largest root mean square deviation of a force from its moving average [N]."""
+    """Return the deviation of the contact force from its 50 ms moving average [N].
+
+    It is the root mean square over the run, and the maximum over the arms.
+
+    Args:
+        run: Run of a task with contact forces.
+    """
     width = max(1, round(_AVERAGING_TIME / max(float(np.median(np.diff(run.force_time))), 1e-4)))
     kernel = np.ones(width) / width
     result = [

@@ -96,7 +96,7 @@ class PressingTask(Task):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True for the plain PI controller, which this process computes and not the loop."""
+        """True for ``plain_pi``, a PI force controller that this process runs, not the loop."""
         return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
@@ -129,7 +129,14 @@ class PressingTask(Task):
         return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
     def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
-        """Set the centre of table and circle so that the arm can reach the whole circle."""
+        """Set the common centre of the table and of the circle of :class:`ForceCircle` on it.
+
+        The arm can reach the whole circle.
+
+        Args:
+            arm: Description of the arm.
+            tool: Start pose of the tool in the world frame.
+        """
         away = tool.position - arm.position_base_in_world
         away[2] = 0.0
         distance = float(np.linalg.norm(away))

@@ -49,13 +49,13 @@ class Run:
 
     Attributes:
         logs: Log of every arm by name. Time starts at the first target.
-        force: Contact forces along the requested direction, simulated or measured, (m, arms) [N].
-            Empty without such forces.
+        force: Contact forces, simulated or measured, (m, arms) [N]. They are components in the
+            direction in which the task requests a force. Empty without such forces.
         force_is_measured: True if the arms measured the forces, False if a simulation provides
             them.
         force_error: Measured minus true contact forces in the world frame, (m, arms, 3) [N].
         force_time: Times of the forces, (m,) [s].
-        tanks: Energies of the controllet's tanks by name, (n,) each [J].
+        tanks: Energies of the controllet's energy tanks by name, (n,) each [J].
         tank_time: Times of the tank energies, (n,) [s].
         settling: Log of every arm before the first target, at negative times. Empty if the task
             does not record it.
@@ -119,20 +119,28 @@ class TaskCell:
             with _paced(cell, self._inline) as advance, without_collections():
                 settling = self._settle(cell, advance)
                 run = self._record(cell, advance, settling)
-                return run if self._inline or run.fault else self._left(cell, advance, run)
+                return run if self._inline or run.fault else self._restored(cell, advance, run)
         except MultipandaError as error:
             fault = self._reason() or " ".join(str(error).split())
             self.close()  # The cell may be unusable. The next run starts a new one.
             return Run({}, fault=fault)
 
     def _reason(self) -> str:
-        """Return the fault of an arm, which explains a rejected target, or an empty string."""
+        """Return the fault message of an arm, or an empty string without a fault."""
         with suppress(MultipandaError):
             return fault_of(self.cell) if self.cell is not None else ""
         return ""
 
-    def _left(self, cell: Cell, advance: PassTime, run: Run) -> Run:
-        """Restore the scene for the next run. If this fails, the returned run has a fault."""
+    def _restored(self, cell: Cell, advance: PassTime, run: Run) -> Run:
+        """Restore the scene for the next run, and return the run.
+
+        If this fails, the returned run has a fault.
+
+        Args:
+            cell: Running cell of the task.
+            advance: Function that advances the cell by a number of cycles.
+            run: Recorded run.
+        """
         try:
             self.task.restore_scene(cell, advance)
         except MultipandaError as error:
@@ -296,8 +304,12 @@ def run_task(task: Task, config: CellConfig, seed: int = 0, *, recover: bool = F
 def _paced(cell: Cell, inline: bool) -> Iterator[PassTime]:
     """Yield a function that advances a cell by a number of cycles.
 
-    The function steps an inline cell, and waits for the time of another cell. It raises
-    :class:`.LoopError` if that time stands still.
+    The function steps an inline cell. For other cells, it waits until their loop has run these
+    cycles, and raises :class:`.LoopError` if the cell time stands still.
+
+    Args:
+        cell: Running cell.
+        inline: True if the placement of the cell is ``inline``.
     """
     if inline:
         yield cell.step

@@ -141,7 +141,7 @@ def page(
         comparisons: Comparisons, grouped by task number.
         plant: Description of the plant.
         twin: Description of the twin.
-        about: Further facts for the head of the page.
+        about: Further facts by name, for the table at the top of the page.
 
     Raises:
         MissingExtra: If matplotlib is missing.
@@ -181,11 +181,18 @@ def write_report(
 ) -> Path:
     """Write the comparisons as an HTML page, and as a JSON file next to it.
 
+    Args:
+        matches: Comparisons, grouped by task number.
+        target: Path of the page.
+        plant: Description of the plant.
+        twin: Description of the twin.
+        about: Further facts by name, for both files.
+
     Returns:
         Path of the JSON file.
 
     Raises:
-        ConfigurationError: If one of the files cannot be written. Neither is then written.
+        ConfigurationError: If a file cannot be written. No file is changed then.
         MissingExtra: If matplotlib is missing.
     """
     text = page(matches, plant, twin, about)

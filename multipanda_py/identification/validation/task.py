@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of validation tasks, their scenes, and the motions of real arms to and from them."""
+"""Base class of validation tasks, and functions that build their scenes and move real arms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PassTime(Protocol):
     """Function that advances a cell by a number of cycles, by steps or in real time."""
 
     def __call__(self, cycles: int) -> None:
-        """Advance the cell by ``cycles`` cycles, and return then."""
+        """Advance the cell by ``cycles`` cycles. The call returns after the last cycle."""
 
 
 class Task(ABC):
@@ -49,7 +49,7 @@ class Task(ABC):
         seconds: Duration [s].
 
     Attributes:
-        number: Number of the task in the paper.
+        number: Number of the task in :data:`.TASKS`, as in the multipanda_ros2 paper.
         title: Short title.
         controllets: Names of the force controllets or other variants of the task.
         arms: Number of arms.
@@ -83,7 +83,10 @@ class Task(ABC):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True if the task sets targets in every cycle, or in real time as often as possible."""
+        """True if the task sets targets in every cycle, instead of every tenth cycle.
+
+        If the loop runs in another process, targets are set in every second cycle.
+        """
         return False
 
     @abstractmethod
@@ -185,8 +188,8 @@ def object_like(config: CellConfig, name: str, values: Mapping[str, Any]) -> Obj
     """Return an object of a task.
 
     Args:
-        config: Cell that may contain an object of the same name, whose contact parameters are then
-            used.
+        config: Cell of the task. If it has an object of this name, the result gets the friction
+            and contact parameters of that object.
         name: Name of the object.
         values: Section of the object in the task.
     """
@@ -203,14 +206,16 @@ def task_cell(
     objects: Mapping[str, ObjectConfig],
     touching: Sequence[str] = (),
 ) -> CellConfig:
-    """Return a cell for a task, which this process steps (inline) if all arms are simulated.
+    """Return a cell with the arms, controllet and objects of a task.
+
+    If all arms are simulated, the placement of the cell is ``inline``, else ``process``.
 
     Args:
         config: Cell to start from.
         arms: Sections of the arms, by name.
         controllet: Section of the controllet.
         objects: Sections of the objects, by name.
-        touching: Names of objects that the arms may touch.
+        touching: Pairs of arm and object that may touch, such as ``left table``.
 
     Raises:
         ConfigurationError: If the cell is invalid.
@@ -267,7 +272,7 @@ class MotionTask(Task):
         return [self._arm]
 
     def scene(self, config: CellConfig) -> CellConfig:
-        """Return a cell with the arm at the start of the motion, under ``joint_trajectory``."""
+        """Return a cell for ``joint_trajectory``, with the arm at the start of the motion."""
         (name,) = self.names(config)
         start = self._points[0, 1 : 1 + config.arms[name].robot.n_joints]
         arm = with_start(config.arms[name], np.array(start), None)

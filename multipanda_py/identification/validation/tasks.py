@@ -173,11 +173,12 @@ SETTLE_CYCLES = 100
 
 
 class JointSwing(Task):
-    r"""Task that swings joints 4 and 5 under joint impedance control, as in an example of Franka.
+    r"""Task that swings joints 4 and 5 under joint impedance control.
 
     .. math:: q_{4,5}(t) = q_0 \pm \frac{\pi}{8} (1 - \cos(\pi t / 2.5\,\mathrm{s})).
 
-    Symbols: start position :math:`q_0`.
+    Symbols: start position :math:`q_0`. The sign is that of the direction to the more distant
+    position limit of the joint. If this limit is near, the amplitude is smaller.
     """
 
     number, title = 1, "joint impedance in free space"

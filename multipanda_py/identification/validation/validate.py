@@ -35,7 +35,7 @@ def with_measured_force(task: Task, run: Run, arms: Mapping[str, ArmDescription]
     """Add the forces that the arms measured to a run of real arms.
 
     Args:
-        task: Task of the run, with the scene of these arms.
+        task: Task of the run, after a call of :meth:`.Task.scene` with the cell of these arms.
         run: Recorded run. It is returned unchanged if a simulation provides its forces, or if the
             task requests no force.
         arms: Descriptions of the arms by their names in the run.
@@ -72,8 +72,8 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
     task, and Jacobian J of the tool at the start configuration :math:`q_0`.
 
     Args:
-        task: Task whose scene is given, with the forces of its arms.
-        scene: Cell with the arms at the start of the task.
+        task: Task that made ``scene``.
+        scene: Result of :meth:`.Task.scene`, with the arms at the start of the task.
 
     Raises:
         ValidationRejected: If thresholds are too low. The message names the required values.
@@ -108,7 +108,12 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
 
 
 def _enough(overrides: Vector, needed: Vector) -> str:
-    """Return the larger of the present and the needed thresholds, as text for a cell file."""
+    """Return the larger of present and required thresholds as text for a cell file.
+
+    Args:
+        overrides: Thresholds in the cell file [N, Nm].
+        needed: Required thresholds, rounded up for the comparison [N, Nm].
+    """
     values = np.maximum(overrides, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
@@ -178,7 +183,14 @@ def validate(
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the given controllets that a task can use, or all of its controllets if none."""
+    """Return the controllets that a task uses, from a list of requested controllets.
+
+    They are all controllets of the task if the list contains none of them.
+
+    Args:
+        number: Number of the task.
+        controllets: Names of the requested controllets.
+    """
     known = make_task(number).controllets
     return [controllet for controllet in known if controllet in controllets] or known
 
