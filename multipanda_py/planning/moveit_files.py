@@ -151,7 +151,12 @@ def scene_text(objects: Sequence[SceneObject], floor: float) -> str:
 def _shapes(
     solids: Sequence[tuple[str, Sequence[float], str]], color: Sequence[float]
 ) -> Iterator[str]:
-    """Yield lines of a ``.scene`` file: number of shapes, their data, and 0 subframes."""
+    """Yield the lines of a ``.scene`` file that describe the shapes of one object.
+
+    Args:
+        solids: Type, size and pose of each shape. The pose is text: position and quaternion.
+        color: Color of all shapes, RGBA.
+    """
     yield str(len(solids))
     for kind, size, placement in solids:
         yield from (kind, _numbers(size), placement, _numbers(color))
@@ -187,8 +192,8 @@ Compliant arms lag behind, are slowed down by contacts, and start with a small p
 def simple_controllers(groups: Groups) -> dict[str, Any]:
     """Return ``moveit_controllers.yaml``, for ``moveit_simple_controller_manager``.
 
-    This plug-in switches no controllets, so the right one must already be active. Names are
-    relative, because MoveIt runs in the namespace of the cell.
+    This plug-in switches no controllets. A controllet that follows trajectories must already be
+    active. The names in the file are relative, because MoveIt runs in the namespace of the cell.
     """
     entries: dict[str, Any] = {
         follower.name: {

@@ -44,11 +44,11 @@ class DisabledPair(NamedTuple):
 
 
 def pairs_of_arm(arm: ArmDescription) -> list[DisabledPair]:
-    """Return the disabled link pairs of one arm with its gripper and tool.
+    """Return the link pairs of one arm, with its gripper and tool, that need no collision check.
 
-    Pairs with fewer than :data:`.SELF_JOINTS` joints between them are disabled. Other pairs are
-    tested in random configurations with a margin. They are disabled if they touch in no
-    configuration (``Never``) or in all (``Always``).
+    These are pairs with fewer than :data:`.SELF_JOINTS` joints between them, and pairs that the
+    robot description lists as overlapping. All other pairs are tested in random configurations.
+    They need no check if they touch in no configuration (``Never``) or in all (``Always``).
     """
     model = Geometry(arm)
     undecided, pairs = [], []
@@ -110,14 +110,22 @@ class Geometry:
         return pair in self._arm.robot.overlapping
 
     def postures(self) -> tuple[Vector, Vector]:
-        """Return lower and upper bounds of random configurations, at most a turn per joint."""
+        """Return lower and upper bounds of the joint positions in random configurations.
+
+        They are the joint limits. A range of more than one turn is reduced to [-pi, pi].
+        """
         lower, upper = self._model.lowerPositionLimit, self._model.upperPositionLimit
         slides = [self._slides(joint) for joint in range(1, self._model.njoints)]
         rotations = (upper - lower > 2.0 * np.pi) & np.logical_not(slides)
         return np.where(rotations, -np.pi, lower), np.where(rotations, np.pi, upper)
 
     def touching(self, pairs: list[tuple[str, str]]) -> dict[tuple[str, str], float]:
-        """Return 0 for link pairs that touch in no random configuration, 1 in all, else 0.5."""
+        """Test link pairs for contact in random configurations.
+
+        Returns:
+            Number by link pair: 0 if the links touch in no configuration, 1 if they touch in all,
+            0.5 if they touch in some.
+        """
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         fraction: dict[tuple[str, str], float] = {}
         lower, upper = self.postures()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions of arms: collision-free motions, and paths through configurations, poses and circles."""
+"""Motions of arms: collision-free motions to goals, joint trajectories, and tool paths."""

@@ -56,29 +56,36 @@ def check_feasible(
     distances: Sequence[Distance],
     margin: float,
 ) -> None:
-    """Refuse goals that no path can reach.
+    """Refuse goals that exceed joint limits, are out of reach, or bring bodies too close.
 
-    A goal in joint space fixes the poses of all links of the arm. A tool pose fixes the poses of
-    the gripper and the attached object.
+    A joint configuration determines the poses of all links of its arm. A tool pose determines the
+    poses of the gripper and the attached object. Distances of other links are not checked.
+
+    Args:
+        scene: Arms and objects at the start of the motion.
+        request: Request with the goals.
+        grips: Objects attached to grippers.
+        distances: Distances that bodies must keep.
+        margin: Distance of the goals from the joint limits [rad, m].
 
     Raises:
         PlanRejected: If a goal is impossible. The message contains the goal, its value and the
             allowed range.
     """
     for number, goals in enumerate(request.waypoints, 1):
-        path, known = request.waypoint_name(number), {}
+        goal_name, goal_frames = request.waypoint_name(number), {}
         for arm, goal in goals.items():
             scene.known("arm", arm, [*scene.arms])
             if isinstance(goal, Pose):
-                _refuse_far(scene, arm, goal, path)
+                _refuse_far(scene, arm, goal, goal_name)
             else:
-                _refuse_limits(scene, arm, goal, margin, path)
-            known[arm] = frames_at(scene, arm, goal)
-        _refuse_near(scene, known, grips, distances, request.clearance, path)
+                _refuse_limits(scene, arm, goal, margin, goal_name)
+            goal_frames[arm] = frames_at(scene, arm, goal)
+        _refuse_near(scene, goal_frames, grips, distances, request.clearance, goal_name)
 
 
-def _refuse_far(scene: Scene, arm: str, pose: Pose, path: str) -> None:
-    """Refuse a pose farther away than the length of the stretched arm."""
+def _refuse_far(scene: Scene, arm: str, pose: Pose, goal_name: str) -> None:
+    """Refuse a tool pose farther from the first joint than the stretched arm can reach."""
     model, limits = scene.model(arm), scene.arms[arm].limits
     tool = model.frames[model.getFrameId(scene.arms[arm].ee_frame)]
     reach = float(np.linalg.norm(tool.placement.translation))
@@ -93,13 +100,13 @@ def _refuse_far(scene: Scene, arm: str, pose: Pose, path: str) -> None:
     distance = float(np.linalg.norm(pose.position - shoulder))
     if distance > reach:
         raise PlanRejected(
-            f"{path} of {arm}: the pose is {distance:.3g} m from the first joint, out of reach, "
-            f"allowed up to {reach:.2f} m"
+            f"{goal_name} of {arm}: the pose is {distance:.3g} m from the first joint, "
+            f"out of reach, allowed up to {reach:.2f} m"
         )
 
 
 def _refuse_limits(
-    scene: Scene, arm: str, configuration: Vector, margin: float, path: str
+    scene: Scene, arm: str, configuration: Vector, margin: float, goal_name: str
 ) -> None:
     at, limits = scene.columns[arm], scene.arms[arm].limits
     lower, upper = scene.lower[at] + margin, scene.upper[at] - margin
@@ -109,7 +116,7 @@ def _refuse_limits(
     if outside.size:
         joint = int(outside[0])
         raise PlanRejected(
-            f"{path} of {arm}: joint {joint + 1}: got {configuration[joint]:.4f} "
+            f"{goal_name} of {arm}: joint {joint + 1}: got {configuration[joint]:.4f} "
             f"{limits.unit(joint)}, allowed [{lower[joint]:.4f}, {upper[joint]:.4f}], the joint "
             f"limits with a margin of {margin:g}"
         )
@@ -117,22 +124,35 @@ def _refuse_limits(
 
 def _refuse_near(
     scene: Scene,
-    known: Mapping[str, Mapping[str, pin.SE3]],
+    goal_frames: Mapping[str, Mapping[str, pin.SE3]],
     grips: Sequence[AttachedObject],
     distances: Sequence[Distance],
     clearance: float,
-    path: str,
+    goal_name: str,
 ) -> None:
-    """Refuse goals at which two bodies are too close, if the goals determine the poses of both."""
+    """Refuse goals of a waypoint at which two bodies are too close to each other.
+
+    Only bodies with known poses are checked: links in ``goal_frames``, attached objects and fixed
+    objects.
+
+    Args:
+        scene: Arms and objects.
+        goal_frames: Poses in the world of the frames that the goals determine, by arm and frame.
+        grips: Objects attached to grippers.
+        distances: Distances that bodies must keep.
+        clearance: Clearance of the request [m]. If a required distance is larger, the message
+            states that a controllet needs it.
+        goal_name: Name of the waypoint for the message.
+    """
 
     def placement_of(solid: PathSolid) -> pin.SE3 | None:
         name = solid.frame
         for one in grips:
-            if one.object_name == name and one.arm in known:
-                return known[one.arm]["tool"] * pin.SE3(one.pose.rotation, one.pose.position)
+            if one.object_name == name and one.arm in goal_frames:
+                return goal_frames[one.arm]["tool"] * pin.SE3(one.pose.rotation, one.pose.position)
         arm, _, link = name.partition("/")
         if arm in scene.arms and link:
-            return known[arm].get(link) if arm in known else None
+            return goal_frames[arm].get(link) if arm in goal_frames else None
         obj = scene.objects[name]
         is_attached = name in scene.columns or name in scene.frames
         return None if is_attached else pin.SE3(obj.rotation, obj.position)
@@ -142,7 +162,7 @@ def _refuse_near(
     for one in distances:
         # A negative margin allows an overlap. Only the search checks its depth, because coal
         # measures depths differently.
-        if one.margin < 0.0 or not any(body in known or body in held for body in one.of):
+        if one.margin < 0.0 or not any(body in goal_frames or body in held for body in one.of):
             continue
         for pair in one.pairs:
             for solid in pair:
@@ -162,7 +182,7 @@ def _refuse_near(
                     )
                 names = f"parts of {first}" if first == second else f"{first} and {second}"
                 raise PlanRejected(
-                    f"{path}: {names} would be {max(distance, 0.0):.3f} m from each other, "
+                    f"{goal_name}: {names} would be {max(distance, 0.0):.3f} m from each other, "
                     f"allowed {one.margin:.3g} m or more{reason}"
                 )
 
@@ -186,7 +206,11 @@ def _placed(solid: PathSolid, frame: pin.SE3) -> _Placed:
 def _distance(a: _Placed, b: _Placed, enough: float) -> float:
     """Return the distance of two solids [m], <= 0 if they overlap.
 
-    If the distance of their bounding spheres exceeds ``enough``, it is returned as a lower bound.
+    Args:
+        a: First solid.
+        b: Second solid.
+        enough: Distance beyond which no exact value is needed [m]. If the bounding spheres are
+            farther apart, the distance of the spheres is returned, as a lower bound.
     """
     min_value = float(np.linalg.norm(a.centre - b.centre)) - a.ball - b.ball
     if min_value > enough:
@@ -232,15 +256,17 @@ def find_move(
     request: MotionRequest,
     avoidance: Avoidance | None = None,
 ) -> PlannedMotion:
-    """Search for a motion of all arms that starts at the joint positions in ``scene``.
+    """Search for a motion of all arms from the joint positions in ``scene`` to the goals.
 
-    Arms that start where the collision avoidance pushes bodies apart first retreat from there.
+    If bodies are so close at the start that ``avoidance`` would restrict the motion, the arms with
+    a goal first move away from them (retreat).
 
     Args:
         scene: Arms and present objects of a cell. Only attached objects are movable.
         held: Names of the attached objects, by arm.
-        request: Request for the motion.
-        avoidance: Collision avoidance of the controllets that will execute the motion.
+        request: Request with the goals.
+        avoidance: Collision avoidance of the controllets that will execute the motion; None if
+            they have none.
 
     Raises:
         PlanRejected: If bodies overlap at the start, a goal cannot be reached, or no motion was
@@ -255,12 +281,12 @@ def find_move(
         scene.known("object", obj, [*scene.objects])
     grips = attached_objects(scene, held)
     scene = scene.carrying(carried_by_one_gripper(grips))
-    out = None
+    retreat = None
     if avoidance is not None:
         timing = partial(_timed, speed=request.velocity_scaling)
-        out = timed_retreat(scene, held, request, avoidance, LIMIT_MARGIN, timing)
-    if out is not None:
-        scene = scene.starting_at(out.end)
+        retreat = timed_retreat(scene, held, request, avoidance, LIMIT_MARGIN, timing)
+    if retreat is not None:
+        scene = scene.starting_at(retreat.end)
     apart = required_distances(scene, held, request, avoidance)
     check_feasible(scene, request, grips, apart, LIMIT_MARGIN)
     problem = Problem(scene, len(request.waypoints), STEPS_PER_GOAL, 2.0)
@@ -275,7 +301,7 @@ def find_move(
             problem.add(PoseGoal(grip.object_name, grip.pose, f"{grip.arm}/tool"))
     for distance in apart:
         problem.add(distance)
-    return _search(scene, problem, request, avoidance, out)
+    return _search(scene, problem, request, avoidance, retreat)
 
 
 def _search(
@@ -283,9 +309,16 @@ def _search(
     problem: Problem,
     request: MotionRequest,
     avoidance: Avoidance | None,
-    out: TimedRetreat | None,
+    retreat: TimedRetreat | None,
 ) -> PlannedMotion:
-    """Search until a motion also keeps its distances between its trajectory points.
+    """Search for paths until a trajectory along one of them passes :func:`.check_motion`.
+
+    Args:
+        scene: Arms and objects at the start of the path.
+        problem: Path problem with all constraints.
+        request: Request with the planning time and the speed.
+        avoidance: Collision avoidance of the executing controllets; None if they have none.
+        retreat: Retreat before the path; None without a retreat.
 
     Raises:
         PlanRejected: If no motion was found in time. The message says why the first search failed.
@@ -307,8 +340,8 @@ def _search(
             too_near = checked.reason and f"on the way {checked.reason}"
             if not too_near:
                 rows, nearest = checked.rows, checked.nearest
-                if out is not None:
-                    rows, nearest = out.followed_by(rows), min(nearest, out.nearest)
+                if retreat is not None:
+                    rows, nearest = retreat.followed_by(rows), min(nearest, retreat.nearest)
                 points = {arm: _rows_of(scene, rows, arm) for arm in scene.arms}
                 return PlannedMotion(points, nearest, result.reason)
             finer = (finer + 1) % (MAX_REFINEMENTS + 1)
@@ -341,7 +374,14 @@ def _goal(arm: str, goal: Pose | Vector) -> Objective:
 
 
 def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
-    """Return trajectory points along a path, (s, d), with the minimum duration."""
+    """Return trajectory points along a path, with the minimum duration within the limits.
+
+    Args:
+        scene: Arms and objects, whose d variables the path has.
+        path: Variables at s points, (s, d).
+        speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
+            limits.
+    """
     velocity = np.where(np.isfinite(scene.velocity), scene.velocity * speed, np.inf)
     acceleration = np.where(np.isfinite(velocity), scene.acceleration * speed**2, np.inf)
     fractions: Vector = np.linspace(0.0, 1.0, len(path))

@@ -47,7 +47,7 @@ class Avoidance(Protocol):
 
     @property
     def free_distance(self) -> float:
-        """Minimum distance at which no controllet stops the approach of two bodies [m]."""
+        """Largest value of :meth:`min_distance` for any two bodies [m]; 0 if none is required."""
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
         """Return the distance that a path must keep between two bodies [m]; 0 if none is required.
@@ -136,8 +136,8 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
         \ddot q = r^2 p'' + r r' p'.
 
     Here q is the slowed trajectory, p the original one, :math:`\tau` the time of p, and r the
-    speed fraction. Primes are derivatives with respect to :math:`\tau`. r is smooth and never
-    above the allowed fraction: it is the moving average of its moving minimum.
+    speed fraction. Primes are derivatives with respect to :math:`\tau`. r is the moving average of
+    the moving minimum of ``speed_fractions``. It is therefore smooth and never exceeds them.
 
     Args:
         rows: Trajectory points of m joints, as returned by :func:`timed`, (p, 1 + 3 m).
@@ -162,7 +162,10 @@ def slowed(rows: Matrix, times: Vector, speed_fractions: Vector, max_points: int
 
 
 def _windows(values: Vector, half: int) -> Matrix:
-    """Return the values around each of k values, (k, 2 half + 1); end values are repeated."""
+    """Return each of k values with ``half`` values before and after it, (k, 2 half + 1).
+
+    The first and the last value are repeated beyond the ends.
+    """
     padded = np.pad(values, half, mode="edge")
     return sliding_window_view(padded, 2 * half + 1)
 
@@ -187,9 +190,10 @@ class Checked(NamedTuple):
     """Result of :func:`check_motion`.
 
     Attributes:
-        rows: Trajectory points, slowed down where controllets would slow down, (p, 1 + 3 m): time,
-            then positions, velocities and accelerations of m variables.
-        nearest: Minimum distance of bodies during the motion [m].
+        rows: Trajectory points of the motion, slowed down if necessary, (p, 1 + 3 m): time, then
+            positions, velocities and accelerations. The m variables are the joint positions of all
+            arms, then the poses of movable objects.
+        nearest: Minimum distance of bodies during the motion [m]; infinite without a test.
         reason: Reason why the motion cannot be executed; empty if it can.
     """
 
@@ -204,11 +208,12 @@ def check_motion(
     """Check the distances along a motion, and slow it down where collision avoidance would.
 
     Args:
-        rows: Trajectory points of m variables, (p, 1 + 3 m).
-        n: Number of joints of all arms. The joint positions are the first n variables.
+        rows: Trajectory points, (p, 1 + 3 m). The m variables are the joint positions of all arms,
+            then the poses of movable objects.
+        n: Number of joints of all arms.
         space: Test of the required distances; None for no test.
         avoidance: Collision avoidance of the executing controllets; None if they have none.
-        max_points: Maximum number of points.
+        max_points: Maximum number of trajectory points of a slowed motion.
     """
     nearest = math.inf
     if space is not None:
@@ -244,7 +249,15 @@ def _stopped(avoidance: Avoidance, q: Vector, dq: Vector) -> str:
 
 
 def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
-    """Sample a trajectory: times, (k,); positions, velocities and accelerations, (k, 3, n)."""
+    """Sample the joint motion of a trajectory at evenly spaced times, see ``CHECK_STEP``.
+
+    Args:
+        rows: Trajectory points, (p, 1 + 3 m).
+        n: Number of joints. Their positions are the first n of the m variables.
+
+    Returns:
+        Times, (k,) [s]. Positions, velocities and accelerations of the joints, (k, 3, n).
+    """
     duration = float(rows[-1, 0])
     path_length = float(np.abs(np.diff(rows[:, 1 : 1 + n], axis=0)).max(axis=1).sum())
     count = max(2, math.ceil(min(duration, path_length) / CHECK_STEP))

@@ -18,13 +18,15 @@ from multipanda_py.state import Matrix, Vector
 
 
 def frames_at(scene: Scene, arm: str, goal: Pose | Vector) -> dict[str, pin.SE3]:
-    """Return the world poses of those frames of an arm that a goal determines.
+    """Return the poses of the frames of an arm at a goal, in the world.
+
+    A joint configuration determines the poses of all frames. A tool pose determines only those of
+    the frames fixed to the tool, so only these are returned.
 
     Args:
         scene: Scene with the arm.
         arm: Name of the arm.
-        goal: Joint configuration, which determines all frames, or tool pose, which determines the
-            frames fixed to the tool.
+        goal: Joint configuration, (n,) [rad, m], or tool pose in the world.
 
     Returns:
         Poses by name: ``tool``, and frames of the URDF without the prefix of the arm.
@@ -67,7 +69,8 @@ class MotionRequest:
     Attributes:
         waypoints: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
             world or a joint configuration, (n,). Other arms may move out of the way.
-        path_constraint: Constraint of the tools of all named arms, see :data:`PATH_CONSTRAINTS`.
+        path_constraint: Constraint of the tools of all arms in ``waypoints``, see
+            :data:`PATH_CONSTRAINTS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
             ``collision_avoidance`` begins to push. The executing controllets may need more. Bodies
             that start closer and cannot move apart keep their initial distance.
@@ -76,8 +79,8 @@ class MotionRequest:
         planning_time: Maximum processor time of the search [s]. Time of other threads does not
             count.
         seed: Random seed. Equal seeds give equal motions.
-        allowed_contacts: Names of objects that the grippers of named arms may touch, for example
-            before a grasp or after a release, and on which attached objects may rest.
+        allowed_contacts: Names of objects that the grippers of arms in ``waypoints`` may touch,
+            for example before a grasp or after a release. Attached objects may rest on them.
     """
 
     waypoints: Sequence[Mapping[str, Pose | Vector]]
@@ -175,7 +178,7 @@ class MotionPlan:
         starts: Joint configurations of all arms at the start, including those that stay, (n,).
         object_poses: Poses of the objects in the world at the start.
         held: Names of the attached objects, by arm.
-        nearest: Minimum distance of bodies along the motion, or at its start [m].
+        nearest: Minimum distance of bodies along the motion [m].
         reason: Result of the search in one sentence.
         controllet_params: Parameters of the executing controllets at the time of planning, by
             controllet.

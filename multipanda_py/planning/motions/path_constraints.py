@@ -38,7 +38,12 @@ class AttachedObject(NamedTuple):
 
 
 def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObject]:
-    """Return the attachments of objects to grippers. Several grippers may hold one object."""
+    """Return the objects attached to grippers, with their poses in the tool frames.
+
+    Args:
+        scene: Arms and objects at the start.
+        held: Names of the attached objects, by arm. Several arms may hold one object.
+    """
     grips = []
     for arm, obj in held.items():
         tool = frames_at(scene, arm, scene.arm_configuration(scene.start, arm))["tool"]
@@ -48,7 +53,11 @@ def attached_objects(scene: Scene, held: Mapping[str, str]) -> list[AttachedObje
 
 
 def carried_by_one_gripper(grips: Sequence[AttachedObject]) -> dict[str, tuple[str, Pose]]:
-    """Return tool frame and pose in it, by object, for objects that exactly one gripper holds."""
+    """Select the objects that exactly one gripper holds.
+
+    Returns:
+        Tool frame ``ARM/tool`` and pose of the object in this frame, by name of the object.
+    """
     hands = Counter(grip.object_name for grip in grips)
     return {
         grip.object_name: (f"{grip.arm}/tool", grip.pose)
@@ -68,9 +77,17 @@ def required_distances(
     avoidance: Avoidance | None = None,
     deepest: float = MAX_REST_OVERLAP,
 ) -> list[Distance]:
-    """Return the constraints on distances of bodies.
+    """Return the minimum distances of pairs of bodies during a motion, as constraints.
 
-    Bodies that start closer than required keep about their distance at the start.
+    A pair that starts closer than its minimum distance must keep its initial distance minus 1 mm.
+
+    Args:
+        scene: Arms and objects at the start.
+        held: Names of the attached objects, by arm.
+        request: Request with the clearance and the allowed contacts.
+        avoidance: Collision avoidance of the executing controllets, which may need larger
+            distances; None if they have none.
+        deepest: Maximum overlap of bodies at the start [m].
 
     Raises:
         PlanRejected: If bodies overlap by more than ``deepest`` at the start.
@@ -93,7 +110,11 @@ def required_distances(
 def _requested_clearances(
     scene: Scene, held: Mapping[str, str], request: MotionRequest, avoidance: Avoidance | None
 ) -> Iterator[Distance]:
-    """Yield the constraints on distances that the request or the executing controllets need."""
+    """Yield the minimum distances of pairs of bodies, as constraints.
+
+    A minimum distance is the clearance of the request, or a larger distance that ``avoidance``
+    needs. It is negative for bodies that may touch.
+    """
     clearance = request.clearance
     led = {arm for goals in request.waypoints for arm in goals}
     for one in clearances(scene, (), clearance):
@@ -131,10 +152,13 @@ UP = np.array([0.0, 0.0, 1.0])
 
 
 def add_path_constraints(problem: Problem, scene: Scene, request: MotionRequest) -> None:
-    """Add orientation constraints for the tools of all arms with a goal.
+    """Add the constraint ``request.path_constraint`` for the tools of all arms with a goal.
+
+    ``orientation`` keeps the orientation of a tool. ``upright`` allows only rotations about the
+    vertical axis. An empty value adds no constraint.
 
     Raises:
-        PlanRejected: If the orientation at a goal differs from that at the start.
+        PlanRejected: If the tool orientation at a goal violates the constraint.
     """
     if not request.path_constraint:
         return

@@ -89,9 +89,10 @@ class ToolPace:
     """Speed and acceleration limits of a tool.
 
     Attributes:
-        speed: Maximum speed of the origin [m/s].
+        speed: Maximum speed of the origin of the tool frame [m/s].
         angular_speed: Maximum angular speed [rad/s].
-        acceleration: Maximum acceleration of the origin, along and across the path, each [m/s^2].
+        acceleration: Maximum acceleration of this origin along the path, and also across it
+            [m/s^2].
         angular_acceleration: Maximum angular acceleration [rad/s^2].
 
     Raises:
@@ -114,8 +115,9 @@ class ToolPace:
         .. math:: T = \max\left(\tfrac{15}{8} \tfrac{d}{v},\
             \sqrt{\tfrac{10}{\sqrt 3} \tfrac{d}{a}}\right)
 
-        with distance d, speed v and acceleration a. The rotation angle has its own such bounds;
-        T is the largest. On a circle of radius r, v is limited to :math:`\sqrt{a r}`.
+        with distance d, maximum speed v and maximum acceleration a. The same two bounds apply to
+        the rotation, with its angle, angular speed and angular acceleration. T is the largest of
+        these bounds. On a circle of radius r, v is at most :math:`\sqrt{a r}`.
 
         Args:
             distance: Length of the segment [m].
@@ -193,7 +195,8 @@ class PosePath:
             pace: Speed and acceleration limits.
 
         Raises:
-            PlanRejected: If there is no such circle.
+            PlanRejected: If the axis has zero length or goes through the tool, or a number is not
+                finite.
         """
         about, middle = np.array(axis, dtype=np.float64), np.array(centre, dtype=np.float64)
         if about.shape != (3,) or middle.shape != (3,):

@@ -46,14 +46,16 @@ def retreat_path(
     upper: Vector,
     target: float,
 ) -> Matrix:
-    r"""Return configurations along which close pairs move apart, up to a target distance.
+    r"""Return configurations along which bodies that are too close move apart.
 
-    Distances :math:`d_j` below the target :math:`d_{free}` increase by :math:`\Delta`
-    (:data:`DISTANCE_STEP`) in every step, or up to the target. The step s is the shortest one:
+    Pairs of bodies with distances :math:`d_j` below the target distance :math:`d_{free}` move
+    apart. Each step increases these distances by :math:`\Delta` (:data:`DISTANCE_STEP`), at most
+    up to the target. The joint motion s of a step is the shortest one:
 
     .. math:: \min \|s\|^2 \quad \text{s.t.} \quad g_j^T s \ge \min(\Delta, d_{free} - d_j)
 
-    Here :math:`g_j` are the gradients. No other pair may come closer than the target.
+    Here :math:`g_j` is the gradient of :math:`d_j` with respect to the joint positions. Pairs
+    farther apart than the target distance must not come closer than it.
 
     Args:
         avoidance: Collision avoidance of the executing controllets.
@@ -65,8 +67,8 @@ def retreat_path(
         target: Target distance [m].
 
     Returns:
-        Configurations beginning with the start, (k, n). The start alone if no pair is closer than
-        the target, or the arms cannot move apart.
+        Configurations beginning with ``start``, (k, n). Only ``start`` if no pair is closer than
+        the target distance, or the arms cannot move apart.
     """
     path, q = [start], start
     for _ in range(MAX_STEPS):
@@ -90,7 +92,18 @@ def retreat_path(
 def _step(
     pairs: Sequence[tuple[NearBodies, Vector]], target: float, lowest: Vector, highest: Vector
 ) -> Vector | None:
-    """Return the shortest step that moves all pairs apart, (n,) [rad, m], or None."""
+    """Return the shortest joint step that moves close bodies apart.
+
+    Args:
+        pairs: Close pairs of bodies. Each has the gradient of its distance along allowed joint
+            motions, (n,).
+        target: Distance up to which bodies move apart [m].
+        lowest: Lower bounds of the step, (n,) [rad, m].
+        highest: Upper bounds of the step, (n,) [rad, m].
+
+    Returns:
+        Step, (n,) [rad, m]; None if no step moves all these bodies apart.
+    """
     gradients = np.array([gradient for _, gradient in pairs])
     missing = np.array([target - pair.distance for pair, _ in pairs])
     needs = np.where(missing > 0.0, np.minimum(missing + 1e-4, DISTANCE_STEP), missing)
@@ -137,7 +150,12 @@ class TimedRetreat(NamedTuple):
     nearest: float
 
     def followed_by(self, rows: Matrix) -> Matrix:
-        """Return the points of this retreat and of a motion that starts at rest at its end."""
+        """Return the points of this retreat, followed by the points of another motion.
+
+        Args:
+            rows: Trajectory points of the motion, (p, 1 + 3 m). It starts at rest where the
+                retreat ends.
+        """
         after = rows[1:].copy()
         after[:, 0] += self.rows[-1, 0]
         return np.concatenate([self.rows, after])
@@ -151,17 +169,18 @@ def timed_retreat(
     margin: float,
     timed: Callable[[Scene, Matrix], Matrix],
 ) -> TimedRetreat | None:
-    """Return a retreat of the arms with a goal from bodies that are too close.
-
-    Return None if no body is too close, or if no step moves the arms apart.
+    """Plan a retreat: a short motion of the arms with a goal, away from bodies that are too close.
 
     Args:
         scene: Arms and objects at the start.
         held: Names of the attached objects, by arm.
-        request: Request for the motion.
+        request: Request for the motion after the retreat.
         avoidance: Collision avoidance of the executing controllets.
-        margin: Margin of the joint limits [rad, m].
-        timed: Function from a path, (p, m), to its trajectory points.
+        margin: Distance that joints keep from their limits [rad, m].
+        timed: Function from a scene and a path, (p, m), to the trajectory points.
+
+    Returns:
+        Retreat; None if no body is too close, or if no step moves the arms apart.
 
     Raises:
         PlanRejected: If the arms cannot retreat without coming close to other bodies.
@@ -194,19 +213,26 @@ def timed_retreat(
     return TimedRetreat(checked.rows, end, checked.nearest)
 
 
-def _may_move(scene: Scene, led: set[str], keep: bool) -> Callable[[Vector], Matrix]:
+def _may_move(
+    scene: Scene, movable_arms: set[str], keep_orientation: bool
+) -> Callable[[Vector], Matrix]:
     """Return a function from a configuration to the projection onto allowed joint motions.
 
-    The arms ``led`` may move. If ``keep`` is true, their tools must not rotate.
+    The function takes the configuration of all arms, (n,), and returns a matrix, (n, n).
+
+    Args:
+        scene: Arms and objects.
+        movable_arms: Names of the arms that may move.
+        keep_orientation: True if the tools of these arms must not rotate.
     """
     n = sum(arm.n_joints for arm in scene.arms.values())
 
     def projection(q: Vector) -> Matrix:
         result = np.zeros((n, n))
-        for arm in led:
+        for arm in movable_arms:
             at = scene.columns[arm]
             own = np.eye(at.stop - at.start)
-            if keep:
+            if keep_orientation:
                 # The tool keeps its orientation, so joint motions that rotate it are not allowed.
                 model = scene.model(arm)
                 data, frame = model.createData(), model.getFrameId(scene.arms[arm].ee_frame)

@@ -42,30 +42,30 @@ def inverse_kinematics(
     r"""Find a configuration that reaches goals within joint limits, and keeps bodies apart.
 
     .. math:: \min_x |x - x_0|^2 \quad \text{with} \quad \phi_{goal}(x) = 0, \;
-        q_l \le q \le q_u, \; d(x) \ge d_{min}.
+        q_l \le q \le q_u, \; \delta(x) \ge \delta_{min}.
 
-    x are the variables of all arms and objects, and q the joint positions in x with their limits
-    :math:`q_l, q_u`. :math:`\phi_{goal}` are the errors of the goals. Distances d stay above
-    :math:`d_{min}`. The search starts at :math:`x_0`, and after a failure at random joint
-    positions.
+    x are the d variables of all arms and objects, and q the joint positions in x with their limits
+    :math:`q_l, q_u`. :math:`\phi_{goal}` are the errors of the goals. The distances of bodies
+    :math:`\delta` stay above :math:`\delta_{min}`. The search starts at :math:`x_0`. If it fails,
+    it starts again at random joint positions.
 
     A movable object stays at its pose, unless a goal places it. For example,
     ``PoseGoal("left/tool", grip, "box")`` places a tool on a box, and ``PoseGoal("box", pose)``
-    places the box. Both together give a configuration in which the arm holds the box there.
+    places the box. Both together give a configuration in which the arm holds the box at ``pose``.
 
     Args:
         scene: Arms and objects.
-        goals: Goals of one or several arms, on poses or positions, not on rates.
+        goals: Goals of one or several arms. Goals for velocities are not allowed.
         near: Start of the search :math:`x_0`, (d,); ``scene.start`` by default.
         apart: Distances to keep; all :func:`.clearances` by default.
-        limit_margin: Margin of the joint limits [rad, m].
+        limit_margin: Distance that joints keep from their limits [rad, m].
         tries: Maximum number of starts.
         seed: Random seed. Equal seeds give equal configurations.
         settings: Tolerance, iterations per start, and time of the whole search.
 
     Returns:
-        Variables x, (d,), read-only. Get the parts by ``scene.arm_configuration(x, arm)`` and
-        ``scene.pose(x, object_name)``.
+        Variables x, (d,), read-only. ``scene.arm_configuration(x, arm)`` returns the joint
+        positions of an arm, and ``scene.pose(x, object_name)`` the pose of an object.
 
     Raises:
         PlanRejected: If no configuration was found, or an argument is invalid. The message
@@ -113,10 +113,21 @@ def find_configuration(
     tries: int,
     settings: SolverSettings,
 ) -> Solution:
-    """Search for one configuration from several starts, and return the best solution.
+    """Search for a configuration that fulfils terms, from several starts.
 
-    The first search starts at the variables ``start``, (d,). All searches prefer solutions near
-    them.
+    All searches prefer configurations near ``start``.
+
+    Args:
+        scene: Arms and objects.
+        terms: Costs and constraints of the configuration.
+        start: Variables at which the first search starts, (d,).
+        rng: Random generator for further starts.
+        tries: Maximum number of searches.
+        settings: Tolerance, iterations per search, and time of all searches.
+
+    Returns:
+        First feasible solution. If there is none, the one with the smallest violation, if
+        possible one that violates only distances.
     """
     until = processor_time() + settings.time
     nearness = [
@@ -158,7 +169,16 @@ def _solve_with_distances(
 def _split_by_distance(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Return all terms in two lists. The second has the distances of bodies that are far apart."""
+    """Separate distance constraints of bodies that are far apart from all other terms.
+
+    Args:
+        scene: Arms and objects.
+        terms: Terms to separate.
+        result: Solution that determines the poses of the bodies.
+
+    Returns:
+        Other terms. Distance constraints of bodies that are far apart.
+    """
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
     }
@@ -172,7 +192,11 @@ def _split_by_distance(
 
 
 def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
-    """Return a start with random joint positions for arms that violate constraints, (d,)."""
+    """Return the variables at which the next search starts, (d,).
+
+    Arms that violate constraints in ``result`` get random joint positions. Other arms keep those
+    in ``result``. Objects get their poses in ``start``.
+    """
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
     x = start.copy()
@@ -217,9 +241,17 @@ _EQUALITY_TOLERANCE = 0.05  # Difference up to which two configurations count as
 
 
 def tool_goals(scene: Scene, terms: Sequence[Term]) -> Mapping[str, Pose] | None:
-    """Return the world pose goal of each tool; None if there are other kinds of goals.
+    """Return the goal poses of tools in the world, by arm.
 
-    Goals of movable objects are ignored.
+    Pose goals of movable objects are ignored.
+
+    Args:
+        scene: Arms and objects.
+        terms: Terms with the goals.
+
+    Returns:
+        Goal poses. None if there are none, or if arms have other kinds of goals, for example a
+        joint configuration.
     """
     goals: dict[str, Pose] = {}
     turned: list[Axis | Orientation] = []
@@ -254,16 +286,19 @@ def sample_phase_end(
     start: Vector,
     rng: np.random.Generator,
 ) -> Vector | None:
-    """Return variables that reach tool poses and keep all distances, (d,); None if none is found.
+    """Find variables at which tools reach goal poses and bodies keep their distances.
 
     Args:
         scene: Arms and objects.
         space: Test of distances, and poses of attached objects.
-        terms: Terms of the time step. They define the margin of the joint limits.
-        goals: World goal poses of the tools, by arm.
-        stays: Variables with the joint positions that arms without a goal keep, (d,).
+        terms: Terms at the end of the phase, of which only :class:`.WithinLimits` has an effect.
+        goals: Goal poses of the tools in the world, by arm.
+        stays: Variables, (d,), with the joint positions of arms without a goal. They stay there.
         start: Variables at which the search for arms with a goal starts, (d,).
-        rng: Random generator for the starts.
+        rng: Random generator for further starts.
+
+    Returns:
+        Variables, (d,). None if none were found.
     """
     margins = [t.objective.margin for t in terms if isinstance(t.objective, WithinLimits)]
     x = stays.copy()
@@ -288,7 +323,7 @@ def free_postures(
         space: Test of distances.
         goals: Goal poses of the tools in the world. Arms without a goal stay.
         start: Configuration of all arms at which the search starts, (n,).
-        margin: Margin of the joint limits [rad, m].
+        margin: Distance that joints keep from their limits [rad, m].
         rng: Random generator for further starts.
 
     Returns:
@@ -328,9 +363,16 @@ def _is_new(q: Vector, known: Sequence[Vector]) -> bool:
 def _nearest_first(
     scene: Scene, known: Mapping[str, Sequence[Vector]], start: Vector
 ) -> list[tuple[int, ...]]:
-    """Return combinations of one configuration per arm, the shortest travel time first.
+    """Combine the known configurations of all arms, and sort the combinations by travel time.
 
-    Each combination has the index of a configuration of every arm.
+    Args:
+        scene: Arms and objects.
+        known: Configurations that reach the goal, (n,) each, by arm.
+        start: Configuration of all arms from which they travel, (n,).
+
+    Returns:
+        Combinations, the shortest travel time first. A combination has one index per arm, of a
+        configuration in ``known``.
     """
     times = []
     for arm, postures in known.items():
@@ -343,8 +385,9 @@ def _nearest_first(
 def _postures(
     scene: Scene, arm: str, pose: Pose, start: Vector, margin: float, rng: np.random.Generator
 ) -> Iterator[Vector | None]:
-    """Yield a configuration that reaches the tool pose, (n,) [rad, m], or None, for each start.
+    """Yield the results of one inverse kinematics search after another, without end.
 
+    A result is a configuration that reaches the tool pose, (n,) [rad, m], or None after a failure.
     The first search starts at ``start``, further ones at random.
     """
     model = scene.model(arm)

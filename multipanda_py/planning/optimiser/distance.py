@@ -150,15 +150,19 @@ class Distance(Objective):
         return self.margin - np.minimum(distance, self.margin + GRADIENT_DISTANCE), jacobian
 
     def is_near(self, slices: Slices) -> bool:
-        """Return True if any pair has a gradient at any time step, see ``GRADIENT_DISTANCE``."""
+        """Return True if any pair of solids is near at any time step.
+
+        Near solids are closer to each other than the margin plus ``GRADIENT_DISTANCE``.
+        """
         values, _ = self.evaluate(slices)
         return bool((values > -GRADIENT_DISTANCE).any())
 
     def _capsules_by_box(self) -> list[tuple[int, int, NDArray[np.intp]]]:
-        """Return the pairs of a box and a capsule, grouped by box.
+        """Group the pairs of a box and a capsule by their box.
 
-        Each group has the index of its first pair, the index of the box in a pair (0 or 1), and
-        the indices of all its pairs.
+        Returns:
+            For each box: index of one of its pairs, place of the box in its pairs (0 or 1), and
+            indices of all its pairs.
         """
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
@@ -178,7 +182,7 @@ class Distance(Objective):
         side: int,
         numbers: NDArray[np.intp],
     ) -> NDArray[np.bool_]:
-        r"""Return a mask of the capsules that may be close to a box, (s, k).
+        r"""Return a mask of the capsules that may be close to a box, at s time steps, (s, k).
 
         It uses a lower bound of the distance d,
 
@@ -186,6 +190,13 @@ class Distance(Objective):
 
         Here m is the middle of the capsule, l half its length and r its radius. The box has the
         centre c, the rotation R and the half sides h.
+
+        Args:
+            placed: Poses of all frames of this constraint.
+            axes: Ends of the axes of the k capsules in the world, (s, k, 2, 3).
+            number: Index of one pair with the box.
+            side: Place of the box in its pairs, 0 or 1.
+            numbers: Indices of the pairs of the box with each capsule, (k,).
         """
         shape, rotation, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]
@@ -202,7 +213,17 @@ class Distance(Objective):
         self, slices: Slices, number: int, rows: NDArray[np.intp], distance: Matrix,
         normal: Matrix, on_a: Matrix, on_b: Matrix,
     ) -> None:  # fmt: skip
-        """Measure a pair with coal at the time steps ``rows``, and write the results."""
+        """Measure one of n pairs of solids with coal, and write the results to four arrays.
+
+        Args:
+            slices: Poses of all frames at s time steps.
+            number: Index of the pair.
+            rows: Indices of the time steps at which the pair is measured.
+            distance: Array for the distances, (s, n) [m].
+            normal: Array for the unit vectors from the second to the first solid, (s, n, 3).
+            on_a: Array for the closest points on the first solid, (s, n, 3).
+            on_b: Array for the closest points on the second solid, (s, n, 3).
+        """
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         solids, of_coal = self.pairs[number], self._by_coal[number]
         for row in rows.tolist():
@@ -224,11 +245,15 @@ class Distance(Objective):
 def _points_of(
     pairs: Sequence[tuple[PathSolid, PathSolid]], frames: Sequence[str]
 ) -> tuple[list[Matrix], NDArray[np.intp]]:
-    """Return the ends of the capsule axes of all pairs without duplicates.
+    """Return the ends of the capsule axes of n pairs of solids, without duplicates.
+
+    Args:
+        pairs: Pairs of solids.
+        frames: Names of the frames of these solids.
 
     Returns:
-        Ends of the axes in each frame, (k, 3) per frame. Indices of the ends of each pair among
-        those of all frames, (n, 2, 2): pair, solid of the pair, end of its axis.
+        Ends in each frame, (k, 3) per frame. Indices into the sequence of all ends, (n, 2, 2), for
+        both ends of both solids of each pair.
     """
     known: dict[str, dict[tuple[float, ...], int]] = {frame: {} for frame in frames}
     for pair in pairs:
@@ -255,6 +280,12 @@ def _rate(placed: Placement, rows: np.ndarray, points: Matrix, normal: Matrix) -
 
     Here n is the direction, r the point relative to the origin of the frame, and :math:`v, \omega`
     are the velocities of the frame.
+
+    Args:
+        placed: Poses and Jacobians of the frame at all time steps.
+        rows: Indices of the k time steps to evaluate.
+        points: Points in the world at these time steps, (k, 3).
+        normal: Directions n in the world at these time steps, (k, 3).
     """
     arm = points - placed.position[rows]
     both = np.concatenate([normal, np.cross(arm, normal)], 1)
@@ -269,9 +300,9 @@ def shape_of(solid: PathSolid) -> Any:
 
 
 def frame_of(solid: PathSolid) -> tuple[Matrix, Vector]:
-    """Return rotation and centre of a coal shape in the frame of its solid.
+    """Return rotation and position of the coal shape of a solid, in the frame of the solid.
 
-    The z axis of coal becomes the axis of the capsule.
+    The shape of a capsule lies along its z axis. The rotation aligns this axis with the capsule.
     """
     axis = solid.end - solid.start
     length = float(np.linalg.norm(axis))

@@ -171,11 +171,15 @@ class FreeSpace:
         geometry = pin.GeometryObject(str(number), joint, on * placed, shape_of(solid))
         return int(self._geometry.addGeometryObject(geometry))
 
-    def _require(self, fraction: float, min_value: float) -> None:
-        """Set the required distances to a fraction of the margins minus ``min_value`` [m]."""
-        margins = fraction * self._margins - min_value
+    def _require(self, fraction: float, tolerance: float) -> None:
+        """Set the required distance of each pair to ``fraction * margin - tolerance`` [m].
+
+        With a positive margin, it is at least :data:`MIN_START_DISTANCE`. A negative margin is not
+        multiplied by ``fraction``.
+        """
+        margins = fraction * self._margins - tolerance
         apart = np.maximum(margins, np.minimum(self._margins, MIN_START_DISTANCE))
-        margins = np.where(self._margins > 0.0, apart, self._margins - min_value)
+        margins = np.where(self._margins > 0.0, apart, self._margins - tolerance)
         for request, margin in zip(self._solids.collisionRequests, margins.tolist()):
             request.security_margin = margin
 

@@ -210,15 +210,15 @@ class Axis(Objective):
 
 
 class RelativePose(PoseGoal):
-    """Rigid connection of a frame to another frame, at any relative pose.
+    """Rigid connection of two frames: their relative pose is constant, at any value.
 
-    The rate of the relative pose is zero, six components [m/s, rad/s].
+    The six components are the rates of the relative pose [m/s, rad/s].
 
     Args:
         frame: Name of the held frame.
         base: Name of the holding frame.
-        pose: Pose of the frame in ``base``, within 180 degrees of the actual one; the identity by
-            default.
+        pose: Approximate pose of the frame in ``base``, to compute the rates. Its orientation must
+            be within 180 degrees of the actual one; the identity by default.
     """
 
     order = 1
@@ -247,9 +247,9 @@ def _unit(description: str, values: ArrayLike) -> Vector:
 
 
 class Touches(Position):
-    """Coincidence of the origins of two frames, three components [m], with free rotation.
+    """Coincidence of the origins of two frames, with free rotation, like a ball joint.
 
-    An example is a ball on a face that neither rolls nor slides.
+    The three components are the position of the origin of ``frame`` in ``base`` [m].
 
     Args:
         frame: Name of a frame at a point of the first body.
@@ -277,7 +277,10 @@ class Stays(Objective):
         return ("m",) * 3
 
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
-        """Return the position of the point in ``base``, (s, 3) [m], and its Jacobian."""
+        """Return the position of the point in ``base``, (s, 3) [m], and its Jacobian.
+
+        A problem differentiates this position, because ``order`` is 1.
+        """
         return relative_point(slices, *self.frames)
 
 

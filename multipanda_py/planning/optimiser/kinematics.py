@@ -46,7 +46,7 @@ class Slices:
     frames: dict[str, Placement]
 
     def part(self, at: slice) -> Slices:
-        """Return a range of the time steps as views of these arrays."""
+        """Return views of the variables, poses and Jacobians at a range of the time steps."""
         frames = {
             name: Placement(f.position[at], f.rotation[at], f.jacobian[at])
             for name, f in self.frames.items()

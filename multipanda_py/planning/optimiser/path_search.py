@@ -283,11 +283,19 @@ def _phase_ends(
     from_scratch: bool,
     settings: SolverSettings,
 ) -> list[Vector] | Solution:
-    """Return the variables at the end of each phase, (d,) each.
+    """Search for the variables at the end of each phase.
 
-    If an end cannot be reached, return an infeasible path to the best configuration that was
-    found, with its violations. If ``from_scratch`` is true, each search starts at a random
-    configuration, otherwise at the end of the previous phase.
+    Args:
+        problem: Problem with the goals.
+        space: Fast test of distances; None to use only the solver.
+        rng: Random generator.
+        from_scratch: True to start each search at a random configuration, False to start it at the
+            end of the previous phase.
+        settings: Tolerance, iterations and time of each search.
+
+    Returns:
+        Variables at the end of each phase, (d,) each. If a search fails, an infeasible solution
+        with the violations at the end of that phase.
     """
     scene, x = problem.scene, problem.scene.start
     ends: list[Vector] = []
@@ -331,19 +339,24 @@ def _phase_ends(
 
 
 def _travel(scene: Scene, ends: list[Vector]) -> float:
-    """Return the time from the start through ``ends`` at full joint speed [s]."""
+    """Return the time from the start through the ends of all phases at maximum speeds [s].
+
+    Args:
+        scene: Scene with the start and the maximum joint speeds.
+        ends: Variables at the end of each phase, (d,) each.
+    """
     paths = np.abs(np.diff([scene.start, *ends], axis=0)) / scene.velocity
     return float(paths.max(axis=1).sum())
 
 
 def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator | None) -> Matrix:
-    r"""Return a path with random detours through configurations, with a stop at each.
+    r"""Return a path from the start through the ends of all phases, with stops there, (T, d).
 
     .. math:: x = x_0 + w (x_1 - x_0) + 4 w (1 - w) \Delta, \qquad
         w = 10 s^3 - 15 s^4 + 6 s^5
 
-    with the ends :math:`x_0, x_1` and the time fraction s of a phase. The detour :math:`\Delta` is
-    zero without a random generator.
+    Here :math:`x_0, x_1` are the variables at the start and end of a phase, and s is its time
+    fraction. The random detour :math:`\Delta` is zero if ``rng`` is None.
     """
     scene, path = problem.scene, []
     w = _rest_to_rest(problem.each)[:, None]
@@ -359,7 +372,10 @@ def _initial_path(problem: Problem, ends: list[Vector], rng: np.random.Generator
 def _around(
     problem: Problem, space: FreeSpace, ends: list[Vector], rng: np.random.Generator, until: float
 ) -> Matrix | None:
-    """Return a collision-free path through the ends of all phases, (s, d), or None."""
+    """Return a collision-free path through the ends of all phases, (T, d).
+
+    Return None if none is found before this thread reaches the processor time ``until`` [s].
+    """
     scene, path = problem.scene, []
     parts = [scene.columns[arm] for arm in scene.arms]
     n = parts[-1].stop
@@ -397,9 +413,19 @@ def _clear(
     until: float,
     settings: SolverSettings,
 ) -> Solution:
-    """Return a path that also keeps distances between its time steps, or an infeasible one.
+    """Refine a path until bodies keep their distances also between its time steps.
 
-    If bodies come too close there, the number of time steps is doubled.
+    While bodies are too close there, the number of time steps is doubled and the path optimised.
+
+    Args:
+        problem: Problem that the path solves.
+        space: Fast test of distances; None if there is none.
+        result: Path to refine. An infeasible path is returned unchanged.
+        until: Processor time of this thread after which the refinement ends [s].
+        settings: Tolerance, iterations and time of the search.
+
+    Returns:
+        Refined path; infeasible if bodies are still too close.
     """
     if not result.is_feasible:
         return result

@@ -339,10 +339,15 @@ class Scene:
 
     @staticmethod
     def known(kind: str, name: str, known: Sequence[str]) -> str:
-        """Check that a name is known, and return it.
+        """Check that a name is among the known names, and return it.
+
+        Args:
+            kind: Kind of the name for the message, such as ``arm``.
+            name: Name to check.
+            known: Known names.
 
         Raises:
-            UnknownName: If the name is not known.
+            UnknownName: If the name is not among them.
         """
         if name not in known:
             raise UnknownName(kind, name, tuple(known))

@@ -109,15 +109,16 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    These are the pairs that the controllet ``collision_avoidance`` measures. Excluded are
-    neighbouring links, a held object and the last links of its arm, common bases of two arms, and
-    pairs that do not move.
+    These are the pairs that the controllet ``collision_avoidance`` measures. It excludes
+    neighbouring links, a held object and the last links of its arm, and the base links of two arms
+    with a common base. Pairs in which no solid moves are also excluded.
 
     Args:
         scene: Scene with both bodies.
         first: Name of an arm or object.
         second: Name of another arm or object, or of the same arm.
-        parts: Parts of the arms: ``all``, ``arm`` without gripper, or ``hand``.
+        parts: Selection of pairs: ``hand`` for pairs with a gripper or tool, ``arm`` for the
+            others, ``all`` for both.
     """
     if first == second:
         pairs = [

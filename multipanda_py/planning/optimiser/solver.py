@@ -253,10 +253,10 @@ class _PathSearch:
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
-        """Return the values whose weighted squares form the augmented Lagrangian.
+        """Return the values of each term whose weighted squares form the augmented Lagrangian.
 
-        For a cost this is the residual. For a constraint it is the violation of its bounds by
-        residual + multiplier / penalty.
+        For a cost, they are the residuals. For a constraint, they are the amounts by which
+        residual + multiplier / penalty is outside the bounds.
         """
         pushes = []
         for number, (term, (residual, _)) in enumerate(zip(self.terms, point.values)):
@@ -320,9 +320,9 @@ def solve(
         \left(r + \frac{\lambda}{\mu} - [r + \frac{\lambda}{\mu}]_l^u\right)^2.
 
     :math:`r_c` are the residuals of costs, r those of constraints, and :math:`[\,]_l^u` clips them
-    to their bounds. The multipliers :math:`\lambda` and the penalty :math:`\mu` are constant
-    during Gauss-Newton steps, which continue until they are short. Then :math:`\lambda` is
-    updated, and :math:`\mu` increases if violations have not decreased enough.
+    to their bounds. Gauss-Newton steps with constant multipliers :math:`\lambda` and penalty
+    :math:`\mu` continue until a step is short. Then :math:`\lambda` is updated, and :math:`\mu`
+    increases if violations have not decreased enough.
 
     Args:
         scene: Scene, which defines the d variables.
@@ -415,7 +415,14 @@ def _solution(
 
 
 def _violations(term: Term, residual: Matrix, each: int, tolerance: float) -> list[Violation]:
-    """Return the violations of a constraint, one for each unit, from its residuals, (s, m)."""
+    """Return the largest violation of a constraint in each of its units, if above the tolerance.
+
+    Args:
+        term: Constraint.
+        residual: Residuals of the constraint at s time steps, (s, m).
+        each: Number of time steps of a phase.
+        tolerance: Tolerance of a violation, in its unit.
+    """
     off = np.abs(term.outside(residual)) / term.scale
     violations = []
     for unit in dict.fromkeys(term.units):

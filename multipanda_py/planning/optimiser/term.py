@@ -48,7 +48,10 @@ class Objective(ABC):
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return the indices of the variables if they are the components, or None."""
+        """Return the indices of the variables, if the components are variables themselves.
+
+        Return None if they are functions of the variables.
+        """
         return None
 
     def check(self, scene: Scene) -> None:
@@ -58,10 +61,10 @@ class Objective(ABC):
 
 
 class SliceNumbers(Objective):
-    """Variables at a time step: joint positions of arms, and poses of objects.
+    """Selected variables of a time step as components: joint positions, and poses of objects.
 
     Args:
-        of: Names of arms and movable objects; all by default.
+        of: Names of the arms and movable objects to select; all by default.
     """
 
     def __init__(self, *of: str) -> None:
@@ -109,7 +112,8 @@ class Term:
         lower: Lower bounds of r, (m,).
         upper: Upper bounds of r, (m,).
         factors: Coefficients :math:`c_j \Delta t^{-k}`, (k + 1,).
-        columns: Indices of the variables that are the components; None for functions of them.
+        columns: Indices of the variables, if the components of :math:`\phi` are variables
+            themselves; None if they are functions of the variables.
         units: Units of the components, (m,).
         bodies: Names of the arms and objects in the term.
     """
@@ -134,16 +138,17 @@ class Term:
         return len(self.factors) - 1
 
     def evaluate(self, slices: Slices, before: int) -> tuple[Matrix, Matrix | None]:
-        """Return the values r at the n time steps of this term, (n, m), and their Jacobians.
+        """Return the values r at the n time steps of this term, and their Jacobians.
 
         Args:
-            slices: Fixed time steps at the start, then all time steps of the path.
-            before: Number of fixed time steps.
+            slices: Variables and poses at all time steps of the path. Copies of the start precede
+                them, because differences need earlier time steps.
+            before: Number of copies of the start.
 
         Returns:
-            Values r, and Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r at step
-            t with respect to the variables at step t - j. A term with ``columns`` returns None
-            instead, because its derivatives are constant.
+            Values r, (n, m). Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r at
+            step t with respect to the variables at step t - j. A term with ``columns`` returns
+            None for its Jacobians, because they are constant.
         """
         k, n = self.order, self.last - self.first
         rows = slice(before + self.first - k, before + self.last)
@@ -224,7 +229,7 @@ class WithinLimits(SliceNumbers):
 
     Args:
         of: Names of arms; all by default.
-        margin: Margin of the limits [rad, m].
+        margin: Distance that joints keep from their limits [rad, m].
     """
 
     def __init__(self, *of: str, margin: float = 0.0) -> None:
@@ -306,7 +311,8 @@ class Near(SliceNumbers):
 
     Args:
         of: Name of an arm or movable object.
-        numbers: Desired values of its variables, in the order of :class:`.Scene`.
+        numbers: Desired variables. For an arm, joint positions, (n,) [rad, m]. For an object,
+            position [m], then rotation vector relative to its initial orientation [rad], (6,).
     """
 
     def __init__(self, of: str, numbers: ArrayLike) -> None:

@@ -115,7 +115,12 @@ def check_task(
 
 
 def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
-    """Return the initial state of arms and objects according to the cell file."""
+    """Return the initial state of arms and objects according to the cell file.
+
+    Args:
+        config: Checked cell configuration.
+        arms: Names of the arms of the task. The state has all other arms in ``others``.
+    """
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)
     scene = Scene(described, (), postures)
@@ -139,9 +144,9 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
     )
 
 
-def _pose_stiffness(config: CellConfig, law: str) -> Vector:
-    """Return the position stiffness of a controllet, (3,) [N/m]."""
-    spec = next(one for one in instance_specs(config) if one.name == law)
+def _pose_stiffness(config: CellConfig, controllet: str) -> Vector:
+    """Return the position stiffness of a controllet according to the cell file, (3,) [N/m]."""
+    spec = next(one for one in instance_specs(config) if one.name == controllet)
     return np.array(spec.initial_values()["position_stiffness"], float)[:3]
 
 
@@ -152,7 +157,19 @@ def _pose(frame: Placement) -> Pose:
 def _checked(
     config: CellConfig, task: TaskFile, subtask: Subtask, state: WorldState, moved: dict[str, str]
 ) -> tuple[WorldState, str]:
-    """Return the state after a subtask, and the result of its planning as text."""
+    """Check one subtask.
+
+    Args:
+        config: Checked cell configuration.
+        task: Task of the subtask.
+        subtask: Subtask to check.
+        state: State of arms and objects before the subtask.
+        moved: Objects whose pose is unknown, each with the name of the subtask that dragged it.
+            Objects that this subtask drags are added.
+
+    Returns:
+        Expected state after the subtask, and the result of its planning as text.
+    """
     mode = proposed_mode(subtask) or "optimization"
     points = task.points(subtask, config)
     concerned = {point.object_name for point in points}
@@ -241,7 +258,7 @@ def _by_path(
 def _led(
     config: CellConfig, points: list[ContactPoint], goals: list[GoalPose], state: WorldState
 ) -> SubtaskPlan:
-    """Return straight tool paths, as in mode ``force``, with joint configurations along them."""
+    """Return a plan of straight tool paths, with joint configurations along them."""
     plan = plan_by_poses(points, goals, state)
     scene = scene_of(config, state, ())
     problem = Problem(scene, 1, STRAIGHT_PATH_SLICES, max(plan.lead_time, 0.1))

@@ -65,7 +65,12 @@ class GoalPose:
 def subtask_goals(
     subtask: Subtask, points: Sequence[ContactPoint], state: WorldState
 ) -> list[GoalPose]:
-    """Return the goals of a subtask. Without a force, tools also go in front of their contacts."""
+    """Return the goals of a subtask, those from the task file first.
+
+    If the subtask has no force, each tool with a contact gets a goal as well. Its position is at
+    ``approach_distance`` outside the contact point, with the z axis of the tool along the inward
+    normal.
+    """
     result = list(_listed_goals(subtask, state))
     if subtask.force == 0.0:
         result += [
@@ -182,7 +187,8 @@ class AllowedContacts:
 
     Attributes:
         touched: Pairs of an arm and an object that the gripper of this arm may touch.
-        placed: Final poses of carried objects in the world.
+        placed: Final poses of carried objects in the world. There they may be close to other
+            objects.
         touching: Names of objects that all grippers may touch, and on which carried objects may
             rest.
     """
@@ -195,16 +201,16 @@ class AllowedContacts:
 def distance_constraints(
     scene: Scene, desired: AllowedContacts, clearance: float
 ) -> list[Distance]:
-    """Return the constraints on distances of bodies for a subtask.
+    """Return the minimum distances of pairs of bodies during a subtask, as constraints.
 
-    Bodies that start closer than the clearance keep half of their initial distance, and objects
-    half of their distance at the goal. If a gripper may touch an object, the links of its arm may
-    come close to it without overlap.
+    A pair that starts closer than the clearance must keep half of its initial distance. For two
+    objects, this also applies to their distance at the final poses. If a gripper may touch an
+    object, the links of its arm may come close to the object without overlap.
 
     Args:
         scene: Scene in which only carried objects are movable.
-        desired: Bodies that may come into contact.
-        clearance: Minimum distance of all other bodies [m].
+        desired: Allowed contacts, and final poses of carried objects.
+        clearance: Minimum distance of bodies without an allowed contact [m].
 
     Thread: any.
     """
@@ -247,7 +253,16 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
 
 
 def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
-    """Yield a distance constraint whose margin is reduced so that the start fulfils it."""
+    """Yield a distance constraint that the given poses do not violate.
+
+    If bodies are closer there than the constraint requires, its minimum distance is reduced.
+
+    Args:
+        scene: Arms and objects.
+        one: Distance constraint.
+        there: Poses at the start, then at the end of a subtask. For a pair with an arm, only the
+            poses at the start count.
+    """
     # The end counts for a pair of objects, because goals determine their final poses. It does not
     # count for arms, because their final configurations are unknown.
     has_objects_only = all(name in scene.objects for name in one.of)

@@ -276,7 +276,16 @@ def _check_force(
 
 
 def _search(problem: Problem, distances: Sequence[Distance], settings: SolverSettings) -> Solution:
-    """Find a path. Distance constraints are added only if the path without them is too close."""
+    """Find a path on which bodies keep their distances.
+
+    The first search ignores the distances. They become constraints if bodies are too close on its
+    path.
+
+    Args:
+        problem: Problem without distance constraints.
+        distances: Distances that bodies must keep.
+        settings: Limits of each search.
+    """
     result = problem.solve(settings)
     if not result.is_feasible or is_clear(distances, problem.scene, result.path):
         return result

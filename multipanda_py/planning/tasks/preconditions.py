@@ -179,8 +179,10 @@ def refuse_friction(
 
     .. math:: \lVert K_t^{-1} \rVert \mu f \le 0.95\, e_{max}.
 
-    :math:`K_t` is the position stiffness perpendicular to the force f, :math:`\mu` the friction
-    coefficient, and :math:`e_{max}` the tolerance. Tools with a planned path are not checked.
+    The left side is the position error of the tool by friction. :math:`K_t` is the position
+    stiffness perpendicular to the contact force f, and :math:`\mu` the friction coefficient.
+    :math:`e_{max}` is the position tolerance of the subtask. Tools with a planned path are not
+    checked.
 
     Args:
         config: Checked cell configuration.
@@ -190,7 +192,7 @@ def refuse_friction(
         stiffness: Position stiffness of the controllet along the axes of the base, (3,) [N/m].
 
     Raises:
-        TaskFailed: If the position error exceeds the tolerance. The message contains a force and a
+        TaskFailed: If the position error is too large. The message contains a force and a
             stiffness with which the goal is reached.
     """
     bases = {arm.name: arm.rotation_base_in_world for arm in describe_arms(config)}
@@ -231,7 +233,14 @@ def _refuse_point(
 def _depths(
     scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield each other object, and its overlap with an object at a pose [m]; negative if apart."""
+    """Yield all other objects with their overlap with one object [m]; negative if they are apart.
+
+    Args:
+        scene: Scene with all objects.
+        poses: Poses of the objects in the world, by name.
+        name: Name of the one object.
+        pose: Pose of the one object in the world.
+    """
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)
     for other in scene.objects:
@@ -247,7 +256,15 @@ def _placed(solid: object, pose: Pose) -> tuple[object, object]:
 
 
 def _distance(scene: Scene, name: str, pose: Pose | None, shape: object, at: object) -> float:
-    """Return the distance of a shape from an object [m]; negative if they overlap."""
+    """Return the distance of a shape from an object [m]; negative if they overlap.
+
+    Args:
+        scene: Scene with the object.
+        name: Name of the object.
+        pose: Pose of the object in the world; None for its pose in ``scene``.
+        shape: Shape of the library coal.
+        at: Pose of the shape in the world, as a coal transform.
+    """
     obj = scene.objects[name]
     (solid,) = solids_of(scene, name)
     other, there = _placed(solid, pose or Pose(obj.position, obj.rotation))

@@ -18,7 +18,8 @@ WORLD = "world"
 class Goal(Section):
     """Goal for the pose of a frame at the end of a subtask.
 
-    Components that are not given are free. Without an orientation, an object keeps its own.
+    Components that are not given are free. Exception: an object without ``rpy`` and ``z_axis``
+    keeps its orientation.
     """
 
     frame: str
@@ -94,7 +95,7 @@ class Subtask(Section):
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:
-    """Return the mode of a subtask. If it is not given, goals and contacts determine it.
+    """Return ``subtask.mode``, or the mode that follows from goals and contacts if it is None.
 
     - Contacts with a force, and goals: ``hybrid``.
     - Contacts with a force, and no goals: ``force``.
@@ -118,9 +119,10 @@ class ExecutionMode:
     """Planning and control mode of a subtask.
 
     Attributes:
-        planning_mode: Mode of the planner. ``optimization`` plans a path of free arms, ``hybrid``
-            a path of arms that hold objects. ``force`` uses straight tool paths.
-        mode: Mode of the controllet.
+        planning_mode: Mode of the planner. ``optimization`` plans a path of arms that hold no
+            object, ``hybrid`` a path of arms that hold objects. ``force`` uses straight tool
+            paths.
+        mode: Value of the parameter ``mode`` of :class:`.OptimizationAugmented`.
         presses: True if contact forces are commanded.
         subtask: Subtask to execute.
     """
@@ -132,13 +134,16 @@ class ExecutionMode:
 
 
 def execution_mode(subtask: Subtask, mode: Mode, ablate: Part | None = None) -> ExecutionMode:
-    """Return the planning and control mode of a subtask, also for an ablation study.
+    """Return the planning and control mode of a subtask.
+
+    For an ablation study, a part of the control method (Özcan and Oguz, see
+    :class:`.OptimizationAugmented`) can be left out.
 
     Args:
         subtask: Subtask of a checked task.
-        mode: Mode of the complete method (Özcan and Oguz).
-        ablate: Part of the method to leave out. Without ``force``, tools follow the same plans
-            without contact forces. Without ``plan``, tools press and follow straight paths.
+        mode: Mode of the subtask without ablation.
+        ablate: Part to leave out; None for no ablation. Without ``force``, tools follow the same
+            plans without contact forces. Without ``plan``, tools press and follow straight paths.
             Without ``hybrid``, tools first press, and then follow a plan without contact forces.
     """
     if ablate == "plan":

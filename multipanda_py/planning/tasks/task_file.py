@@ -109,7 +109,14 @@ def _goal_faults(goal: Goal, held: set[str], hands: Counter[str]) -> Iterator[st
 def cell_faults(
     law: str, contacts: dict[str, Contact], subtasks: list[Subtask], config: CellConfig
 ) -> Iterator[str]:
-    """Yield the errors of a task that depend on its cell."""
+    """Yield the errors of a task that depend on its cell.
+
+    Args:
+        law: Name of the controllet that executes the task.
+        contacts: Contacts of the task, by name.
+        subtasks: Subtasks of the task.
+        config: Checked cell configuration.
+    """
     laws = {one.name: one for one in config.instances() if one.type == CONTROLLET_TYPE}
     if law not in laws:
         known = ", ".join(laws) or f"none: the cell has no controllet of type {CONTROLLET_TYPE}"
@@ -177,6 +184,10 @@ class TaskFile(Section):
     def from_dict(cls, data: Any, source: str = "task") -> TaskFile:
         """Create a task from a nested dictionary and check it.
 
+        Args:
+            data: Content of a task file as a dictionary.
+            source: Origin of the data for messages, such as the path of the file.
+
         Raises:
             ConfigurationError: If the task has errors. The message lists all of them.
         """
@@ -202,7 +213,12 @@ class TaskFile(Section):
 
     @classmethod
     def from_content(cls, data: Any, path: str | Path) -> TaskFile:
-        """Create a task from the content of a task file and check it."""
+        """Create a task from the content of a task file and check it.
+
+        Args:
+            data: Content of the task file as a dictionary.
+            path: Path of the task file. ``cell`` in the content is relative to its folder.
+        """
         if isinstance(data, Mapping) and isinstance(data.get("cell"), str) and data["cell"]:
             data = {**data, "cell": str(Path(path).parent / data["cell"])}
         return cls.from_dict(data, str(path))

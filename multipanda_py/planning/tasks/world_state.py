@@ -83,9 +83,13 @@ def half_extents(obj: SceneObject) -> Vector:
 
 
 def _max_offset(obj: SceneObject, side: int, across: int, extent: float) -> float:
-    """Return the maximum distance of a contact from the centre of a side along one axis [m].
+    """Return the maximum offset of a contact from the centre of a side of an object [m].
 
-    ``side`` is the axis of the side's normal, and ``across`` the axis of the distance, 0 to 2.
+    Args:
+        obj: Object.
+        side: Axis of the object perpendicular to the side, 0 to 2.
+        across: Axis of the object along which the offset is measured, 0 to 2.
+        extent: Half extent of the object along the axis ``across`` [m].
     """
     if side == across:
         return 0.0
@@ -153,7 +157,8 @@ class WorldState:
             objects: Names of the objects to compare.
             moved: Maximum displacement of an object [m]. Ten times this value is the maximum
                 rotation [rad].
-            pressed: Contact points whose tool positions are compared.
+            pressed: Contact points on which tools press. The positions of these tools on their
+                objects are compared as well.
         """
         for name in objects:
             distance, angle = self.pose(name).distance(other.pose(name))

@@ -35,24 +35,24 @@ class FieldObstacle:
 class CircularField:
     r"""Motion of a point to goals among obstacles whose surfaces carry circular currents.
 
-    The field of an obstacle accelerates the point by
+    The field of an obstacle causes the acceleration
 
     .. math:: F = \frac{k}{d^2}\; \hat v \times (c \times \hat v).
 
-    :math:`\hat v` is the direction of its velocity relative to the obstacle, and d the distance
-    from the surface. The current is c = n x b for the direction n to the centre and the axis b.
-    This corresponds to a charge in a magnetic field. F is perpendicular to v, so it leads around
-    the obstacle without changing the speed. Only the goal changes the energy, and there are no
-    local minima as in a potential field. The goal :math:`x_g` attracts the point x like a spring
-    with bounded speed,
+    :math:`\hat v` is the direction of the velocity of the point relative to the obstacle, and d
+    the distance from the surface. The current is c = n x b for the direction n to the centre and
+    the axis b. This corresponds to a charge in a magnetic field. F is perpendicular to
+    :math:`\hat v`, so it leads around the obstacle without changing the speed. Only the goal
+    changes the energy, and there are no local minima as in a potential field. The goal
+    :math:`x_g` attracts the point x, which has the velocity v, like a spring with bounded speed,
 
     .. math:: a = k_v\,(\nu \tfrac{k_p}{k_v}(x_g - x) - v), \quad
               \nu = \min(1, \tfrac{v_{max}}{|k_p/k_v\,(x_g - x)|}).
 
     The factor :math:`\nu` limits the speed to :math:`v_{max}`.
 
-    After L. Singh et al. (ICRA 1996), S. Haddadin et al. (IFAC 2011) and the planner of R. Laha et
-    al. (IEEE T-RO 40, 2024), of which this is the reactive part for one agent.
+    Sources: L. Singh et al. (ICRA 1996), S. Haddadin et al. (IFAC 2011), R. Laha et al. (IEEE T-RO
+    40, 2024). This class is the reactive part of the planner by Laha et al., for one agent.
 
     Args:
         position: Initial position at rest, (3,) [m].

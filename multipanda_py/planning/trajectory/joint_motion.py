@@ -32,7 +32,12 @@ _alive: weakref.WeakKeyDictionary[object, Sequence[str]] = weakref.WeakKeyDictio
 
 
 def release_at_exit(owner: object, names: Sequence[str]) -> None:
-    """Register attributes with ruckig objects, so that they are deleted before the exit."""
+    """Register attributes with ruckig objects for deletion before the interpreter exits.
+
+    Args:
+        owner: Object with these attributes.
+        names: Names of the attributes.
+    """
     _alive[owner] = tuple(names)
 
 
@@ -198,15 +203,20 @@ class JointMotion:
             self._stops_first = True
 
     def _can_brake(self) -> bool:
-        """Return True if the limits of :meth:`set_speed` allow a stop before the position limits.
+        """Return True if all joints can stop before their position limits.
 
-        Ruckig does not check this.
+        They brake with the acceleration and jerk that :meth:`set_speed` allows. Ruckig does not
+        check this.
         """
         stoppable = can_stop(self.q, self.dq, self.ddq, self._lower, self._upper, *self._braking)
         return bool(stoppable.all())
 
     def _go(self, desired: InputParameter, start: Vector) -> None:
-        """Start a planned motion from a joint state.
+        """Plan a motion by ruckig and start it.
+
+        Args:
+            desired: Input of ruckig with goal and limits.
+            start: Joint state at the start of the motion, (3 n,): q, dq, ddq.
 
         Raises:
             ArithmeticError: If ruckig finds no plan.
@@ -299,10 +309,11 @@ class JointMotion:
         return float((np.abs(self.dq) / self._speed).max())
 
     def allowed(self, pace: Callable[[Vector], float]) -> float:
-        """Return the allowed fraction of the speed of the motion, 0 to 1; 1 at rest.
+        """Return the allowed fraction of the planned speed of the motion, 0 to 1; 1 at rest.
 
         Args:
-            pace: Function from a joint velocity, (n,) [rad/s], to its allowed fraction.
+            pace: Function from a joint velocity, (n,) [rad/s], to the allowed fraction of this
+                velocity, 0 to 1.
         """
         return pace(self._own_dq) if self.moving else 1.0
 
@@ -311,8 +322,9 @@ class JointMotion:
 
         Args:
             period: Cycle time [s].
-            pace: Function from a joint velocity, (n,) [rad/s], to its allowed fraction. It slows
-                the motion down along the same path. The speed recovers gradually.
+            pace: Function from a joint velocity, (n,) [rad/s], to the allowed fraction of this
+                velocity, 0 to 1. A fraction below 1 slows the motion down along the same path.
+                When the fraction rises, the motion gradually returns to its full speed.
         """
         if not self.moving:
             return

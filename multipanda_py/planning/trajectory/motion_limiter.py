@@ -141,7 +141,7 @@ class MotionLimiter:
 
     @property
     def is_untouched(self) -> bool:
-        """True if nothing else has changed the command positions since the last step."""
+        """True if ``command`` still contains the positions of the last step."""
         return bool((self._last == self.q).all())
 
     @property
@@ -150,7 +150,10 @@ class MotionLimiter:
         return not (self.dq.any() or self.ddq.any())
 
     def follow(self, desired: Vector) -> None:
-        """Advance the command by one period towards finite positions, (n,) [rad]."""
+        """Advance the command by one period towards desired positions, (n,) [rad].
+
+        The desired positions must be finite.
+        """
         T, rate = self._period, self._rate
         if self.at_rest and not rate.any() and (desired == self.q).all():
             self.limited = False
@@ -167,7 +170,10 @@ class MotionLimiter:
         self._age = 1
 
     def follow_rate(self, desired: Vector) -> None:
-        """Advance the command by one period towards finite velocities, (n,) [rad/s]."""
+        """Advance the command by one period towards desired velocities, (n,) [rad/s].
+
+        The desired velocities must be finite.
+        """
         T, bound = self._period, self._limits.velocity
         v = np.minimum(np.maximum(desired, -bound), bound)
         passed = self._accept(self.q + T * v, v, (v - self._rate) / T, True)
@@ -190,14 +196,14 @@ class MotionLimiter:
 
         Args:
             q: Desired positions, (n,) [rad].
-            v: First differences of the positions, (n,) [rad/s].
-            a: Second differences of the positions, (n,) [rad/s^2].
-            joins: Mask of the joints that reach the desired positions at about the velocity of
-                these positions. A joint with another velocity would overshoot.
+            v: First differences of the positions, divided by the period, (n,) [rad/s].
+            a: Second differences of the positions, divided by its square, (n,) [rad/s^2].
+            joins: Mask of the joints for which v is about the velocity of the desired positions
+                themselves, so that they do not overshoot. True for all joints.
 
         Returns:
-            Mask of the joints that may move there, and position, velocity and acceleration of all
-            joints there, (3, n).
+            Mask of the joints that may move to their desired positions, (n,). Position, velocity
+            and acceleration of all joints at these positions, (3, n).
         """
         T = self._period
         motion = np.array((q, v + 0.5 * T * a, a))
@@ -258,10 +264,18 @@ class MotionLimiter:
         return self._or_brake(np.array((q + goal, dq + speed, ddq)))
 
     def _bound_correction(self, catch_up: float, speed: Vector) -> Vector:
-        """Limit the approach to desired positions, and return its maximum speeds, (n,) [rad/s].
+        """Set the acceleration and jerk limits with which ruckig approaches desired positions.
 
-        The approach to positions at rest has a low acceleration: a robot continues with the last
-        acceleration while commands are lost, and would overshoot with a high one.
+        The limits are low if the desired positions are slower than ``catch_up``. While commands
+        are lost, a robot continues with the last acceleration, and would overshoot with a high
+        one.
+
+        Args:
+            catch_up: Maximum speed of the command towards desired positions [rad/s].
+            speed: Velocities of the desired positions, (n,) [rad/s].
+
+        Returns:
+            Maximum speeds of the approach, (n,) [rad/s].
         """
         limits, ruckig_input = self._limits, self._ruckig_input
         acceleration = np.maximum(np.abs(self.dq), catch_up) / _CORRECTION_TIME
@@ -307,7 +321,13 @@ class MotionLimiter:
         return has_plan(self._ruckig, desired, self._plan)
 
     def _apply(self, motion: Matrix, passed: _Passed | None) -> None:
-        """Set the command to ``motion``; joints in the mask of ``passed`` get its motion."""
+        """Set the command to the state of the joints after one period.
+
+        Args:
+            motion: Position, velocity and acceleration after the period, (3, n).
+            passed: Result of :meth:`_accept`. Joints in its mask get the state in this result
+                instead. None to use ``motion`` for all joints.
+        """
         if passed is not None:
             motion = np.where(*passed, motion)
         v = (motion[0] - self.q) / self._period
