@@ -32,7 +32,7 @@ _HELD_MODES = (OperationMode.LINK_TORQUE, OperationMode.LINK_PID, OperationMode.
 
 @dataclass(frozen=True, eq=False)
 class ActuatorCommandsParams(JointImpedanceParams):
-    """Operation mode of the actuators, and gains of the joints that are held."""
+    """Operation mode of the actuators, and joint gains for holding a position."""
 
     mode: str = choice(
         CONFIGURED_MODE, options=(CONFIGURED_MODE, *MODE_NAMES),
@@ -41,7 +41,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands of all operation modes, and the configuration at which joints are held."""
+    """Commands in all operation modes, and positions of joints that are held instead."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -51,7 +51,7 @@ class _ArmCommands:
     """Commands to the n joints of one arm.
 
     Attributes:
-        push: External torques on the links, (n,) [Nm].
+        push: Commanded external torques on the links, (n,) [Nm].
         direct: True for joints with a commanded link torque, (n,).
         torque: Commanded link torques, (n,) [Nm]; zero for other joints.
         commands: Commands in the layout of ``ActuatorState.command``, (4, n).
@@ -103,7 +103,7 @@ class _ArmCommands:
         self.put()
 
     def put(self) -> None:
-        """Update the attributes, such as ``commands``, from the received values and the modes."""
+        """Compute ``commands``, ``torque`` and all flags from the stored commands and modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):
@@ -123,19 +123,19 @@ class _ArmCommands:
 class ActuatorCommands(JointImpedanceLaw[ActuatorTarget]):
     """Commands to springs and motors in one of the seven operation modes of the joints.
 
-    The controllet computes only the torque of held joints::
+    ``OperationMode`` lists the modes. The controllet computes only the torque of held joints::
 
         tau = K (q_0 - q) - D dq
 
     - tau: Link torques, (n,) [Nm].
-    - q_0: Configuration at which joints are held, (n,) [rad].
+    - q_0: Positions at which joints are held, (n,) [rad].
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
     - K, D: Joint stiffness [Nm/rad] and damping [Nm s/rad] of ``JointImpedance``, (n, n).
 
     Joints without springs are held. In the modes ``link_torque``, ``link_pid`` and
     ``motor_torque``, joints without a command are held too. In the other modes, motors start at
-    their current positions, and a reference without a command does not change. A mode change
-    clears all commands.
+    their current positions. A value that no client commands, for example ``reference_2``, does not
+    change. A mode change clears all commands.
 
     A commanded link torque (``link_torque``) includes the weight of the link, and is limited like
     the torque of any controllet.

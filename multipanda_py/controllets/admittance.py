@@ -109,17 +109,17 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     A stiff inner ``CartesianImpedance`` moves the tool to p_c, R_c. ``VirtualBody`` integrates
     translation and rotation separately, within bounds of displacement and speed.
 
-    *External wrench.* The mean of the estimate over ``tare_time`` after the activation is
-    subtracted as its offset. A low-pass filter and a smooth deadband suppress noise. Near a
-    singular configuration, the estimate along the singular direction is not used, because it is
-    poor there.
+    *External wrench.* The estimated wrench has an offset: its mean over ``tare_time`` after the
+    activation, which is subtracted. A low-pass filter and a smooth deadband suppress noise. Near a
+    singular configuration, F_ext excludes the singular direction, along which the estimate is
+    poor.
 
     *Maximum force.* The error of the inner impedance is clipped, so that its spring exerts at most
     ``max_force`` and ``max_torque``. The clip also limits the speed of hand guiding to about 0.5
     m/s.
 
-    *Switch.* A wrench that the arm exerts before the activation is maintained. It decreases with
-    the external wrench and does not increase again.
+    *Switch.* If the arm presses on a contact before the activation, it continues to press. Its
+    wrench decreases with the external wrench of the contact, and does not increase again.
 
     *Stability.* Along one axis, the motion is stable if all roots of the following equation have
     negative real parts::
@@ -201,9 +201,10 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Maintain the wrenches of the arms while the external wrenches that they oppose exist.
+        """Continue to press on contacts, as long as the contacts last.
 
-        A wrench that is not part of the external wrench, such as a tared payload, remains.
+        The part of a wrench that sensors do not measure, such as the weight of a tared payload,
+        continues permanently.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -259,7 +260,7 @@ def _observed(state: ArmState) -> Vector:
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:
-    """Return the parameters of the inner impedance, with ``max_force`` as an error bound."""
+    """Return the inner parameters, with error bounds for ``max_force`` and ``max_torque``."""
     max_value = np.repeat((params.max_force, params.max_torque), 3) / params.inner_stiffness
     clip = np.minimum(max_value, CartesianImpedanceParams().error_clip)
     return CartesianImpedanceParams(stiffness=params.inner_stiffness, error_clip=clip)

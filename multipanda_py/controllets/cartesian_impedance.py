@@ -68,8 +68,8 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
 
     ``CartesianSpring`` describes error, clipping, damping and axes of the gains. A client may
-    stream a full 6 x 6 stiffness (``target_stiffness``), which a new value of the parameter
-    replaces.
+    stream a full 6 x 6 stiffness (``target_stiffness``). It applies until a client sets any
+    parameter of the controllet.
 
     *Feed-forward* (parameter ``feedforward``). While a target is streamed, velocity and
     acceleration of the governed reference are fed forward. With ``governor.response: direct``,
@@ -77,7 +77,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     grows from 50 % to 100 % of ``error_clip``, and as a joint speed grows from 35 % to 65 % of its
     limit. Without a governor, only a streamed twist is fed forward.
 
-    Sources: Hogan 1985; CRISP section III-A; Khatib 1987 for the inertia.
+    Sources: Hogan 1985; paper on the CRISP controllers, section III-A; Khatib 1987 (inertia).
 
     Attributes:
         springs: Spring and damper of each arm.
@@ -140,10 +140,10 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         return "; ".join(filter(None, words))
 
     def hold(self, arm: int, state: ArmState, tau: Vector) -> Vector:
-        """Let ``SingularityHold`` continue the torques that acted before a switch.
+        """Let ``SingularityHold`` continue the torques from before a switch.
 
-        It takes over only the torques in nearly singular directions, in which the tool spring has
-        little effect.
+        Only torques along nearly singular directions continue in this way, because the tool spring
+        has little effect along them.
 
         Args:
             arm: Index of the arm.
@@ -151,7 +151,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
             tau: Torques before the switch, (n,) [Nm].
 
         Returns:
-            Wrench of the torques taken over, (6,) [N, Nm].
+            Tool wrench of the torques that ``SingularityHold`` exerts, (6,) [N, Nm].
         """
         return tool_wrench(state, self._holds[arm].resume(state, tau))
 
@@ -165,7 +165,10 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         return self.springs[arm].compliance(state)
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity of free tool motion, (n,) [rad/s].
+
+        The tool is free along directions without stiffness.
+        """
         return self.springs[arm].free_velocity(state)
 
     def on_target(self, channel: str, arm_index: int, target: CartesianImpedanceTarget) -> None:
@@ -203,7 +206,14 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     def _feedforward(
         self, arm: int, state: ArmState, target: CartesianImpedanceTarget, velocity_ratio: float
     ) -> tuple[Vector | None, Vector | None]:
-        """Return the fed-forward wrench F_a [N, Nm] and twist dx_d, (6,) each; None means zero."""
+        """Return the fed-forward wrench F_a [N, Nm] and twist dx_d, (6,) each; None means zero.
+
+        Args:
+            arm: Index of the arm.
+            state: State of the arm.
+            target: Target with the motion of the reference.
+            velocity_ratio: Speed of the fastest joint as a fraction of its limit.
+        """
         twist = None
         if self._twist_left[arm] > 0:
             self._twist_left[arm] -= 1
@@ -224,5 +234,5 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
 
     @property
     def stiffness_scale(self) -> float:
-        """Minimum stiffness scale of all arms by the bandwidth limit, 0 to 1."""
+        """Minimum stiffness scale of all arms by ``ModalDamping``, 0 to 1."""
         return min([spring.stiffness_scale for spring in self.springs])

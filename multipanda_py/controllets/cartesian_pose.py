@@ -78,8 +78,8 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
 
     If one joint would be too fast, s slows all joints. A joint that reaches its position limit
     stops, and the other joints continue. Each step starts from the positions that the driver has
-    commanded, so its acceleration limit causes no pose error. Features slow the motion before
-    obstacles.
+    commanded, so the acceleration limit of the driver causes no pose error. Features slow the
+    motion before obstacles.
     """
 
     Params, Target = CartesianPoseParams, CommandedPoseTarget

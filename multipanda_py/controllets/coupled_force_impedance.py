@@ -36,9 +36,10 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     ``ForceController`` receives the measured internal force, and the distance between the end
     effectors instead of the position of a tool. If the object slips out, the internal force fades
-    as after a loss of contact, and the springs hold the end effectors.
+    and the springs hold the end effectors.
 
-    Source: box lifting of multipanda_ros2 (section V, task 5), whose code is not public.
+    Source: paper on multipanda_ros2, section V, task 5 (box lifting). The code of this task is not
+    public.
     """
 
     Params = CoupledForceImpedanceParams
@@ -76,8 +77,8 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
     ) -> str:
         """Continue to carry and press the object.
 
-        If the internal force before the switch exceeds ``contact_force``, force control starts in
-        contact, without a search.
+        If the internal force before the switch exceeds ``contact_force``, force control continues
+        this force immediately. It does not search for contact first.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -101,7 +102,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
             self._contact_width = width
         away = abs(width - self._contact_width)
         self._pushed = force.step(
-            desired, self.measured, away, closing, self._mass(), self._formation()
+            desired, self.measured, away, closing, self._mass(), held_by=self._formation()
         )
         self._closing = closing
         # While the desired force rises, the tank is still being filled and may limit the force.
@@ -114,7 +115,7 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
         return self._pushed
 
     def _energy_left(self) -> str:
-        """Return the remaining energy of the tank as text, with a remedy."""
+        """Return a message with the energy of the tank and the parameters to raise."""
         energy = self._force.tank.energy
         return (
             f"force tank {energy:.2f} J limits the internal force. Raise tank_max or tank_power."

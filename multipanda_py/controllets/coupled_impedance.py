@@ -107,8 +107,9 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     - K_r, D_r: Stiffness and damping of the formation, (6 N, 6 N).
     - e: Displacements from the end effectors to their grasp poses, (6 N,) [m, rad].
     - A: Map from the object twist to the end-effector twists, (6 N, 6).
-    - B, B_n: Distributions of an object wrench by levers and inertia, see ``GraspMap``, (6 N, 6).
-    - n: Internal forces towards the object origin, (6 N,).
+    - B, B_n: Maps from an object wrench to end-effector wrenches (``GraspMap``), (6 N, 6). B_n
+      exerts no internal force.
+    - n: Unit forces of the end effectors towards the object origin, with zero sum, (6 N,).
     - F_s: Internal force [N].
 
     The end effectors together exert exactly W_1 + W_2 on the object. The internal force squeezes
@@ -117,8 +118,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     together.
 
     ``ModalDamping`` designs D_o for the inertia of the object, and D_r for that of each end
-    effector. Dampers, levers and inertias are updated in turn, within eight cycles, or N + 2 with
-    more than six arms.
+    effector. Each cycle updates one damper, or the maps A, B and B_n. All of them are updated
+    within eight cycles, or N + 2 with more than six arms.
 
     The report ``internal force [N]`` is the measured value (``InternalForceEstimator``). If the
     internal force is only fed forward, the measured value deviates from the target.
@@ -222,10 +223,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     ) -> str:
         """Continue to carry and press the object.
 
-        The object spring takes over the sum of the wrenches of the end effectors. The other parts
-        strain the object. Their component towards the object is the internal force, which then
-        approaches the value desired before the switch. The rest remains constant in the object
-        frame.
+        The object spring takes over the sum of the end-effector wrenches. The remaining wrenches
+        add up to zero and strain the object. Their component towards the object origin becomes the
+        internal force, which then approaches the value desired before the switch. Their other
+        components stay constant in the object frame.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -275,7 +276,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return words
 
     def _requested(self, handovers: Sequence[BumplessTransfer]) -> float:
-        """Return the internal force desired before the switch [N]; 0 unless all arms had one."""
+        """Return the internal force desired before the switch [N]; 0 if an arm had none."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
             force = base.six_to_world(handover.requested_in_base)[:3]
@@ -286,7 +287,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: ObjectTarget
     ) -> Vector:
-        """Return the wrench of one arm that belongs to the target internal force, (6,) [N, Nm]."""
+        """Return the wrench of one arm for the target internal force, (6,) [N, Nm]."""
         wrench = np.zeros(6)
         np.multiply(self.held.inward[arm], target.internal_force[0], wrench[:3])
         return self.held.bases[arm].six_to_base(wrench)
@@ -322,7 +323,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Update the spring wrenches of the object and of the end effectors.
 
         Returns:
-            Minimum stiffness scale by the bandwidth limits, 0 to 1.
+            Minimum stiffness scale of all springs by ``ModalDamping``, 0 to 1.
         """
         held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
@@ -345,10 +346,10 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return float(sharing.rates.dot(sharing.dampers))
 
     def _design_dampers(self) -> None:
-        """Design the damper that is due in this cycle, or all after a start or a gain change.
+        """Design the damper of this cycle, or all dampers after a start or a gain change.
 
-        ``_schedule`` contains the index that is due in each cycle. An index i < N is the damper of
-        end effector i, N are levers and inertias, and N + 1 is the damper of the object.
+        ``_schedule`` contains an index for each cycle. Index i < N is the damper of end effector
+        i, and N + 1 the damper of the object. Index N is the update of the grasp map.
         """
         held, n = self.held, len(self.dampers) - 1
         for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):
@@ -384,7 +385,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return self._internal_force
 
     def _stiffness_along(self, direction: Vector) -> float:
-        """Return a lower bound of the stiffness along a twist of an end effector, (6,)."""
+        """Return a lower bound of the spring stiffness along an end-effector twist, (6,)."""
         return float(self._min_stiffness.dot(direction * direction))
 
     def _check(self, desired: float) -> None:

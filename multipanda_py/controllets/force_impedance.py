@@ -33,7 +33,7 @@ class ForceImpedanceParams(ForceParams, CartesianGains):
 class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     """Cartesian impedance with closed-loop force control, and an energy tank for each.
 
-    Equation (multipanda_ros2, section IV, eq. 4)::
+    Equation (paper on multipanda_ros2, section IV, eq. 4)::
 
         tau = J^T ((1 + alpha_i) P K_c P e - D_c dx + F u)
 
@@ -52,9 +52,9 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     ``ForceImpedanceArm`` has the equation of one arm with all terms, such as torque limits and
     singularity damping.
 
-    *Energy.* Force control and impedance have one energy tank each. The total work never exceeds
-    the granted energy of both tanks plus the recharging power ``tank_power`` of each over time. An
-    event reports a tank that limits.
+    *Energy.* Force control and impedance have one energy tank each, which the power ``tank_power``
+    recharges. Their total work never exceeds the granted plus the recharged energy of both tanks.
+    An event reports a tank that limits its force or spring.
 
     The target has no velocity, because a damper with a moving reference would not be passive. The
     acceleration and Coriolis terms of eq. 1 are omitted, as in eq. 2 and in the code of the paper.
@@ -113,8 +113,8 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         """Continue the contact force of the previous controllet until a target wrench is received.
 
         The contact force is fed forward without force control, and fades after a loss of contact.
-        A load that is not part of the external wrench, such as a tared payload, is fed forward
-        permanently. The springs exert the rest.
+        A force that sensors do not measure, such as the weight of a tared payload, is fed forward
+        permanently. The springs exert the remaining wrench from before the switch.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -139,7 +139,10 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity of free tool motion, (n,) [rad/s].
+
+        The tool is free along directions without stiffness.
+        """
         return self.arms[arm].spring.free_velocity(state)
 
     def requested_force(

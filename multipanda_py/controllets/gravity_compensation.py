@@ -90,12 +90,13 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     - p, R: Measured position [m] and rotation; p_0, R_0: reference.
 
     D is designed for K and the inertia (``ModalDamping``), so free directions are not damped.
-    Along free directions, the reference follows the arm, so a hold starts at the measured pose. K
-    is ramped over ``gain_time``, so a hold starts and ends without a torque step.
+    Along free directions, the reference follows the arm. After a change of ``hold``, the new
+    directions are therefore held at the measured pose. K changes in a ramp of ``gain_time``,
+    without a torque step.
 
     Apart from friction, only the viscous damping and the brake above ``max_joint_speed``
     (``SpeedBrake``) slow a floating arm. The feature ``friction`` makes the arm easier to move.
-    Set the mass of a payload in the robot (``load_mass``). With any other weight, the arm sinks.
+    Set the mass of a payload in the robot (``load_mass``). Otherwise its weight lowers the arm.
     """
 
     Params, Target = GravityCompensationParams, HeldPose
@@ -152,7 +153,9 @@ class GravityCompensation(RampedGains[HeldPose, GravityCompensationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: HeldPose, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Continue the torques of a held arm in singular directions, and end all other torques.
+        """End the torques from before the switch.
+
+        If directions are held, torques along singular directions continue (``SingularityHold``).
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.

@@ -41,13 +41,13 @@ class HoldParams:
 class _JointAnchors:
     """Brake of one arm, with springs that hold slow joints at their anchor positions.
 
-    A joint gets its anchor when its momentum falls below a threshold, the slow momentum. Joints
-    that carry the arm get their anchors early. Wrist joints get them late, because they would
-    oscillate with an unmodelled payload.
+    A joint gets an anchor at its position when its momentum falls below a threshold, called slow
+    momentum. The threshold is high for joints that carry the arm. It is low for wrist joints,
+    because they would oscillate with an unmodelled payload.
 
-    An anchor moves with its joint while the spring would need more than the available torque.
-    Otherwise, the stored energy would accelerate the joint backwards. An anchor is never at a
-    joint limit, so the joint does not press against the limit.
+    An anchor moves with its joint while the spring would need more torque than the joint can
+    exert. Otherwise, energy stored in the spring would accelerate the joint backwards. An anchor
+    is never at a joint limit, so the joint does not press against the limit.
 
     Args:
         arm: Description of the arm.
@@ -166,10 +166,10 @@ class _JointAnchors:
         self._update_rest(float((momentum / self._slow).max()))
 
     def _update_rest(self, fraction: float) -> None:
-        """Switch to the damping of rest after ``REST_DELAY``, and back when the arm moves.
+        """Reduce the damping after ``REST_DELAY`` at rest, and restore it when the arm moves.
 
         Args:
-            fraction: Maximum momentum of a joint, relative to the initial slow momentum.
+            fraction: Maximum ratio of a joint's momentum to its threshold ``_slow``.
         """
         self._rest_time = (
             self._rest_time + self._period if fraction < self.REST_START_FRACTION else 0.0
@@ -219,14 +219,14 @@ class Hold(Controllet[HeldConfiguration, HoldParams]):
     - w: Velocities to be braked, which include a return to the anchors, (n,) [rad/s].
     - M: Inertia matrix, (n, n) [kg m^2].
     - q, dq: Measured positions [rad] and velocities [rad/s], (n,).
-    - q_a: Anchor positions, (n,) [rad].
+    - q_a: Anchor positions, at which springs hold the joints, (n,) [rad].
     - lambda: ``return_rate`` [1/s].
     - Gamma: Damping factors, 1 in motion.
     - tau_0: Torques of a maintained contact force, (n,) [Nm].
 
-    A joint gets its anchor when it is slow, and loses it when it becomes fast. The anchor moves
-    with the joint under external torques that exceed the torque limit of the joint. Gamma is lower
-    at rest, where velocities are mainly noise.
+    A slow joint gets an anchor at its position, and loses it when it becomes fast. Without an
+    anchor, q_a is q. The anchor moves with the joint under external torques that exceed the torque
+    limit of the joint. Gamma is lower at rest, where velocities are mainly noise.
 
     For small motions, hold is a spring and damper proportional to the inertia of the arm::
 

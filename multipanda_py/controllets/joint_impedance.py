@@ -100,7 +100,9 @@ class JointImpedanceLaw(Controllet[_TargetT, JointImpedanceParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: _TargetT, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Displace the targets within the joint limits, so that the springs continue the torques.
+        """Displace the targets so that the springs exert the same torques as before the switch.
+
+        The targets stay within the joint limits.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.

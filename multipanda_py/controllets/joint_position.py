@@ -39,10 +39,11 @@ class JointPosition(Controllet[TrajectoryTarget, TrajectoryParams]):
     reference. A stream of configurations is followed at any rate. Targets within the joint limits
     may be at any distance.
 
-    ``TrajectoryMonitor`` ends motions by tolerances, obstacles or contact. Until a contact is
-    detected, a position-controlled arm presses with the force of its servos. A path may need more
-    acceleration than the limits allow. If the commands then deviate too far, the motion is aborted
-    with a path tolerance violation, and the reference brakes from the last commands.
+    ``TrajectoryMonitor`` ends a motion at an obstacle or contact, or if a tolerance is exceeded.
+    Until a contact is detected, a position-controlled arm presses with the force of its servos. A
+    path may need more acceleration than the limits allow. If the commands to the robot then fall
+    too far behind the path, the motion is aborted with a path tolerance violation. The reference
+    then brakes from the last commands.
     """
 
     Params, Target = TrajectoryParams, TrajectoryTarget

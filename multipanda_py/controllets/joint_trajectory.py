@@ -58,8 +58,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
     measured position and holds. Before an obstacle known to a feature, the motion slows down and
     waits, and ends *blocked* after ``goal_time``. A trajectory may contain its own tolerances.
 
-    A motion ends in *contact*, with the same stop, if an external joint torque or the force at the
-    tool exceeds its threshold and opposes the motion::
+    A motion ends in *contact* if an external joint torque or the force at the tool exceeds its
+    threshold and opposes the motion. The arm then stops at its measured position and holds::
 
         (|tau_ext,i| > tau_c,i or |f_ext| > f_c) and tau_ext^T dq_d < 0
 

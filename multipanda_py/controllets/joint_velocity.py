@@ -191,7 +191,9 @@ class JointVelocity(JointImpedanceLaw[JointVelocityTarget]):
         target: JointVelocityTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> str:
-        """Displace the references by up to ``max_reference_lead``, so that torques continue.
+        """Displace the references so that the springs exert the same torques as before the switch.
+
+        The displacement is at most ``max_reference_lead``.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.

@@ -105,8 +105,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     quarter of the bandwidth. The arm slows down before it is stretched, so a tool may stop before
     its target.
 
-    Sources: Khatib, IEEE J. Robotics and Automation 1987 (with nu as a bound of the tool speed);
-    CRISP, section III-A2.
+    Sources: Khatib, IEEE J. Robotics and Automation 1987, where nu bounds the tool speed; paper on
+    the CRISP controllers, section III-A2.
     """
 
     Params, Target = OperationalSpaceParams, CartesianTarget
@@ -203,7 +203,10 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         return "; ".join(filter(None, words))
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity of free tool motion, (n,) [rad/s].
+
+        The tool is free along directions without stiffness.
+        """
         twist = self._twist_along_gains(state) * self._free
         if self._in_tool:
             _rotate(twist, state.rotation_ee_in_base.T)

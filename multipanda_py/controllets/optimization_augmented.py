@@ -69,9 +69,11 @@ class OptimizationAugmented(JointTrajectory):
     - F_x: Wrench of the pose spring (``CartesianSpring`` within the limits of ``BoundedSpring``),
       (6,).
     - w: Weight of the plan, 0 to 1.
-    - u: Unit direction of a controlled force; F_c: its force by ``MultiContactForceController``
-      [N].
-    - f: Wrench of plan and pose, (6,) [N, Nm]; P: projector on the controlled forces.
+    - f: Wrench of plan and pose, (6,) per arm [N, Nm]. In the last equation, f, u, P and F_c
+      combine all m arms.
+    - u: Unit directions of the controlled forces, one column per arm, (6 m, m).
+    - P: Projector on the controlled forces (``controlled_modes``), (m, m).
+    - F_c: Controlled forces of ``MultiContactForceController``, (m,) [N].
     - tau_h: Torques of ``SingularityHold`` at w = 0, (n,) [Nm].
 
     The parameter ``mode`` selects the terms:
@@ -92,8 +94,8 @@ class OptimizationAugmented(JointTrajectory):
     lost*.
 
     Source: Özcan and Oguz, "An Optimization-Augmented Control Framework for Single and Coordinated
-    Multi-Arm Robotic Manipulation", Algorithm 1. It assumes that motion is orthogonal to force.
-    Here, P enforces this. The term C dq is the default feature ``coriolis``.
+    Multi-Arm Robotic Manipulation", Algorithm 1. The algorithm assumes that motion is orthogonal
+    to force. Here, P enforces this. The term C dq is the default feature ``coriolis``.
 
     Attributes:
         force_control: Force control of the arms that press together.
@@ -245,7 +247,7 @@ class OptimizationAugmented(JointTrajectory):
         return integral.torque
 
     def _combine(self, states: Sequence[ArmState], period: float) -> None:
-        """Combine plan, pose and force control: replace the wrenches F_opt in the torques."""
+        """Replace the wrenches F_opt in the torques by those of plan, pose and force control."""
         w, wrenches = self._weight, self._wrenches
         for arm, state in enumerate(states):
             tau = self._limit_plan(arm, state)
@@ -322,8 +324,8 @@ class OptimizationAugmented(JointTrajectory):
     def _release(self, indices: Sequence[int]) -> None:
         """Displace references so that the springs do not press where a force has ended.
 
-        After a loss of contact, all arms stop and hold. After a withdrawn force, a motion and a
-        pose target continue.
+        After a loss of contact, all arms stop and hold. If a client has ended the force, planned
+        motions and pose targets continue.
 
         Args:
             indices: Indices of the arms whose force has ended.
@@ -410,7 +412,7 @@ class OptimizationAugmented(JointTrajectory):
 def at_tool(state: ArmState, tau: Vector) -> Vector:
     """Return the wrench that accelerates the tool like given joint torques, (6,) [N, Nm].
 
-    Near singular configurations, it is not damped, unlike the result of ``tool_wrench``.
+    Unlike in ``tool_wrench``, the task-space inertia is not damped near singular configurations.
 
     Args:
         state: State of the arm.

@@ -147,8 +147,8 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
 
     *Force reflection.* The leader floats and receives the external wrench of the follower
     (``WrenchTare`` subtracts its offset). The gain of forces is g min(1, alpha), with g =
-    ``feedback`` and the motion scale alpha = ``scale``. Source: CRISP section III-H, where F has
-    the sign of the wrench on the environment.
+    ``feedback`` and the motion scale alpha = ``scale``. Source: paper on the CRISP controllers,
+    section III-H. The force in the paper has the sign of the wrench on the environment.
 
     *Stability.* Delay of the reflected force can make teleoperation unstable. There are three
     measures against this:
@@ -262,7 +262,9 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Target, transfers: Sequence[BumplessTransfer]
     ) -> str:
-        """Continue the follower's torques in singular directions, and end all other torques.
+        """End the torques from before the switch.
+
+        The torques of the follower along singular directions continue (``SingularityHold``).
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.
@@ -307,7 +309,10 @@ class Teleoperation(RampedGains[Target, TeleoperationParams]):
         report[5], report[6], report[7] = spring.stiffness_scale, scale, wrench_scale
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity along directions without stiffness, (n,) [rad/s]."""
+        """Return the joint velocity of free tool motion, (n,) [rad/s].
+
+        The tool is free along directions without stiffness.
+        """
         return self._spring.free_velocity(state)
 
     def _hold_configuration(self, follower: ArmState) -> Vector:

@@ -96,7 +96,8 @@ def avoided_bodies(fixed_objects: str, touches: Sequence[str]) -> str:
 class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     """Braking before collisions, and repulsion of near bodies.
 
-    Equations of the repulsion, for every pair of capsules at a distance d < d_0::
+    Links and obstacles consist of solids, such as capsules. Equations of the repulsion, for every
+    pair of solids at a distance d < d_0::
 
         U     = F_max / (3 d_0^2) (d_0 - d)^3
         dd    = g_1^T dq_1 + g_2^T dq_2
@@ -128,17 +129,17 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     follower, only the follower is repelled. The leader is braked but never pushed, because the
     follower would follow.
 
-    *Contacts.* If a pair is nearer than d_0 at the activation, its present distance replaces d_0
-    until it has separated, so it is not repelled. A pair in contact may continue to press until
-    then. Objects are assumed to be at rest. Pairs in ``collisions.allowed_contacts`` of the cell
-    file are excluded.
+    *Contacts.* If two solids are nearer than d_0 at the activation, their distance replaces d_0,
+    so they are not repelled. This value grows as they separate, up to d_0. Solids that touch at
+    the activation may continue to press until they have separated. Objects are assumed to be at
+    rest. Pairs in ``collisions.allowed_contacts`` of the cell file are excluded.
 
     Sources: Dietrich et al., IEEE Trans. Robotics 2012 (repulsion and inertia-dependent damping);
     Ames et al., European Control Conference 2019 (barriers).
 
     Attributes:
-        near: Search for near pairs of links and obstacles.
-        pairs: Pairs that were near in the last cycle.
+        near: Search for pairs of solids that are near each other.
+        pairs: Near pairs of the last cycle.
     """
 
     Params = CollisionAvoidanceParams
@@ -172,18 +173,21 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         self.near.choose({kind for kind, chosen in kinds.items() if chosen}, p.distance)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Restart the search. A pair that is already near is repelled only if it comes nearer."""
+        """Restart the search for near solids.
+
+        Solids that are already near each other are repelled only if they come nearer.
+        """
         self._follow(states)
         self.near.start()
         self.pairs, self._ahead = [], 0.0
 
     @property
     def can_slow_down(self) -> bool:
-        """True if a pair was near in the last cycle, so that a reference may be slowed."""
+        """True if solids were near each other in the last cycle, which may slow a reference."""
         return bool(self.pairs)
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Extend the search for near pairs to a reference that is ahead of its arm.
+        """Search for near solids at a larger distance, because a reference is ahead of its arm.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -195,7 +199,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def stops_at(self) -> float:
         """Distance at which ``velocity_scale`` stops a reference [m]; 0 without braking.
 
-        It is lower for a pair that was nearer at the activation, until it has separated.
+        For solids that were nearer than this at the activation, the distance is lower until they
+        have separated.
         """
         p = self.params
         return 0.5 * (p.distance + min(p.stop_distance, p.distance)) if p.bandwidth > 0.0 else 0.0
@@ -203,7 +208,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def avoided_pairs(self) -> set[tuple[frozenset[str], bool]]:
         """Return pairs of body names that are kept apart, each with True if it contains a gripper.
 
-        A pair of links of the same arm has only one name.
+        A body is an arm or an object. For two links of one arm, the set contains only the name of
+        this arm.
         """
         return {
             (frozenset((first.body, second.body)), first.is_gripper or second.is_gripper)
@@ -212,11 +218,11 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         }
 
     def measure(self, states: Sequence[ArmState], ahead: float = 0.0) -> Sequence[Pair]:
-        """Measure the near pairs for ``velocity_scale``, without torques.
+        """Find pairs of near solids for the next ``velocity_scale``, without adding torques.
 
         Args:
             states: States of the arms of the controllet.
-            ahead: Distance up to which pairs are always measured [m].
+            ahead: Distance below which solids count as near at any speed [m].
 
         Thread: control. A planner may use its own instance in its own thread.
         """
@@ -227,7 +233,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
         """Return the fraction of a reference velocity that near obstacles allow, 0 to 1.
 
-        A reference stops midway between the activation distance and ``stop_distance``.
+        A reference stops midway between the parameters ``distance`` and ``stop_distance``.
 
         Args:
             arm: Index of the arm.
@@ -251,7 +257,13 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         return scale
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return names and distance of the pair that slows a reference most; "" if none does."""
+        """Return names and distance of the solids that slow a reference most; "" if none do.
+
+        Args:
+            arm: Index of the arm.
+            dq: Joint velocity of the reference, (n,) [rad/s].
+            ahead: Displacement from the arm to the reference, (n,) [rad]; None means zero.
+        """
         self._slowest = None
         self.velocity_scale(arm, dq, ahead)
         pair = self._slowest
@@ -300,7 +312,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             add(torque, dot(forces, gradients[:, columns]), torque)
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
-        """Return the arms that receive no force from a pair: the leaders if it has a follower."""
+        """Return the arms that a pair does not repel: all leaders, if it includes a follower."""
         led = self.context.leader_arms
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led
@@ -309,9 +321,11 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
     def _brake_led(
         self, pairs: Sequence[Pair], states: Sequence[ArmState]
     ) -> tuple[Matrix, Matrix, list[float]]:
-        """Return gradients, responses and minimum accelerations that brake approaching leaders.
+        """Return k conditions that brake leaders while they approach a follower.
 
-        A leader is braked while it approaches and is never accelerated.
+        Returns:
+            Gradients of the distances, (k, joints) [m/rad], their products with the inverse
+                inertia, (k, joints), and minimum accelerations of the distances, (k,) [m/s^2].
         """
         coming = []
         for pair in pairs:
@@ -391,8 +405,8 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
         - d, dd: Distance [m] and its rate [m/s]; d_0, d_stop: activation and stop distance [m].
         - v_0: ``_MAX_CONTACT_SPEED`` [m/s].
 
-        With the factors, a wrong estimate of tau_ext lets no pair pass its stop distance, and does
-        not reduce the braking of an arm that approaches.
+        The factors are zero at d_stop, and at approach speeds above v_0. A wrong estimate of
+        tau_ext then does not reduce the braking.
         """
         driven = np.maximum(-dot(gradients, self._accelerations), 0.0)
         held: Vector = np.minimum(np.maximum(dot(gradients, self._yielded), 0.0), driven)

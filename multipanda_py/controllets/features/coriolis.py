@@ -43,7 +43,7 @@ class Coriolis(Feature[NoParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start with s = 1 for arms with a free direction, and with s = 0 for other arms."""
+        """Set s of each arm: 1 if its tool has a direction without stiffness, else 0."""
         if self.controllet is not None:
             self._free = self.controllet.is_free
         self._weights = [1.0 if self.is_free(arm) else 0.0 for arm in range(len(states))]
@@ -59,7 +59,7 @@ class Coriolis(Feature[NoParams]):
                 self._take_back(arm, state, torque)
 
     def _take_back(self, arm: int, state: ArmState, torque: Vector) -> None:
-        """Subtract the term with s from the torques of an arm, and ramp s."""
+        """Ramp s to 0 or 1, and subtract the second term of the equation from ``torque``."""
         step = self._step if self._free[arm] else -self._step
         self._weights[arm] = scale = min(1.0, max(0.0, self._weights[arm] + step))
         momentum = dot(state.mass_matrix, state.dq, self._momenta[arm])

@@ -74,7 +74,7 @@ class FeedbackWrench(Feature[FeedbackWrenchParams]):
     - w: Displayed wrench, (6,) [N, Nm].
     - phi: Fade factor: rises while w_d is streamed, falls without; t_phi: ``fade_time`` [s].
     - s: Scale by ``PassivityObserver``, 0 to 1.
-    - t: Contact strength, 0 to 1.
+    - t: Contact strength: 0 for w within a deadband of 1 N and 0.1 Nm, close to 1 far above it.
     - B: Diagonal damping, (6, 6); dx: twist of the tool, (6,).
 
     A wrench from a network is delayed and may be lost. A delayed force generates energy, which
@@ -142,7 +142,7 @@ class _DisplayedWrench:
         observer: Passivity observer of the displayed wrench.
         damping: Damping of the tool while a wrench is displayed, (6,) [N s/m, Nm s/rad].
         wrench: Wrench on the tool in the last cycle, (6,) [N, Nm].
-        fresh: Fade factor phi, 0 to 1.
+        fresh: Fade factor of the wrench, 1 during a stream and 0 without.
         age: Age of the last received wrench [s].
     """
 

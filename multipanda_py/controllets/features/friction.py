@@ -65,7 +65,7 @@ class _Compensation:
             fraction: Compensated fraction of the friction.
             phi: Constants phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s], (n,) each.
             viscous: Viscous friction, (n,) [Nm s/rad].
-            dead_zone: External torque below which it does not count as driving torque, (n,) [Nm].
+            dead_zone: Maximum external torque that does not count as a driving torque, (n,) [Nm].
         """
         phi_1, phi_2, phi_3 = phi
         self._height = fraction * phi_1
@@ -128,9 +128,9 @@ class Friction(Feature[FrictionParams]):
     bound by tau_a lets the compensation assist a controllet or an operator, but never move the arm
     alone. A released arm therefore stops, even if the model overestimates the friction.
 
-    Limits: An external torque below the dead zone has no effect. An unmodelled payload above the
-    dead zone counts as a push. An undamped nullspace would oscillate if the model exceeds twice
-    the friction, so controllets with a nullspace require the feature ``nullspace``.
+    Limits: An external torque within the dead zone has no effect. An unmodelled payload above the
+    dead zone counts as a push. If the modelled friction exceeds twice the real one, an undamped
+    nullspace oscillates. Controllets with a nullspace therefore require the feature ``nullspace``.
 
     Source: Gaz, Cognetti, Oliva, Robuffo Giordano and De Luca, IEEE RA-L 2019 (model, and values
     of a Panda, the defaults of Franka arms). An FR3 needs identified values for a high fraction.

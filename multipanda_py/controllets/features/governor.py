@@ -55,17 +55,17 @@ class Governor(Feature[GovernorParams]):
     the desired force *and* the opposing external force (``ToolContact``). A payload carried by a
     desired force looks like a contact, so set its mass in the robot instead.
 
-    *Held references.* If a reference was held back while a client streamed targets, it follows at
-    no more than 1.1 times the speed of the stream (``ReferenceCap``). If it is held back for more
+    *Held references.* A reference that was held back during a stream of targets catches up at no
+    more than 1.1 times the speed of the stream (``ReferenceCap``). If it is held back for more
     than 0.3 s, an event reports the reason. A second event reports that it follows again.
 
     *Scope.* The governor is added to every controllet that accepts poses or configurations and
     does not plan its motion. Controllets whose targets have ``motion`` receive velocity and
     acceleration of the reference during streams.
 
-    With ``response: direct``, a Cartesian impedance receives them also after a jump of the target.
-    The tool then arrives with the reference instead of later, but it presses harder on an
-    unexpected obstacle.
+    With ``response: direct``, a Cartesian impedance receives velocity and acceleration also after
+    a jump of the target. The tool then arrives at the same time as the reference, but it presses
+    harder on an unexpected obstacle.
 
     Source: Garone, Di Cairano and Kolmanovsky, Automatica 2017 (reference governors).
 
@@ -148,7 +148,7 @@ class Governor(Feature[GovernorParams]):
             channel.pacers = self.reference_limiters
 
     def _attach(self, target: Any) -> None:
-        """Create the reporter and the contact detection of every governor."""
+        """Create contact detection and reports of held references for every governor."""
         context = self.context
         wrenches = target.data.get("wrench", ())
         of_arms = [ToolContact(context.period) for _ in wrenches]
@@ -164,7 +164,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """End the idle state, and discard target steps and contacts from before it."""
+        """End the idle state: measure target speeds anew, and check if contacts still exist."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()
@@ -172,7 +172,12 @@ class Governor(Feature[GovernorParams]):
             contact.pause()
 
     def _estimate(self, states: Sequence[ArmState], wrenches: Sequence[Vector]) -> None:
-        """Update the contact detection of all arms, and of the object that they move together."""
+        """Update the contact detection of all arms, and of the object that they move together.
+
+        Args:
+            states: States of the arms.
+            wrenches: Target wrenches of the arms, (6,) each [N, Nm].
+        """
         for state, wrench, contact in zip(states, wrenches, self._contacts):
             requested = wrench[:3].tolist()
             if contact.is_on or any(requested):

@@ -46,7 +46,7 @@ class BarrierFadeIn:
 
     Attributes:
         holds: True if an offset exists, or may exist in the next cycle.
-        is_idle: True if ``end`` has no effect.
+        is_idle: True after ``end``, until ``start``, ``resume`` or ``remember`` is called.
         holding: 1 for joints with an offset, 0 for other joints, (n,).
 
     Thread: control.
@@ -188,7 +188,7 @@ class _Barriers:
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add barriers and dampers, with the depths that ``add`` has computed."""
+        """Add barriers and dampers for the depths s in ``_low``, ``_high`` and ``_depth``."""
         low, high, depth, brake, max_value = (
             self._low,
             self._high,
@@ -249,14 +249,14 @@ class JointLimits(Feature[JointLimitsParams]):
     rate of 40 1/s. For the same reason, the barrier is linear where k exceeds 3600 1/s^2 times m,
     and barriers that act on the same motion are scaled down (``gershgorin_scale``).
 
-    If a joint is already in its range at the activation, it is not thrown out. The torque
-    increases so that the joint leaves the range at up to 0.05 rad/s (``BarrierFadeIn``).
+    A joint that is inside a barrier at the activation is not thrown out. The torque increases
+    slowly, so that the joint leaves the barrier at up to 0.05 rad/s (``BarrierFadeIn``).
 
     Joints faster than 0.8 of their speed limit are braked, with a decay rate of the excess speed
     of 60 1/s (``SpeedBrake``). A fault occurs at 1.1 of the limit. Without this feature, no other
     term brakes a joint that a push or an unmodelled payload accelerates.
 
-    The default range is that of CRISP.
+    The default of ``range`` is that of the CRISP controllers.
     """
 
     Params = JointLimitsParams
@@ -278,7 +278,7 @@ class JointLimits(Feature[JointLimitsParams]):
             own.change()
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Start with reduced torques for joints that are in their ranges."""
+        """Start with reduced torques for joints that are inside a barrier."""
         for barriers in self._barriers:
             barriers.start()
 

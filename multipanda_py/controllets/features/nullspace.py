@@ -73,7 +73,8 @@ class Nullspace(Feature[NullspaceParams]):
     (``ShiftedConfiguration``), so that the spring stays passive. A target may contain the velocity
     dq_n, which the client must renew within ``velocity_timeout``.
 
-    Sources: Khatib 1987; CRISP section III, equation 7, and its default clamp.
+    Sources: Khatib 1987; paper on the CRISP controllers, section III, equation 7. The default of
+    ``max_torque`` is that of CRISP.
     """
 
     Params = NullspaceParams
@@ -101,7 +102,7 @@ class Nullspace(Feature[NullspaceParams]):
             spring.set_gains(*own, p.projector)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianTarget) -> None:
-        """Clear the target velocities, and repeat the messages about arms without a nullspace."""
+        """Clear target velocities, and prepare the messages about arms without a nullspace."""
         self._left = [0] * len(states)
         if self.controllet is not None:
             self._free = self.controllet.is_free
@@ -115,9 +116,9 @@ class Nullspace(Feature[NullspaceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> None:
-        """Displace the desired configurations so that the springs continue the previous torques.
+        """Displace the desired configurations, so that no elbow sinks at a switch.
 
-        Only the part of the torques in the nullspace continues. Otherwise the elbow would sink.
+        The springs then exert the nullspace part of the torques from before the switch.
         """
         for configuration, state, handover, presses in zip(
             target.nullspace_configuration, states, transfers, self._presses
@@ -164,7 +165,7 @@ class Nullspace(Feature[NullspaceParams]):
     def before_projection(
         self, states: Sequence[ArmState], target: CartesianTarget
     ) -> list[Vector | None]:
-        """Return the torques of all arms before the projection."""
+        """Return the torques of all arms before the projection, (n,) each [Nm], never None."""
         if self._unsaid:
             self._log()
         return [self._spring_torque(arm, state, target) for arm, state in enumerate(states)]

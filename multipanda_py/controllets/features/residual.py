@@ -84,19 +84,20 @@ class Residual(Feature[ResidualParams]):
     - tau: Compensation torque [Nm].
     - alpha: Compensated fraction ``scale``.
     - r: Residual of ``LiveResidual`` [Nm].
-    - tau_b: Part of the residual from rigid bodies, if trained with ``--bodies`` [Nm].
-    - r_l: Remaining losses, mainly friction [Nm].
+    - tau_b: Part of r by differences of inertial parameters [Nm]. It is zero for a model trained
+      without the option ``--bodies`` of ``multipanda residual train``.
+    - r_l: Losses, the rest of r, mainly friction [Nm].
     - tau_a: Driving torque of the controllet and of features before this one [Nm].
 
-    The residual is zero in its first half second, and fades out outside its training range. The
-    rigid-body part is compensated like a known payload. Losses are compensated in proportion to
-    the driving torque, so a wrong model never moves an arm alone. The sum is bounded and smoothed.
+    r is zero for the first half second, and fades out outside its training range. tau_b is
+    compensated like a known payload. Losses are compensated in proportion to the driving torque,
+    so a wrong model never moves an arm alone. tau is bounded by ``max_torque`` and smoothed.
 
-    Do not combine it with ``Friction``, which would compensate friction twice. Controllets with a
-    nullspace require the feature ``nullspace``, because an overestimated friction would drive an
-    undamped nullspace.
+    Do not combine this feature with ``Friction``, which would compensate friction twice.
+    Controllets with a nullspace require the feature ``nullspace``, because an overestimated
+    friction would drive an undamped nullspace.
 
-    Source: Realeasy (residual); bound as in ``Friction``.
+    Sources: Realeasy paper (prediction of the residual); ``Friction`` (bound by tau_a).
 
     Raises:
         ConfigurationError: If the file of the model is missing, or is for another robot or rate.

@@ -124,7 +124,8 @@ class Manipulability(Feature[ManipulabilityParams]):
     m combines metres and radians, as in the source. At an exactly singular configuration, the
     torque is zero.
 
-    Source: multipanda_ros2, equations 5 to 7, after Dietrich et al., IEEE Trans. Robotics 2012.
+    Source: paper on multipanda_ros2, equations 5 to 7, after Dietrich et al., IEEE Trans. Robotics
+    2012.
     """
 
     Params = ManipulabilityParams
@@ -140,7 +141,7 @@ class Manipulability(Feature[ManipulabilityParams]):
         super().__init__(context, params)
 
     def on_activate(self, states: Sequence[ArmState], target: Target) -> None:
-        """Repeat the messages about arms without a nullspace."""
+        """Prepare the messages about arms without a nullspace."""
         self._unsaid = list(missing_nullspace_warnings(self.context, "manipulability"))
 
     def add(
@@ -170,7 +171,14 @@ class Manipulability(Feature[ManipulabilityParams]):
     def _gradient(
         self, state: ArmState, inverse: Matrix, flat: Vector, torque: Vector
     ) -> Vector | None:
-        """Write the torque -dV/dq, (n,) [Nm], and return it; None if it is zero."""
+        """Write the torque -dV/dq, (n,) [Nm], and return it; None if it is zero.
+
+        Args:
+            state: State of the arm.
+            inverse: Buffer for the scaled pseudoinverse of the Jacobian, (n, 6).
+            flat: View of ``inverse`` as a vector, (6 n,).
+            torque: Buffer for the torque, (n,) [Nm].
+        """
         solver, p = self._solver, self.params
         solver.compute(state.jacobian_gram)
         squared = math.prod(solver.vectorD().tolist())

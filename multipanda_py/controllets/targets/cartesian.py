@@ -36,13 +36,16 @@ from multipanda_py.targets import (
 def check_pose(
     pose_ee_in_base: Pose, state: ArmSnapshot, gate: GateLimits, stream: Stream | None = None
 ) -> Vector:
-    """Return the record of channel ``pose`` for a target near the measured pose.
+    """Check that a target is near the measured pose, and return it as numbers, (12,).
+
+    The numbers are the position [m] and the row-major rotation matrix.
 
     Args:
         pose_ee_in_base: Target pose.
         state: State of the arm.
         gate: Maximum distance of a target from the measured pose.
-        stream: Stream of earlier targets. A target that continues it is clipped to the gate.
+        stream: Stream of earlier targets; None for a single target. A far target that continues
+            the stream is clipped to the gate instead of rejected.
 
     Raises:
         TargetRejected: If the target is outside the gate and does not continue a stream.
@@ -103,11 +106,13 @@ OBJECT_POSITION = tuple(
 
 
 def check_object(pose_in_world: Pose, request: TargetRequest) -> Vector:
-    """Return the record of channel ``object`` for a target near the reported object position.
+    """Check that a target is near the reported object position, and return it as numbers, (12,).
+
+    The numbers are the position [m] and the row-major rotation matrix.
 
     Args:
         pose_in_world: Target pose of the object in the world.
-        request: Context of the target, with the reports of the controllet.
+        request: Request with the gate and the reports of the controllet.
 
     Raises:
         TargetRejected: If the target is outside the gate, or if the object position is not
@@ -148,7 +153,7 @@ OBJECT = Channel(
 
 
 def check_internal_force(force: float, name: str, gate: GateLimits) -> Vector:
-    """Check an internal force, and return it as the record of channel ``internal_force``, (1,).
+    """Check an internal force, and return it as an array, (1,) [N].
 
     Args:
         force: Internal force [N].
@@ -183,7 +188,7 @@ INTERNAL_FORCE = Channel(
 
 
 def check_stiffness(stiffness: ArrayLike, state: ArmSnapshot) -> Vector:
-    """Return the record of channel ``stiffness``.
+    """Check a stiffness, and return it as a row-major 6 x 6 matrix, (36,) [N/m, Nm/rad].
 
     Args:
         stiffness: Six diagonal elements or a matrix, (6,), (6, 6) or (36,) [N/m, Nm/rad].
@@ -248,16 +253,16 @@ ROUNDING_FACTOR = 1.0 + 1e-9
 
 
 def two_vectors(description: str, first: str, second: str) -> Check:
-    """Return a function that checks the norms of two vectors, and rotates both into the base.
+    """Return the check of a channel whose targets are two vectors, such as force and torque.
 
     Args:
-        description: Name of the channel.
+        description: Name of the channel, for messages.
         first: Key in the section ``gate`` of the cell file, for the norm of the first vector.
         second: Key in the section ``gate`` of the cell file, for the norm of the second vector.
 
     Returns:
-        Function that raises TargetRejected if one of six numbers is not finite, or if a norm is
-            too large.
+        Function that returns both vectors along the base axes, (6,). It raises TargetRejected if a
+            number is not finite, or if a norm is too large.
     """
 
     def check(values: ArrayLike, request: ArmTargetRequest) -> Vector:

@@ -38,7 +38,7 @@ def check_joint(
     far: bool = False,
     stream: Stream | None = None,
 ) -> Vector:
-    """Return the record of channel ``joint`` for a target within limits and gate.
+    """Check a joint target, and return its positions, then its velocities, (2 n,) [rad, rad/s].
 
     Args:
         q: Target positions, (n,) [rad]. Continuous joints take the shortest path.
@@ -46,8 +46,9 @@ def check_joint(
         state: State of the arm.
         limits: Joint limits of the arm.
         gate: Maximum distance of a target from the measured state.
-        far: True if a target may be anywhere within the joint limits.
-        stream: Stream of earlier targets. A target that continues it is clipped to the gate.
+        far: True to accept any target within the joint limits, False to apply the gate.
+        stream: Stream of earlier targets; None for a single target. A far target that continues
+            the stream is clipped to the gate instead of rejected.
 
     Raises:
         TargetRejected: If a value is not finite, beyond a joint limit or outside the gate.
@@ -87,7 +88,7 @@ def check_joint(
 def _joint_record(
     value: tuple[ArrayLike | None, ArrayLike | None], request: ArmTargetRequest
 ) -> Vector:
-    """Return the record of channel ``joint`` for positions, velocities, or both."""
+    """Check a pair (q, dq) in which one may be None, and return positions, then velocities."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2):
         raise TargetRejected(
             f"{request.state.name}: joint: got {value!r:.60}, allowed a pair (q, dq)"
@@ -155,7 +156,7 @@ class Trajectory(NamedTuple):
         path_tolerance: Path tolerance [rad]; None for the parameter of the controllet.
         goal_tolerance: Goal tolerance [rad]; None for the parameter of the controllet.
         goal_time: Time to reach the goal tolerance [s]; None for the parameter of the controllet.
-        start: Start time in the controlled world [s]; None for an immediate start.
+        start: Start time in cell time (``ArmSnapshot.time``) [s]; None for an immediate start.
         together: Number of arms of the controllet that start together.
     """
 
@@ -170,9 +171,10 @@ class Trajectory(NamedTuple):
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
-    """Return the record of channel ``trajectory``, without start time and tolerances.
+    """Check the points of a trajectory, and return them in the format of channel ``trajectory``.
 
-    Continuous joints take the shortest path to the first point, and then follow the points.
+    Start time and tolerances in the result are zero. Continuous joints take the shortest path to
+    the first point, and then follow the points.
 
     Args:
         points: Time [s], positions, velocities and accelerations of each point, (points, 1 + 3 n).
@@ -250,12 +252,12 @@ def check_start(start: float | None, state: ArmSnapshot) -> float:
     """Return the start time of a trajectory [s]; 0 for an immediate start.
 
     Args:
-        start: Requested time in the controlled world [s]; None for an immediate start.
+        start: Requested cell time (``ArmSnapshot.time``) [s]; None for an immediate start.
         state: Newest state of the arm.
 
     Raises:
-        TargetRejected: If the start is more than ``MAX_DELAY`` in the future, or if the arm moves
-            before a delayed start.
+        TargetRejected: If the start is more than ``MAX_DELAY`` in the future, or if it is in the
+            future and the arm moves.
     """
     if start is None:
         return 0.0
@@ -283,13 +285,15 @@ def check_tolerances(
     name: str,
     n_joints: int,
 ) -> Vector:
-    """Return the tolerances of a record of channel ``trajectory``, (2 n + 1,).
+    """Check the tolerances of a trajectory, and return them as numbers, (2 n + 1,).
+
+    The order is path tolerances, goal tolerances and goal time. For 0 or None, the parameter of
+    the controllet applies. A negative number disables a tolerance.
 
     Args:
-        path: Path tolerance, (n,) or one number [rad]; 0 for the parameter of the controllet,
-            negative to disable it.
-        goal: Goal tolerance, (n,) or one number [rad]; 0 and negative values as for ``path``.
-        goal_time: Time to reach the goal tolerance [s]; 0 and negative values as for ``path``.
+        path: Path tolerance, (n,) or one number [rad].
+        goal: Goal tolerance, (n,) or one number [rad].
+        goal_time: Time to reach the goal tolerance [s].
         name: Name of the arm.
         n_joints: Number of joints n.
 
@@ -372,7 +376,7 @@ def modes_of(joints: ActuatedJoints, mode: str) -> tuple[OperationMode, ...]:
 
 
 def _check(name: str, values: object, context: ArmTargetRequest) -> Vector:
-    """Return the record of a command: values of n joints, then 1 for each valid value, (2 n,)."""
+    """Check a command, and return n joint values, then 1 for each valid value, (2 n,)."""
     path, joints = f"{context.owner}: {name}", context.actuated
     if joints is None:
         raise TargetRejected(
@@ -390,6 +394,11 @@ def _check(name: str, values: object, context: ArmTargetRequest) -> Vector:
 
 def _parts(path: str, values: Any, joints: ActuatedJoints) -> tuple[NDArray[np.intp], Vector]:
     """Return the indices of the commanded joints, and their values.
+
+    Args:
+        path: Beginning of error messages.
+        values: One number for all joints, a number per joint, or numbers by joint name.
+        joints: Actuated joints of the arm.
 
     Raises:
         TargetRejected: If a value is not finite, or a joint is unknown.
