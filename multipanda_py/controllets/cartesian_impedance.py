@@ -68,8 +68,8 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
     - tau_h: Torques of ``SingularityHold``, (n,) [Nm].
 
     ``CartesianSpring`` describes error, clipping, damping and axes of the gains. A client may
-    stream a full 6 x 6 stiffness (``target_stiffness``). It applies until a client sets any
-    parameter of the controllet.
+    stream a full 6 x 6 stiffness (``target_stiffness``). It applies until a client changes the
+    parameter ``stiffness``.
 
     *Feed-forward* (parameter ``feedforward``). While a target is streamed, velocity and
     acceleration of the governed reference are fed forward. With ``governor.response: direct``,
@@ -107,9 +107,11 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         p = self.params
         cycles = self.gain_cycles()
         self._twist_scale = 1.0 / max(1.0, float(p.damping_ratio.max()))
+        is_new = self.is_new_stiffness(p.stiffness)
         for spring in self.springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
-            spring.set_stiffness(p.stiffness, cycles)
+            if is_new:
+                spring.set_stiffness(p.stiffness, cycles)
 
     def on_activate(self, states: Sequence[ArmState], target: CartesianImpedanceTarget) -> None:
         """Hold the measured pose, with the measured configuration as the nullspace target."""

@@ -88,10 +88,11 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     def on_parameters(self) -> None:
         """Set the gains, with a ramp of ``gain_time`` while active."""
         p = self.params
-        cycles = self.gain_cycles()
+        cycles, is_new = self.gain_cycles(), self.is_new_stiffness(p.stiffness)
         for arm in self.arms:
             arm.spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
-            arm.spring.set_stiffness(p.stiffness, cycles)
+            if is_new:
+                arm.spring.set_stiffness(p.stiffness, cycles)
             arm.force.set_gains(p.gains())
             arm.tank.limit, arm.tank.power = p.tank_max, p.tank_power
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -14,6 +16,7 @@ from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
     CartesianImpedanceParams,
 )
+from multipanda_py.controllets.force_impedance import ForceImpedance
 from multipanda_py.exceptions import TargetRejected
 from multipanda_py.pose import Pose
 from multipanda_py.robots.franka import FR3_LIMITS
@@ -87,6 +90,34 @@ def test_intermediate_stiffness_is_positive_semidefinite():
         for _ in range(20):
             law.update([state], target, PERIOD)
             assert np.linalg.eigvalsh(law.springs[0].stiffness)[0] > -1e-9
+
+
+@pytest.mark.parametrize("law_type", [CartesianImpedance, ForceImpedance])
+def test_change_of_any_parameter_ended_streamed_stiffness(law_type):
+    """A soft arm got as stiff as its parameters when a client set a time or a damping ratio."""
+    maker = StateMaker()
+    (state,) = maker.states_at([READY])
+    law = law_type(maker.context, law_type.Params(gain_time=0.0))
+    target = law_type.Target(1)
+    law.on_activate([state], target)
+    (spring,) = getattr(law, "springs", None) or [law.arms[0].spring]
+    streamed = np.diag([90.0] * 3 + [4.0] * 3)
+    target.stiffness[0][:] = streamed
+    law.on_target("stiffness", 0, target)
+    law.params = replace(law.params, damping_ratio=np.full(6, 0.8))
+    law.on_parameters()
+    law.update([state], target, PERIOD)
+    assert np.allclose(spring.stiffness, streamed)
+    law.params = replace(law.params, stiffness=np.array([300.0] * 3 + [20.0] * 3))
+    law.on_parameters()
+    law.update([state], target, PERIOD)
+    assert np.allclose(spring.stiffness, np.diag([300.0] * 3 + [20.0] * 3))
+    target.stiffness[0][:] = streamed
+    law.on_target("stiffness", 0, target)
+    law.on_deactivate()
+    law.on_activate([state], target)
+    law.update([state], target, PERIOD)
+    assert np.allclose(spring.stiffness, np.diag([300.0] * 3 + [20.0] * 3))
 
 
 def test_error_is_clipped_per_axis_and_bounds_force():

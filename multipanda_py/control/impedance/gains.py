@@ -118,6 +118,7 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
     """
 
     _runs, _strayed = False, True
+    _parameter_stiffness: Vector | None = None
 
     def gain_cycles(self) -> int:
         """Return the length of a gain ramp [cycles]; 0 means an immediate change."""
@@ -127,6 +128,17 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         # streams gains.
         self._strayed = True
         return round(self.params.gain_time / self.context.period)
+
+    def is_new_stiffness(self, stiffness: Vector) -> bool:
+        """Return True if the stiffness of the parameters must be applied.
+
+        Changes of other parameters keep a stiffness that a client streams.
+
+        Args:
+            stiffness: Stiffness of the parameters, (n,).
+        """
+        before, self._parameter_stiffness = self._parameter_stiffness, stiffness
+        return not self._runs or before is None or not np.array_equal(before, stiffness)
 
     def start_gains(self) -> None:
         """Apply the gains of the parameters immediately, and ramp all later changes."""
