@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cases import CONDITIONS, CONTACT, EVERY_LAW, HERE, LAWS, PEER, Law, applies
+from cases import CONDITIONS, CONTACT, EVERY_LAW, HERE, LAWS, OFF, PEER, Law, applies
 from map import RESULT, ROOT
 from verdict import AT_LIMIT, AT_REST, FAULTS, LIMITS, ORDER, STABLE, UNSTABLE
 from why import GEARS, reason
@@ -27,9 +27,9 @@ TEXT = """\
 <!-- Written by benchmarks/robustness/page.py (`make robustness`): edit that, not this file. -->
 # Robustness of the controllets
 
-Find out which delay, model error, noise, load and contact each controllet (control law) tolerates
-with its default gains. Use the map to choose a controllet, or make it again after you changed one.
-All results are simulated.
+Find out which delay, model error, noise, load and contact each controllet tolerates with its
+default gains. Use the map to choose a controllet, or make it again after you changed one. All
+results are simulated.
 
 ```
 .venv/bin/python benchmarks/robustness/map.py --quick    # one minute, writes no file
@@ -38,11 +38,11 @@ make robustness                                          # this page and long te
 
 ![Map of controllets and conditions](images/robustness.png)
 
-Each field of the map is one controllet under one condition. Number of fields:
+Each field of the map is one controllet under one condition. The table has the numbers of fields.
 
 {summary}
 
-The sign of a field is the verdict:
+The sign of a field is the verdict.
 
 | sign | verdict | behaviour of the arm |
 |---|---|---|
@@ -56,6 +56,23 @@ The sign of a field is the verdict:
   limits.
 - *hold* is the built-in controllet that keeps an arm in place after a fault.
 
+## Row of your controllet
+Add a line to `LAWS` in `benchmarks/robustness/cases.py`: name of the row, type in the cell file,
+kind of target, and kind of contact. The docstring of `Law` has all kinds. This line is for the
+controllet of [writing a controllet](writing_a_controllet.md).
+
+```
+    Law("rail", "rail", "pose", "pose"),
+```
+
+Then simulate the rows with this name, print the fields that are not stable, and write this page.
+The other rows stay as they are.
+
+```
+.venv/bin/python benchmarks/robustness/map.py --only rail    # other arms: also --robot ur5e
+.venv/bin/python benchmarks/robustness/page.py
+```
+
 ## Conditions
 """
 
@@ -68,16 +85,16 @@ All runs are inline (without a clock) and repeatable.
   oscillations get {more:g} s more.
 - **Contact.** The tool starts {gap:g} mm above a spring with a twentieth of critical damping. Its
   target is a pose {deep:g} mm below the surface, or a force of {press:g} N.
-- **Configurations.** Each field uses {seeds}: the default one and random ones around it. The
-  worst counts.
+- **Configurations.** Each field uses {seeds} configurations: a default one, and others at a random
+  distance from it (up to 0.5 rad per joint, in contact 0.2 rad). The worst counts.
 - **Friction.** Joints have none, as friction would hide small limit cycles.
-- **Noise.** It is {noise}.
+- **Noise.** Standard deviations are {noise}.
 - **Gears of other arms.** Their stiffness is not published. The map assumes that of an FR3, or
   {gears:g} Nm/rad per Nm of the torque limit if that is larger.
 - **Load of a Gen3.** It is {gen3:g} kg instead of {heavy:g} kg. The sixth joint has the torque for
   2.2 kg in its default configuration.
 - **Gravity of a Gen3.** The arm does not compensate its weight. With inertia x 0.8 the weight has
-  the same error, except for a leader, which would sink.
+  the same error, except for the leader of *teleoperation*, which would sink.
 - **Verdicts.** They use simulated speeds, not measured ones.
 
 **Textbook laws.** `benchmarks/robustness/peers.py` has these laws, written from their equations,
@@ -135,8 +152,11 @@ def conditions() -> list[str]:
         "- *Delay* is that of states, *lag* that of executed torques.",
         '- "2 + 2 ms" is a delay of 2 ms and a lag of 2 ms.',
         '- "x 0.8" is the ratio of the inertia to that of the model.',
+        "- *Bias* is a constant error of the executed torque of each joint, here 0.5 Nm.",
+        f"- *Drift* is a random walk of the sensors, {OFF['tau_drift'][0]:g} Nm in one second.",
         "- *Gate* is the largest step of a target that the loop accepts.",
-        "- Conditions 20 to 27 do not apply to controllets without targets or contact.",
+        "- Steps (20, 21) do not apply to controllets without a target within the gate.",
+        "- Surfaces (22 to 27) do not apply to controllets that have no target to press with.",
     ]
 
 
@@ -212,11 +232,15 @@ def page(found: Found) -> str:
         *(more if others else ()), "## Fields that are not stable",
         "*Event* is what happened in the run, for example after the push or the step.", "",
         *not_stable(found), "", GEARS, "## Contact forces",
-        "Two forces on the surface in N: at the end of the run / maximum. Each value is the",
-        "largest of all configurations, without latency and with 2 + 2 ms.", "",
-        f"The target is a pose {fields['deep']:g} mm below the surface, or a force of "
-        f"{fields['press']:g} N.",
-        "A controllet that controls the force ends at this force.",
+        "Each field has two forces on the surface [N]: at the end of the run / maximum. Both are",
+        "the largest of all configurations, without latency and with 2 + 2 ms.", "",
+        f"- The target is a pose {fields['deep']:g} mm below the surface, or joint positions for",
+        "  it. The force at the end then depends on the stiffness: the soft joint springs of",
+        "  *franka_ros2* press with less than 1 N.",
+        f"- Controllets of forces, and the coupled ones, get a target of {fields['press']:g} N.",
+        "  All but *coupled_impedance*, which has springs instead of force control, end at it.",
+        f"- In *teleoperation* a hand pulls the leader with {fields['press']:g} N. The follower",
+        "  presses until the feedback, half of its force above 2 N, balances the hand: at 22 N.",
         "", *contacts(found), "", method,
     ]  # fmt: skip
     return "\n".join(parts).rstrip("\n") + "\n"

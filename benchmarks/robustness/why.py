@@ -30,7 +30,7 @@ WHY: tuple[tuple[str, tuple[str, ...], str], ...] = (
 GEARS = """\
 ## Soft gears
 The stiffness of the gears limits how strongly a controllet may damp the link velocities. The
-damping rate b [1/s] must be below this limit:
+damping rate b [1/s], the damping of a joint per inertia, must be below this limit.
 
 ```
 b < c (1/J + 1/j)
@@ -43,7 +43,7 @@ below k.
 The map assumes c = k 1 ms, with k of 14000 and 9000 Nm/rad for a Gen3. One public controller of a
 Gen3 (EmPRISE lab, gen3_compliant_controllers) assumes softer gears: 4000 and 3500 Nm/rad, with
 rotors of 0.3 and 0.18 kg m^2. They permit a rate of 13 and 19 1/s, and more for a light link.
-*hold* brakes with 75 1/s. The table shows condition 16 with such gears:
+*hold* brakes with 75 1/s. The table shows condition 16 with such gears.
 
 | c / k | behaviour |
 |---|---|

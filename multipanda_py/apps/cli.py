@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def command_of(name: str) -> Verb:
-    """Return a command of ``multipanda``, of which only the module is imported."""
+    """Return a command of ``multipanda``, without importing the modules of other commands."""
     module = import_module(f"multipanda_py.apps.commands.{COMMANDS[name]}")
     commands: Mapping[str, Verb] = getattr(module, "COMMANDS", {})
     return commands.get(name) or Verb(module.SUMMARY, module.add_arguments, module.run)

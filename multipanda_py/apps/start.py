@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry points of the programs; signals are handled before large modules are imported."""
+"""Entry points of the programs.
+
+They set up the handling of signals, such as Ctrl-C, before they import large modules.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,12 @@ START_DELAY = 0.05
 
 @dataclass
 class _StartedPlan:
-    """Commanded motions of a plan, by arm, and True once all arms have reached the goal."""
+    """Motions of a started plan.
+
+    Attributes:
+        motions: Commanded motion of each arm, by arm.
+        is_done: True once all arms have reached the goal.
+    """
 
     motions: Mapping[str, CommandedMotion]
     is_done: bool = False

@@ -27,7 +27,8 @@ class ArmRequest:
     Attributes:
         arm: Name of the arm.
         number: Sequence number of the request.
-        events: Number of loop events before the request.
+        events: Number of loop events before the request. A later event has the reason of a
+            refusal.
     """
 
     arm: str
@@ -40,11 +41,11 @@ class RequestKind:
     """Kind of request for one arm, such as a tare.
 
     Attributes:
-        name: Name of the kind in messages and counters.
+        name: Name of the kind in messages and in :class:`.Counts`.
         refusal: Exception to raise when the loop refuses a request.
         events: Types of the events that report the reason of a refusal.
-        slots: Function that returns the places of requests and of answers in the shared memory,
-            each by arm.
+        slots: Function that returns two lists of buffers in the shared memory: for the requests
+            and for the answers of each arm.
     """
 
     name: str
@@ -63,13 +64,18 @@ class ArmRequests:
         self._connection, self._counts = connection, counts
 
     def newest(self, arm: str) -> Vector | None:
-        """Return the values in the newest answer of the loop; None before the first answer."""
+        """Return the content of the newest answer of the loop for an arm; None if none exists."""
         _, answers = self._kind.slots(self._connection.mailbox)
         answer = answers[self._names.arm_index(arm)].newest()
         return None if answer is None else answer[ANSWER_HEADER_WIDTH:]
 
     def request(self, arm: str, record: Vector) -> ArmRequest:
-        """Send a record, the numbers of a request, without waiting for the answer."""
+        """Send a request without waiting for the answer.
+
+        Args:
+            arm: Name of the arm.
+            record: Request as an array of numbers.
+        """
         index = self._names.arm_index(arm)
         with self._connection.lock:
             box = self._connection.mailbox
@@ -78,7 +84,7 @@ class ArmRequests:
         return ArmRequest(arm, number, events)
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return the values that the loop has put into effect; None before its answer.
+        """Return the content of the answer to a request; None until the loop has answered.
 
         Raises:
             MultipandaError: If the loop refused the request, or a newer request replaced it. The
@@ -100,7 +106,7 @@ class ArmRequests:
         )
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         requests, _ = self._kind.slots(self._connection.mailbox)
         slot = requests[self._names.arm_index(request.arm)]
         return describe_withdrawal(
@@ -108,12 +114,13 @@ class ArmRequests:
         )
 
     def wait(self, request: ArmRequest, timeout: float) -> Vector:
-        """Wait for the answer to a request and return it; withdraw the request after a timeout.
+        """Wait for the answer to a request and return its content.
+
+        After a timeout the request is cancelled.
 
         Raises:
-            MultipandaError: If the loop refused the request. See :meth:`answer`.
-            LoopTimeout: If no answer came in time. The message states whether the request was
-                withdrawn.
+            MultipandaError: If the loop refused the request, as for :meth:`answer`.
+            LoopTimeout: If no answer came in time. The message has the outcome of :meth:`cancel`.
         """
         description = f"the answer of arm {request.arm} to its {self._kind.name} request"
         return wait_or_withdraw(

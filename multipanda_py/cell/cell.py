@@ -66,8 +66,8 @@ __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "Swi
 class Cell(Closeable):
     """Cell: arms under one control loop, with methods to start, command and observe them.
 
-    The linked methods document checks, errors and waiting. All methods except :meth:`start` and
-    :meth:`close` may be called from any thread.
+    Many methods refer to a method of another class, which documents their arguments and errors.
+    All methods except :meth:`start` and :meth:`close` may be called from any thread.
 
     Args:
         config: Checked cell file.
@@ -194,7 +194,7 @@ class Cell(Closeable):
 
     @property
     def loop(self) -> ControlLoop:
-        """Control loop of an inline cell, for tests and benchmarks between two cycles.
+        """Control loop of an inline cell, for direct access by tests and benchmarks.
 
         Raises:
             LoopError: If the cell is not started, or is not inline.
@@ -208,9 +208,9 @@ class Cell(Closeable):
 
     @property
     def records_path(self) -> str:
-        """Path from which another process of the same user reads cycle records.
+        """Path of the shared memory, for a :class:`.RecordFollower` in another process.
 
-        That process uses a :class:`.RecordFollower`.
+        The other process must run as the same user.
 
         Raises:
             LoopError: If the cell is not started.
@@ -224,7 +224,8 @@ class Cell(Closeable):
     def manual_heartbeat(self) -> None:
         """Disable the automatic heartbeat; the caller then calls :meth:`send_heartbeat` itself.
 
-        After a call before :meth:`start`, the loop checks heartbeats from the first one on.
+        If this method is called before :meth:`start`, the loop expects heartbeats only after the
+        first :meth:`send_heartbeat`.
         """
         self._connection.set_manual_heartbeat()
 
@@ -295,16 +296,16 @@ class Cell(Closeable):
 
     @property
     def clipped(self) -> Counter[str]:
-        """Number of targets that were clipped to the gate limits, such as ``left pose``."""
+        """Number of targets clipped to the gate limits, by arm and channel (``left pose``)."""
         return self._counts.clipped
 
     @property
     def cancelled(self) -> Counter[str]:
-        """Number of requests cancelled before the loop received them, such as ``switch``."""
+        """Number of requests cancelled before the loop received them, by kind (``switch``)."""
         return self._counts.cancelled
 
     def stall_reason(self) -> str:
-        """Return why the loop does not run, and the state of its arms; empty if it runs."""
+        """Return the reason why the loop is blocked or paused; empty while it runs."""
         return self._reader.stall_reason()
 
     @property
@@ -318,7 +319,7 @@ class Cell(Closeable):
 
     @property
     def time(self) -> float:
-        """Cell time of the newest cycle [s]: simulated time, or time of the robot."""
+        """Cell time of the newest cycle [s]: simulated time, or robot time with real arms."""
         return self._reader.time
 
     def state(self, arm: str) -> ArmSnapshot:
@@ -368,7 +369,7 @@ class Cell(Closeable):
         return self._entries.request_object_pose(object_name, pose, twist)
 
     def abort_reason(self, name: str, since: float) -> str:
-        """Return the reason why a controllet was deactivated.
+        """Return the reason why a controllet was deactivated after the time ``since``.
 
         See :meth:`.Switcher.abort_reason`.
         """
@@ -379,25 +380,25 @@ class Cell(Closeable):
         return self._entries.answer(request)
 
     def cancel_scene_change(self, request: SceneChangeRequest) -> str:
-        """Cancel a scene change; return a text on whether it may still happen."""
+        """Cancel a scene change, unless the loop has received it; return the outcome as text."""
         return self._entries.cancel(request)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return an object that is not in the scene and equals a given one except for its pose.
+        """Return the name of an absent object that differs from a given one only in its pose.
 
-        The result is empty if there is none.
+        The result is empty if there is no such object.
         """
         return self._entries.spawnable_like(object_name)
 
     def report(self, name: str) -> Reports:
-        """Return the reports of a controllet in the newest cycle.
+        """Return the values that a controllet reported in the newest cycle.
 
         See :meth:`.StateReader.report`.
         """
         return self._reader.report(name)
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return a copy of the newest cycle record, with its times and the state of every arm."""
+        """Return a copy of the record of the newest cycle: times, and the state of every arm."""
         return self._reader.latest_record()
 
     def snapshot_at(self, time: float) -> HistorySnapshot:
@@ -408,14 +409,14 @@ class Cell(Closeable):
         return self._reader.snapshot_at(time)
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and the records after the first ``since`` cycles.
+        """Return the number of cycles so far, and a record of each cycle after number ``since``.
 
         See :meth:`.StateReader.records`.
         """
         return self._reader.records(since)
 
     def follow_records(self) -> RecordFollower:
-        """Return a reader of all cycle records from now on.
+        """Return a reader of the records of all cycles from now on.
 
         Raises:
             LoopError: If the cell is not started.
@@ -428,9 +429,9 @@ class Cell(Closeable):
         return self._recorder
 
     def trace_torques(self, is_on: bool = True) -> None:
-        """Enable or disable the torques of each controllet and feature in cycle records.
+        """Enable or disable the recording of the torques of each controllet and feature.
 
-        See :meth:`.RecordFollower.terms`.
+        :meth:`.RecordFollower.terms` reads these torques.
 
         Raises:
             LoopError: If the cell is not started.
@@ -442,7 +443,7 @@ class Cell(Closeable):
         return self._reader.statistics(cycles)
 
     def events(self) -> list[LoopEvent]:
-        """Return the events of the loop since the last call by any client of this object."""
+        """Return the events of the loop since the previous call of this method by any client."""
         return self._reader.events()
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -463,7 +464,10 @@ class Cell(Closeable):
         self._switcher.set_lifecycle(name, state)
 
     def lifecycle(self, name: str) -> str:
-        """Return the lifecycle state of a controllet that is not active."""
+        """Return ``unloaded``, ``unconfigured`` or ``inactive`` for a controllet.
+
+        The result for an active controllet is ``inactive``.
+        """
         return self._switcher.lifecycle(name)
 
     def switch(
@@ -485,25 +489,31 @@ class Cell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a switch request; the first ``poll`` of the result sends it.
+        """Create a request for a switch. The first ``poll()`` of the result sends it.
 
         See :meth:`.Switcher.request_switch`.
         """
         return self._switcher.request_switch(activate, deactivate, strictness, timeout, by)
 
     def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Restrict arms to ``hold`` until :meth:`activate_arm`.
+        """Deactivate the controllets of arms, and refuse new ones until :meth:`activate_arm`.
 
         See :meth:`.Switcher.request_inactive`.
         """
         return self._switcher.request_inactive(*arms, by=by)
 
     def activate_arm(self, arm: str) -> None:
-        """Remove the restriction of :meth:`request_inactive`. Active controllets do not change."""
+        """Permit controllets on an arm again after :meth:`request_inactive`.
+
+        Active controllets do not change.
+        """
         self._switcher.activate_arm(arm)
 
     def is_inactive(self, arm: str) -> bool:
-        """Return True if an arm is restricted to ``hold``."""
+        """Return True while an arm refuses all controllets except ``hold``.
+
+        :meth:`request_inactive` begins this state, and :meth:`activate_arm` ends it.
+        """
         return self._switcher.is_inactive(arm)
 
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
@@ -511,7 +521,7 @@ class Cell(Closeable):
         return self._switcher.hold(timeout, by)
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`; the first ``poll`` of the result sends it."""
+        """Create a request for :meth:`hold`. The first ``poll()`` of the result sends it."""
         return self._switcher.request_hold(timeout, by)
 
     def recover(
@@ -592,13 +602,13 @@ class Cell(Closeable):
     ) -> MotionPlan:
         """Plan a motion that avoids collisions with arms and objects, without executing it.
 
-        Arms without a goal stay, or move aside. Objects attached to grippers move with these.
-        Needs scipy, from the extra ``identify``.
+        Arms without a goal stay in place, or move out of the way of the others. Objects attached
+        to a gripper move with it. The method needs scipy, from the extra ``identify``.
 
         Args:
             goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
                 m].
-            via: Waypoints in order, in the same format.
+            via: Waypoints in order, each in the format of ``goals``.
             frame: Frame of the poses: ``world`` or the base of an arm; the base of each arm by
                 default.
             options: Attributes of :class:`.MotionRequest`, such as ``path_constraint``,
@@ -683,7 +693,10 @@ class Cell(Closeable):
         internal_force: float | None = None,
         frame: str = "",
     ) -> None:
-        """Set the target of a coupled controllet. See :meth:`.TargetWriter.set_object_target`."""
+        """Set the target pose of an object that several arms hold, or the force that squeezes it.
+
+        See :meth:`.TargetWriter.set_object_target`.
+        """
         self._targets.set_object_target(name, pose, internal_force=internal_force, frame=frame)
 
     def set_channel(self, name: str, channel: str, value: Any, *, frame: str = "") -> None:
@@ -743,7 +756,7 @@ class Cell(Closeable):
         return self._settings.answer(request)
 
     def cancel_settings(self, request: ArmRequest) -> str:
-        """Cancel requested settings; return a text on whether they may still be applied."""
+        """Cancel new settings, unless the loop has received them; return the outcome as text."""
         return self._settings.cancel(request)
 
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
@@ -762,18 +775,21 @@ class Cell(Closeable):
         return self._tare.offset(arm)
 
     def request_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare without waiting; with ``undo``, its removal. See :meth:`tare_result`."""
+        """Request :meth:`tare`, or with ``undo`` :meth:`untare`, without waiting for the answer.
+
+        See :meth:`tare_result`.
+        """
         return self._tare.request(arm, undo=undo)
 
     def tare_result(self, request: ArmRequest) -> Vector | None:
-        """Return the offset of a requested tare; None while it is measured.
+        """Return the new offset after a tare request, (n,) [Nm]; None until the loop has answered.
 
         See :meth:`.Tare.answer`.
         """
         return self._tare.answer(request)
 
     def cancel_tare(self, request: ArmRequest) -> str:
-        """Cancel a requested tare; return a text on whether it may still happen."""
+        """Cancel a tare request, unless the loop has received it; return the outcome as text."""
         return self._tare.cancel(request)
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
@@ -781,7 +797,10 @@ class Cell(Closeable):
         return self._holding.attach(arm, object_name, pose_in_tool)
 
     def detach(self, arm: str) -> str:
-        """Treat an attached object as separate again. See :meth:`.Attachments.detach`."""
+        """Treat the attached object of an arm as a separate object again.
+
+        See :meth:`.Attachments.detach`.
+        """
         return self._holding.detach(arm)
 
     def request_attach(self, arm: str, object_name: str = "") -> AttachmentRequest:
@@ -797,7 +816,11 @@ class Cell(Closeable):
         return self._holding.answer(request)
 
     def cancel_attachment(self, request: AttachmentRequest) -> str:
-        """Cancel a request to attach or detach; return a text on whether it may still happen."""
+        """Cancel a request to attach or detach, unless the loop has received it.
+
+        Returns:
+            Outcome as text.
+        """
         return self._holding.cancel(request)
 
     def attached_objects(self) -> dict[str, str]:

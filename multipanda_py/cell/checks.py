@@ -24,7 +24,7 @@ _AVOIDANCE = "collision_avoidance"
 
 
 def check_allowed_contacts(config: CellConfig) -> list[str]:
-    """Return notes on controllets that allow contact of arms with fixed objects or the floor.
+    """Return warnings on controllets that let arms touch fixed objects or the floor.
 
     The check uses the parameters in the cell file.
     """
@@ -49,10 +49,10 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
 
 
 def _parts_of(spec: InstanceSpec) -> str:
-    """Return the parts of the arms that a controllet keeps away from fixed objects.
+    """Return the parts of the arms whose collisions with fixed objects a controllet avoids.
 
     Returns:
-        ``all``, ``without_gripper``, or ``ignore`` for no part.
+        ``all``, ``without_gripper`` (all parts except the gripper), or ``ignore`` (no part).
     """
     values = spec.initial_values()
     if not values.get(f"{_AVOIDANCE}.enabled"):
@@ -63,10 +63,10 @@ def _parts_of(spec: InstanceSpec) -> str:
 
 
 def check_initial_contacts(config: CellConfig) -> list[str]:
-    """Return notes on simulated arms that start inside the floor, an object or another arm.
+    """Return warnings on simulated arms that penetrate floor, objects or other arms at the start.
 
-    The simulation would push these arms out, mostly with a fault. Real arms are not checked,
-    because their configuration is unknown before the start.
+    The simulation would push these arms out abruptly, in most cases with a fault. Real arms are
+    not checked, because their configuration is unknown before the start.
     """
     simulated = [
         name for name, arm in config.arms.items() if find_backend(arm.backend).measures_objects
@@ -97,7 +97,10 @@ WARNING_CHECKS = (
 
 
 def notes_of(config: CellConfig) -> list[str]:
-    """Return the notes of all checks on a cell file, in some tenths of a second."""
+    """Return the warnings of all checks on a cell file.
+
+    The checks take some tenths of a second.
+    """
     return [sentence for check in WARNING_CHECKS for sentence in check(config)]
 
 

@@ -27,9 +27,9 @@ class CommandedMotion(NamedTuple):
         spec: Controllet that executes the motion.
         arm_index: Index of the arm in the controllet.
         channel: Channel of the command, ``joint`` or ``trajectory``.
-        activation: Number of activations of the controllet at the command. A later activation
-            does not execute the motion.
-        numbers: Sequence numbers of the newest targets at the command, by channel.
+        activation: Activation count of the controllet at the command. When the controllet is
+            activated again, it discards the motion.
+        numbers: Sequence number of the newest target of each channel at the command, by channel.
         starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """
@@ -69,7 +69,7 @@ class CommandedMotions:
             spec: Controllet that receives the target.
             channel: Channel ``joint`` or ``trajectory``.
             arm_index: Index of the arm in the controllet.
-            record: Numbers of the target, as sent to the loop.
+            record: Target as an array of numbers, as sent to the loop.
         """
         now, slots = self._time(), self._slots(spec, arm_index)
         begins = float(record[START_INDEX]) if channel == TRAJECTORY.name else 0.0
@@ -83,7 +83,7 @@ class CommandedMotions:
         return self._newest.get((spec.index, index))
 
     def is_valid(self, motion: CommandedMotion) -> bool:
-        """Return True unless a newer target, or another activation, has replaced the motion."""
+        """Return True if neither a newer target nor a new activation has replaced the motion."""
         spec = motion.spec
         if self._connection.mailbox.activation_counts[spec.index] != motion.activation:
             return False

@@ -58,7 +58,7 @@ def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
 
 
 class Connection:
-    """Start the control loop, send it heartbeats and records, and stop it.
+    """Start the control loop, send it heartbeats and requests, and stop it.
 
     Attributes:
         lock: Lock to hold while writing to the shared memory.
@@ -147,7 +147,10 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """True from :meth:`open` to :meth:`close`, even if the loop has ended."""
+        """True from :meth:`open` until :meth:`close`.
+
+        It stays True if the loop ends by itself.
+        """
         return self._mailbox is not None
 
     @property
@@ -163,7 +166,7 @@ class Connection:
 
     @property
     def loop(self) -> ControlLoop:
-        """Control loop of an inline cell, for access between two cycles.
+        """Control loop of an inline cell, for direct access by tests and benchmarks.
 
         Raises:
             LoopError: If the cell is not started, or not inline.
@@ -180,7 +183,7 @@ class Connection:
         self._running().check()
 
     def end_reason(self) -> str:
-        """Return ``loop_gone`` if the loop has ended without :meth:`close`; empty otherwise."""
+        """Return ``loop_gone`` if the loop has ended by itself; empty if it runs or was closed."""
         if self._runner is None:
             return ""
         try:
@@ -208,7 +211,10 @@ class Connection:
         self._running().load(state, seed)
 
     def pause(self) -> None:
-        """Wait a moment between two polls of an answer. See :meth:`.Runner.pause`."""
+        """Let the loop run for a moment before the caller looks for its answer again.
+
+        See :meth:`.Runner.pause`.
+        """
         self._running().pause()
 
     def wait(
@@ -232,25 +238,30 @@ class Connection:
             raise LoopTimeout(f"waiting for {description} timed out after {timeout:g} s")
 
     def post(self, slot: SeqlockBuffer, record: Vector) -> int:
-        """Write a record to the shared memory, and return its sequence number."""
+        """Write a request to the shared memory, and return its sequence number.
+
+        Args:
+            slot: Buffer of this kind of request in the shared memory.
+            record: Request as an array of numbers.
+        """
         with self.lock:
             number = slot.write(record)
             self.mailbox.notify()
         return number
 
     def trace_torques(self, is_on: bool) -> None:
-        """Enable or disable the torques of each controllet and feature in cycle records."""
+        """Enable or disable the recording of the torques of each controllet and feature."""
         with self.lock:
             self.mailbox.words[SharedFlag.TRACE] = int(is_on)
             self.mailbox.notify()
 
     def withdraw(self, slot: SeqlockBuffer, number: int, what: str) -> bool:
-        """Withdraw a record; return False if the loop has already received it.
+        """Withdraw a request; return False if the loop has already received it.
 
         Args:
-            slot: Place of the record in the shared memory.
-            number: Sequence number of the record.
-            what: Subject in :attr:`Counts.cancelled` to count a withdrawn record.
+            slot: Buffer of this kind of request in the shared memory.
+            number: Sequence number of the request.
+            what: Key for :attr:`Counts.cancelled`, which counts withdrawn requests.
         """
         with self.lock:
             is_void = slot.withdraw(number)

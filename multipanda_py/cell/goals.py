@@ -20,11 +20,11 @@ from multipanda_py.targets import IDENTITY_POSE
 
 
 class Frames:
-    """Frames of targets, with their poses from the geometry in the cell file.
+    """Names and poses of the frames in which targets may be given.
 
-    The frames are ``world`` and the base of every arm, by the name of its first link
-    (``left_fr3_link0``). For targets of one arm, its base also has the names ``base``,
-    ``fr3_link0`` (without the prefix of the arm) and the empty name.
+    The frames are ``world`` and the base of every arm, which has the name of its first link
+    (``left_fr3_link0``). For a target of this arm, ``base``, ``fr3_link0`` (without the name of
+    the arm) and an empty string also mean its base.
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -88,12 +88,13 @@ class GoalConverter:
         """Return waypoints and final goals in order, with poses in the world.
 
         Args:
-            via: List of waypoints, each a mapping by arm.
-            goals: Final goals, by arm.
+            via: List of waypoints. Each maps names of arms to poses or joint configurations.
+            goals: Final goal of each arm, by arm: a pose or a joint configuration.
             frame: Frame of the poses; the base of each arm by default.
 
         Raises:
-            PlanRejected: If a goal has another type, or a configuration does not fit its arm.
+            PlanRejected: If ``via`` or ``goals`` has the wrong format, or a joint configuration
+                has the wrong length or a number that is not finite.
             UnknownName: If there is no such arm.
             TargetRejected: If there is no such frame.
         """
@@ -122,18 +123,20 @@ class GoalConverter:
         return result
 
 
-def _configuration(path: ArrayLike, n: int, location: str) -> Vector:
-    """Check a joint configuration and return a copy, (n,).
+def _configuration(positions: ArrayLike, n: int, location: str) -> Vector:
+    """Check the joint positions of a motion goal and return a copy, (n,).
 
     Raises:
-        PlanRejected: If the configuration is invalid.
+        PlanRejected: If they are not n finite numbers. The message begins with ``location``.
     """
     try:
-        configuration = np.asarray(path)
+        configuration = np.asarray(positions)
     except ValueError:  # NumPy rejects nested lists of different lengths.
         configuration = np.asarray(None)
     if configuration.dtype.kind not in "iuf":
-        raise PlanRejected(f"{location}: got {path!r:.60}, allowed a pose or {n} joint positions")
+        raise PlanRejected(
+            f"{location}: got {positions!r:.60}, allowed a pose or {n} joint positions"
+        )
     if configuration.shape != (n,):
         raise PlanRejected(
             f"{location}: got an array of shape {configuration.shape}, allowed {n} joint positions"

@@ -45,7 +45,8 @@ HOLDING_TIMEOUT = 2.0
 class LoopGripper(Gripper):
     """Gripper that the control loop moves, for example a simulated one.
 
-    If the loop is blocked, commands that it has not received, even stop commands, are withdrawn.
+    A blocked loop receives no commands. Commands that have waited for :data:`.LOOP_TIMEOUT` are
+    then withdrawn, including stop commands.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, reason: str) -> None:
-        """Mark the running motion as aborted, so that callers stop waiting for it."""
+        """Give the running motion the result ``ABORTED``, so that its callers stop waiting."""
         if self._motion is not None:
             text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -122,7 +123,7 @@ class Grippers:
         Raises:
             UnknownName: If there is no such arm.
             ConfigurationError: If the arm has no gripper.
-            LoopError: If the gripper is not moved by the loop, and the cell is not started.
+            LoopError: If the gripper is a real one, and the cell is not started.
         """
         name = self._names.arms[self._names.arm_index(arm)]
         description = self._names.descriptions[name].gripper
@@ -175,7 +176,7 @@ class AttachmentRequest:
 
     Attributes:
         arm: Name of the arm.
-        object_name: Name of the object; empty to detach from an arm without an object.
+        object_name: Name of the object; empty if the arm has no object to detach.
         object_number: Number of the object to attach; 0 to detach.
         number: Sequence number of the request.
     """
@@ -206,19 +207,19 @@ class Attachments:
         }
 
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
-        """Treat an object as a part of a gripper from now on.
+        """Attach an object to the gripper of an arm.
 
-        Collision avoidance then ignores contact of the object with its own arm. Several grippers
-        may hold the same object. In simulation, a grasp attaches the object automatically. The
-        attachment ends with :meth:`detach`, with the end of the grasp, or when the fingers open by
-        5 mm.
+        Collision avoidance and planning then treat the object as a part of the gripper. Collision
+        avoidance ignores its contact with this arm. Several grippers may hold the same object. In
+        simulation, a grasp attaches the object automatically. The attachment ends with
+        :meth:`detach`, with the end of the grasp, or when the finger width increases by 5 mm.
 
         Args:
             arm: Name of the arm.
             object_name: Name of an object with a mass in ``objects`` of the cell file; the nearest
                 object by default.
-            pose_in_tool: Pose of the object in the tool frame; its present pose by default.
-                Allowed only without simulated arms, because a simulation measures this pose.
+            pose_in_tool: Pose of the object in the tool frame; its present pose by default. Not
+                allowed in a cell with simulated arms, where the simulation measures this pose.
 
         Returns:
             Name of the attached object.
@@ -290,7 +291,7 @@ class Attachments:
         return False
 
     def cancel(self, request: AttachmentRequest) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         slot = self._slot(request.arm)
         return describe_withdrawal(self._connection.withdraw(slot, request.number, "attach"))
 
@@ -343,9 +344,13 @@ class Attachments:
         return nearest
 
     def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
-        """Check that an object is near the tool, if the loop compensates the payload of the arm.
+        """Check that an object to attach is near the tool, if the loop compensates its weight.
 
-        Compensation of a weight that the gripper does not carry would lift the arm.
+        The loop does so for arms with ``compensates_gravity: false``. Compensation of a weight
+        that the gripper does not carry would lift the arm.
+
+        Raises:
+            AttachmentRejected: If the object is too far away.
         """
         config = self._names.config
         if self._names.arm_config(arm).compensates_gravity:

@@ -37,10 +37,10 @@ Timed motions keep ``TRACKING_MARGIN``, for tracking errors. Points of a path ke
 
 
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
-    """Return the controllets that may execute planned motions of the arms.
+    """Return the controllets that may execute planned motions.
 
-    For an arm whose active controllet does not accept trajectories, these are all its controllets
-    that accept them.
+    For each arm this is its active controllet, if that accepts trajectories. Otherwise it is every
+    controllet of the arm that accepts trajectories.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -55,9 +55,9 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """Effect of the controllets' collision avoidance on a planned motion.
+    """Limits on a planned motion by ``collision_avoidance`` of the controllets that execute it.
 
-    The planner uses it to find motions that the executing controllets do not stop.
+    The planner uses these limits to find motions that this feature does not stop.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -123,7 +123,7 @@ class ExecutingAvoidance:
                 self._needs[key] = max(self._needs.get(key, 0.0), need)
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
-        """Return the minimum distance of two bodies on a path [m]; 0 if none is required.
+        """Return the distance that two bodies must keep on a path [m]; 0 if none is required.
 
         Args:
             first: Name of the first body.
@@ -148,17 +148,17 @@ class ExecutingAvoidance:
 
     @property
     def stops_at(self) -> float:
-        """Distance below which collision avoidance stops an approach [m]; 0 if it does not."""
+        """Distance below which collision avoidance stops an approach [m]; 0 if it never does."""
         return max((one.stops_at for one, _ in self._features), default=0.0)
 
     @property
     def free_distance(self) -> float:
-        """Distance above which no pair of bodies restricts a path [m]; 0 if none ever does."""
+        """Maximum of :meth:`min_distance` over all pairs of bodies [m]."""
         return max(self._needs.values(), default=0.0)
 
     @property
     def _spare(self) -> float:
-        """Distance that motions keep in addition, for tracking errors [m]."""
+        """Margin for tracking errors, subtracted from the distance of every pair of bodies [m]."""
         return min(TRACKING_MARGIN, 0.2 * (self.begins_at - self.stops_at))
 
     def close_pairs(self, q: Vector, within: float) -> list[NearBodies]:
@@ -186,7 +186,7 @@ class ExecutingAvoidance:
         return result
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the fraction of the velocities, 0 to 1, that collision avoidance allows.
+        """Return the factor, 0 to 1, by which collision avoidance would scale the velocities.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
@@ -243,8 +243,8 @@ class MoveFinder:
         names: Names of arms and controllets of the cell.
         reader: State reader of the cell.
         holding: Objects attached to grippers.
-        parameters: Function that returns the present parameters of a controllet; by default the
-            parameters in the cell file are used.
+        parameters: Function that returns the present parameters of a controllet; None to use the
+            parameters in the cell file.
     """
 
     def __init__(
@@ -364,7 +364,10 @@ class MoveFinder:
         return {**fixed, **self._reader.objects()}
 
     def _solids(self, objects: Mapping[str, Pose], held: Sequence[str]) -> list[SceneObject]:
-        """Return objects and floor for the planner, in which only attached objects can move."""
+        """Return objects and floor for the planner, with mass 0 unless attached to a gripper.
+
+        The planner treats a body with mass 0 as fixed.
+        """
         solids = [] if FLOOR in objects else [self._floor()]
         for obj in describe_objects(self._names.config):
             if obj.name in objects:
@@ -379,14 +382,14 @@ class MoveFinder:
         return solids
 
     def _floor(self) -> SceneObject:
-        """Return a box with its top at z = 0, or at the lowest arm base if this is below 0."""
+        """Return a box whose top is at the lowest arm base, but not above z = 0."""
         arms = self._names.descriptions.values()
         height = min(0.0, *(float(arm.position_base_in_world[2]) for arm in arms))
         return SceneObject(FLOOR, "box", (5.0, 5.0, _DEPTH), np.array([0.0, 0.0, height - _DEPTH]))
 
 
 def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if the parameters of collision avoidance are those of the plan."""
+    """Return True if collision avoidance still has the parameters of the time of planning."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

@@ -68,7 +68,7 @@ _SETTINGS_KIND = RequestKind(
 
 
 class RobotSettings:
-    """Change the settings of robots and report those in effect."""
+    """Change the settings of robots, and report the settings in effect."""
 
     def __init__(self, names: CellNames, connection: Connection, counts: Counts) -> None:
         self._names, self._connection, self._counts = names, connection, counts
@@ -88,7 +88,7 @@ class RobotSettings:
         return settings if answer is None else settings.decode(answer)
 
     def change(self, arm: str, *, timeout: float = SETTINGS_TIMEOUT, **settings: object) -> None:
-        """Change settings of a robot, all or none, and wait for its answer.
+        """Change settings of a robot, and wait until it has accepted them.
 
         A real robot interrupts control for some tenths of a second: its torques go to zero. The
         arm then holds at its present position. Other arms continue. A simulated arm applies
@@ -133,5 +133,5 @@ class RobotSettings:
         return self._requests.answer(request) is not None
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         return self._requests.cancel(request)

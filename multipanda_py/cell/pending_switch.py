@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for switches of controllets, of which the loop executes one at a time."""
+"""Requests to change the active controllets, which the loop executes one at a time."""
 
 from __future__ import annotations
 
@@ -37,23 +37,24 @@ ABANDON_TIME = 1.0
 
 
 class PendingSwitch:
-    """Switch of controllets, from the request to the answer of the loop. No method waits.
+    """Request to change the active controllets. No method waits for the loop.
 
-    The loop executes one switch at a time; further ones wait in a queue. A stop of all arms skips
-    the queue and withdraws all other switches.
+    The loop executes one request at a time; further requests wait until it has answered. A stop of
+    all arms is sent at once and withdraws all other requests.
 
     With the strictness ``FORCE_AUTO``, arms that must be at rest before the switch are stopped
     first.
 
     Args:
-        turn: Common state of the switches of the cell.
+        turn: State shared by all switch requests of the cell.
         activate: Controllets to activate.
         deactivate: Controllets to deactivate.
         rule: Treatment of requests that cannot be fulfilled.
         timeout: Maximum time until the loop answers [s].
         is_stop: True to deactivate all controllets.
-        reason_text: Reason for events; by default it names the activated controllets.
-        by: Name of the requesting client; empty for the program that owns the cell.
+        reason_text: Reason of the switch, for events; by default it names the activated
+            controllets.
+        by: Name of the requesting client, for events; empty for the program that owns the cell.
 
     Attributes:
         deadline: Time at which the timeout ends [s], CLOCK_MONOTONIC.
@@ -116,10 +117,10 @@ class PendingSwitch:
         return result
 
     def is_over(self) -> bool:
-        """Return True if another switch may be sent to the loop.
+        """Return True if this request is answered or abandoned, so that another may be sent.
 
-        The loop has then answered this request, or the client has abandoned it. The method
-        withdraws a request that was not polled for ``ABANDON_TIME`` after its deadline.
+        A request is abandoned if it is still open ``ABANDON_TIME`` after its deadline. It is then
+        withdrawn, unless it is a stop.
         """
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
@@ -139,7 +140,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Store the answer of the loop, if any, because the next request overwrites it."""
+        """Store the answer of the loop, if there is one, before the next request overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
             self._answer = (
@@ -257,7 +258,12 @@ class PendingSwitch:
         return None
 
     def _has_settled(self, arm: str, is_still: bool) -> bool:
-        """Return True if an arm has received no motion command for the settling time."""
+        """Return True if no motion of an arm was commanded for ``_SETTLED_TIME``.
+
+        Args:
+            arm: Name of the arm.
+            is_still: True if no motion is commanded at present.
+        """
         if not is_still:
             self._still_since.pop(arm, None)
             return False
@@ -281,7 +287,7 @@ class PendingSwitch:
         raise SwitchRejected(f"a stop came first{changed}")
 
     def _reports(self, event: Event) -> list[str]:
-        """Return the texts of events of one type that concern this switch."""
+        """Return the texts of the loop events of one type on the arms of this switch."""
         plan = self._plan
         arms = {
             arm
@@ -310,7 +316,7 @@ class PendingSwitch:
         )
 
     def _stop_reasons(self) -> str:
-        """Return a text on controllets that were stopped before the switch was refused."""
+        """Return a sentence on the controllets that were deactivated to bring arms to rest."""
         return (
             f"to bring {' and '.join(self._rested)} to rest, {', '.join(self._stopped)} "
             f"{'was' if len(self._stopped) == 1 else 'were'} deactivated; their arms hold"
@@ -347,21 +353,22 @@ class PendingSwitch:
 
 @dataclass
 class SwitchLock:
-    """Common state of all switches of a cell.
+    """State shared by all switch requests of a cell.
 
     Attributes:
         specs: Specifications of all controllet instances.
         connection: Connection to the loop, whose lock protects this state.
         counts: Counters of rejected and cancelled requests.
         lifecycle: Lifecycle state of inactive controllets, by name.
-        resting: Names of the arms that are restricted to ``hold``.
+        resting: Names of the arms on which only ``hold`` may be active.
         state: Function that returns the newest state of an arm.
         stall_reason: Function that returns the reason why the loop does not run; empty if it runs.
-        open: Switch that the loop has not answered yet.
+        open: Request that the loop has not answered yet; None without one.
         stop_number: Sequence number of the newest stop sent to the loop.
-        stops: Number of requested stops. Switches requested before the newest stop are refused.
-        ended: Time [s] (``time.monotonic``) and reason of the newest switch that deactivated a
-            controllet, by controllet.
+        stops: Number of requested stops. A stop refuses all switches that were requested before
+            it.
+        ended: Time [s] (``time.monotonic``) and reason of the last deactivation by a switch, by
+            controllet.
     """
 
     specs: Sequence[InstanceSpec]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of cycle records: on request, and in the seconds around every fault."""
+"""Recording of a cell to files: on request, and in the seconds around every fault."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ URDF_FILE = "robot_description.urdf"
 
 
 def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLayout) -> CellPlan:
-    """Return the description of a cell for a recorder."""
+    """Return the data about a cell for a recording: names, record layout and attached files."""
     arms = describe_arms(config)
     about = {
         "multipanda_py": VERSION,
@@ -72,7 +72,7 @@ INLINE_STEPS = 1000
 
 
 class Recorder:
-    """Recorder of cycle records to MCAP files.
+    """Recorder of the cycles of a cell to MCAP files.
 
     It runs in a separate process, except for an inline cell.
 
@@ -98,7 +98,10 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True while an inline cell is recorded, which needs calls of :meth:`record_pending`."""
+        """True while an inline cell is recorded, which needs calls of :meth:`record_pending`.
+
+        :meth:`.Cell.step` makes these calls.
+        """
         return self._inline is not None
 
     @property
@@ -158,7 +161,7 @@ class Recorder:
         """End all recordings. It is safe to call this twice.
 
         Args:
-            reason: Reason to keep the last seconds as a fault log; empty to discard them.
+            reason: Reason to save the last seconds as a fault log; empty to save no fault log.
         """
         self._end_or_report()
         faults, self._faults = self._faults, None

@@ -59,7 +59,7 @@ class PendingRecovery:
         recovery: Recovery of the cell.
         faults: Type of the latched fault of every arm to recover, by arm.
         number: Sequence number of the request; 0 without arms to recover.
-        events: Number of events before the request.
+        events: Number of loop events before the request. Later events report its outcome.
         timeout: Maximum time until the answer [s].
 
     Attributes:
@@ -114,13 +114,13 @@ class PendingRecovery:
         return None
 
     def cancel(self) -> str:
-        """Cancel the request; return a text on whether it may still be executed."""
+        """Cancel the request, unless the loop has received it; return the outcome as text."""
         return self._recovery.cancel(self._number)
 
 
 @dataclass
 class _Request:
-    """Arms of one request, as flags, and the number of the record that was sent last for them."""
+    """Arms to recover, as flags, and sequence number of the newest message with these arms."""
 
     flags: Vector
     carrier: int = 0
@@ -193,7 +193,7 @@ class Recovery:
             return PendingRecovery(self, faults, number, events, wait)
 
     def cancel(self, number: int) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         connection = self._connection
         with connection.lock:
             self._forget_taken()
@@ -229,7 +229,7 @@ class Recovery:
 
         Args:
             number: Sequence number of the request.
-            events: Number of events before the request.
+            events: Number of loop events before the request. Later events have the reasons.
         """
         box = self._connection.mailbox
         if not self._is_answered(box, number):
@@ -243,7 +243,7 @@ class Recovery:
         return reasons
 
     def loop_stall_reason(self) -> str:
-        """Return the reason why the loop does not answer; empty if it does."""
+        """Return the reason why the loop is paused or blocked too long; empty if it can answer."""
         if self._connection.cycle_age() < LOOP_TIMEOUT and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.stall_reason()
@@ -283,12 +283,12 @@ class Tare:
     def tare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> Vector:
         """Measure the external torques of an arm for 0.5 s and subtract their mean from now on.
 
-        The arm must be on hold, at rest and without contact. A contact force within the sensor
+        The arm must be on hold, at rest and without contact. A contact force below the sensor
         error is not detected and becomes part of the offset. The offset stays across switches and
         recoveries, and ends with a change of a ``load_...`` setting.
 
-        The offset corrects sensor errors in every configuration, but an unknown payload only near
-        the present configuration. Set the load of the robot instead.
+        Do not tare a payload, whose torques depend on the configuration. Set the load of the robot
+        instead.
 
         Args:
             arm: Name of the arm.
@@ -321,11 +321,14 @@ class Tare:
         self._requests.wait(self.request(arm, undo=True), wait)
 
     def request(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request a tare without waiting; with ``undo``, its removal. See :meth:`answer`."""
+        """Request :meth:`tare`, or with ``undo`` :meth:`untare`, without waiting for the answer.
+
+        See :meth:`answer`.
+        """
         return self._requests.request(arm, np.array([0.0 if undo else 1.0]))
 
     def answer(self, request: ArmRequest) -> Vector | None:
-        """Return the offset in effect, (n,) [Nm]; None while it is measured.
+        """Return the new offset, (n,) [Nm]; None until the loop has answered.
 
         Raises:
             TareRejected: If the loop refused the request, or a newer request replaced it.
@@ -333,5 +336,5 @@ class Tare:
         return self._requests.answer(request)
 
     def cancel(self, request: ArmRequest) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         return self._requests.cancel(request)

@@ -37,7 +37,7 @@ class SceneChangeRequest:
 
     Attributes:
         object_name: Name of the object.
-        change: Requested change.
+        change: Kind of change: spawn, remove or move.
         number: Sequence number of the request.
     """
 
@@ -67,7 +67,10 @@ class SceneEditor:
         return tuple(name for name in self._movable if name not in there)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return an absent object that equals a given one except for its pose; '' if none does."""
+        """Return the name of an absent object that differs from a given one only in its pose.
+
+        The result is empty if there is no such object.
+        """
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
         model = own[object_name].model_copy(update=same) if object_name in own else None
@@ -148,7 +151,7 @@ class SceneEditor:
         return is_there == (request.change is not ObjectRequest.REMOVE)
 
     def cancel(self, request: SceneChangeRequest) -> str:
-        """Cancel a request; return a text on whether it may still be executed."""
+        """Cancel a request, unless the loop has received it; return the outcome as text."""
         slot = self._connection.mailbox.entries[self._movable.index(request.object_name)]
         change_name = request.change.name.lower()
         return describe_withdrawal(self._connection.withdraw(slot, request.number, change_name))

@@ -37,10 +37,10 @@ already."""
 
 
 class PacedSimulation:
-    """Pause and step a cell with its own loop, if all arms are simulated.
+    """Pause and step a simulated cell whose loop runs in its own process or thread.
 
-    A paused loop executes only requests about objects. Targets time out during a pause, because
-    ``target_timeout`` counts wall time.
+    All arms must be simulated. A paused loop executes only requests about objects. Targets time
+    out during a pause, because ``target_timeout`` counts wall time.
 
     Thread: owner of the cell.
     """
@@ -89,10 +89,10 @@ class PacedSimulation:
         self._connection.mailbox.words[SharedFlag.LAST_ROW] = 0
 
     def request_steps(self, cycles: int) -> int:
-        """Request cycles of a paused simulation, and return the number of the last cycle.
+        """Let a paused simulation run for some cycles; return the number of the last of them.
 
         Raises:
-            SimulationRejected: If the simulation is not paused, or the number is out of range.
+            SimulationRejected: If the simulation is not paused, or ``cycles`` is out of range.
         """
         if not 1 <= cycles <= MAX_STEPS:
             raise SimulationRejected(f"steps: got {cycles}, allowed 1 to {MAX_STEPS}")
@@ -104,6 +104,8 @@ class PacedSimulation:
 
     def request_pose(self, object_name: str, pose: Pose, twist: ArrayLike = (0.0,) * 6) -> int:
         """Move an object in the next cycle and return the number of the request.
+
+        :meth:`is_placed` uses this number.
 
         Args:
             object_name: Name of an object with a mass; objects without a mass are fixed.
@@ -142,7 +144,7 @@ class SimulationState:
     Attributes:
         loop: State of the loop and the simulated world.
         time: Simulated time [s].
-        started: Number that identifies the start of the cell.
+        started: Time at which the cell was started [ns], CLOCK_MONOTONIC.
     """
 
     loop: LoopState
@@ -153,8 +155,8 @@ class SimulationState:
 class InlineSimulation:
     """Simulated world of an inline cell whose arms all have the backend ``mujoco``.
 
-    Body names are those of :class:`.World`. Values are exact, without the noise, delay and tare of
-    :meth:`.Cell.state`.
+    Body names are those of :class:`.World`. Values are exact. Those of :meth:`.Cell.state` include
+    sensor noise, delay and the tare.
 
     Thread: the one that steps the cell.
     """
@@ -207,7 +209,7 @@ class InlineSimulation:
 
     @property
     def is_random(self) -> bool:
-        """True if the simulation has noise, which depends on the seed."""
+        """True if the simulation has random noise, which the seed of :meth:`reset` determines."""
         return any(drive.is_random for drive in self._backend.drives)
 
     def contact_force(self, body: str, other: str | None = None) -> Vector:
@@ -246,7 +248,10 @@ class InlineSimulation:
         self._world.scale_inertia(body, factor)
 
     def save(self) -> SimulationState:
-        """Return the present state. :class:`.LoopState` lists its contents."""
+        """Return the present state, for :meth:`reset`.
+
+        :class:`.LoopState` lists the contents of this state.
+        """
         state = save_state(self._connection.loop)
         return SimulationState(state, self.time, self._connection.started_ns)
 
@@ -263,8 +268,8 @@ class InlineSimulation:
             seed: Seed of new noise; None to repeat the noise that followed the saved state.
 
         Raises:
-            SimulationRejected: If the state does not belong to this start of the cell, or the seed
-                is not a non-negative integer.
+            SimulationRejected: If the state was saved in another cell or before the present start
+                of this cell, or the seed is not a non-negative integer.
         """
         if state is not None and not isinstance(state, SimulationState):
             raise SimulationRejected(

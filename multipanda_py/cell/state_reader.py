@@ -26,15 +26,15 @@ from multipanda_py.targets import Reports
 
 
 class HistorySnapshot:
-    """States of all arms and objects in one recorded cycle.
+    """States of all arms and objects in one past cycle.
 
     Args:
-        record: Copy of the cycle record.
+        record: Copy of the record of this cycle.
         state: Function that returns the state of an arm in this cycle, by name.
-        movable: Names of the movable objects, in the order of the cycle record.
+        movable: Names of the movable objects, in the order of the record.
 
     Attributes:
-        record: Copy of the cycle record.
+        record: Copy of the record of this cycle.
     """
 
     def __init__(
@@ -76,7 +76,9 @@ class HistorySnapshot:
 
 @dataclass(frozen=True, eq=False)
 class ActuatorSnapshot:
-    """State of the m joints of an arm with compliant actuators, in one cycle.
+    """State of those m joints of an arm that have compliant actuators, in one cycle.
+
+    A compliant actuator has two motors. Values of both motors have the shape (2, m).
 
     Attributes:
         joints: Names of the joints, without the prefix of the arm.
@@ -85,7 +87,7 @@ class ActuatorSnapshot:
         dq: Link velocities, (m,) [rad/s].
         torque: Torque on the links, (m,) [Nm], from the springs or from rigid drives.
         stiffness: Joint stiffness at the link, (m,) [Nm/rad]; zero for rigid drives.
-        reference: Commanded positions of both motors, (2, m) [rad, or m for linear motors].
+        reference: Commanded motor positions, (2, m) [rad, or m for linear motors].
         position: Motor positions, (2, m) [rad or m].
         velocity: Motor velocities, (2, m) [rad/s or m/s].
         motor_torque: Torques that the motors exert, (2, m) [Nm, or N].
@@ -110,7 +112,7 @@ class ActuatorSnapshot:
 
 
 class ActuatorReader:
-    """Reader of compliant actuators in cycle records, with computed stiffness and equilibrium.
+    """Reader of the state of compliant actuators, with computed stiffness and equilibrium.
 
     Thread: any.
     """
@@ -123,7 +125,7 @@ class ActuatorReader:
         """Return the actuator state of an arm.
 
         Args:
-            record: Record of one cycle, shape ().
+            record: Record of one cycle, from :meth:`.Cell.latest_record` or :meth:`.Cell.records`.
             arm: Name of the arm.
 
         Raises:
@@ -163,16 +165,16 @@ _SHOWN = {field.name for field in fields(ArmSnapshot)}
 
 
 class SnapshotReader:
-    """Fast reader of the state of one arm from a cycle record.
+    """Fast reader of the state of one arm from the record of a cycle.
 
-    It reads flat arrays of numbers by index, five times as fast as fields by name.
+    It reads numbers by their index, which is five times as fast as NumPy fields by name.
 
     Args:
         arm: Name of the arm.
         index: Index of the arm in the cell.
         joints: Number of joints of the arm.
         instances: Names of the controllet instances of the cell, by index.
-        row: NumPy data type of the cycle record.
+        row: NumPy data type of the record.
 
     Thread: any.
     """
@@ -207,10 +209,10 @@ class SnapshotReader:
                 self._matrices.append((field.name, columns_of_field, int(field.shape[0])))
 
     def snapshot(self, row: Vector) -> ArmSnapshot:
-        """Return the state of the arm, whose arrays are views of the record.
+        """Return the state of the arm. Its arrays share memory with ``row``.
 
         Args:
-            row: Cycle record as a flat array of numbers.
+            row: Record of a cycle as a flat array of numbers.
         """
         words = row.view(np.int64)
         fault = int(words[self._fault])
@@ -243,7 +245,7 @@ class StateReader:
         self._time_at = columns(record_dtype(0, 0, 0), "time").start
 
     def stall_reason(self) -> str:
-        """Return why the loop does not run, and the state of its arms; empty if it runs."""
+        """Return the reason why the loop is blocked or paused; empty while it runs."""
         age = self._connection.cycle_age()
         if age < STALE_CYCLE_TIME:
             return ""
@@ -271,7 +273,7 @@ class StateReader:
 
     @property
     def time(self) -> float:
-        """Cell time of the newest cycle [s]: simulated time, or time of the robot.
+        """Cell time of the newest cycle [s]: simulated time, or robot time with real arms.
 
         Raises:
             LoopError: If the loop has not run yet.
@@ -318,8 +320,8 @@ class StateReader:
         """Return the state of a gripper in the newest cycle.
 
         Returns:
-            Number of the last started command, its outcome, True if an object is held, and the
-            width [m].
+            Sequence number of the last started command, outcome of this command, True if an object
+            is held, and finger width [m].
         """
         index = self._names.arm_index(arm)
         record = self._newest()["arms"][index]
@@ -336,22 +338,23 @@ class StateReader:
         return self._moment(self._newest_flat()).objects()
 
     def report(self, name: str) -> Reports:
-        """Return the values that a controllet reported in the newest cycle, by ``name [unit]``.
+        """Return the values that a controllet reported in the newest cycle.
 
-        :meth:`.Reports.value` returns a single value.
+        The keys are names with units, such as ``force [N]``. :meth:`.Reports.value` returns one
+        value.
         """
         spec = self._names.spec(name)
         values = self._newest()["reports"][spec.index].tolist()
         return Reports(zip(map(str, spec.controllet_class.report_names), values))
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return a copy of the newest cycle record, with its times and the state of every arm."""
+        """Return a copy of the record of the newest cycle: times, and the state of every arm."""
         return self._newest()
 
     def records(self, since: int = 0) -> tuple[int, NDArray[np.void]]:
-        """Return the number of cycles so far, and the records after the first ``since`` cycles.
+        """Return the number of cycles so far, and a record of each cycle after number ``since``.
 
-        Only the last few thousand records are kept.
+        Only the records of the last few thousand cycles are kept.
         """
         first, rows = self._connection.mailbox.ring.read(since)
         return first + len(rows), rows
@@ -377,13 +380,13 @@ class StateReader:
         )
 
     def _newest(self) -> NDArray[np.void]:
-        """Return a copy of the newest cycle record, after waiting for the first cycle."""
+        """Return a copy of the record of the newest cycle, after waiting for the first cycle."""
         rows = self._newest_flat().view(self._connection.mailbox.ring.rows.dtype)
         row: NDArray[np.void] = rows[0]
         return row
 
     def _newest_flat(self) -> Vector:
-        """Return a copy of the newest cycle record as a flat array of numbers."""
+        """Return a copy of the record of the newest cycle as a flat array of numbers."""
         ring = self._connection.mailbox.ring
         if not ring.count:
             self._connection.wait(lambda: ring.count > 0, 5.0, "the first cycle")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning of a switch: controllets active after it, and arms that must be at rest before it."""
+"""Plan of a switch: controllets that become active, and arms that must first come to rest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Strictness(IntEnum):
     """Treatment of switch requests that cannot be fulfilled, as in controller_manager_msgs.
 
     Attributes:
-        BEST_EFFORT: Do the possible part of the request and report the rest. Refuse the request if
-            none of the requested controllets can become active.
+        BEST_EFFORT: Execute the possible part of the request and report the impossible part.
+            Refuse the request if none of the requested controllets can become active.
         STRICT: Refuse the whole request if any part of it is impossible.
         AUTO: Like STRICT, but accept controllets that already are in the requested state.
-        FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm. Arms that
-            must be at rest first are stopped, and the switch waits for them.
+        FORCE_AUTO: Like AUTO, but also deactivate controllets that own a requested arm. If an arm
+            must be at rest for the switch, it is stopped first.
     """
 
     BEST_EFFORT = 1
@@ -157,9 +157,9 @@ class SwitchResult:
         skipped: Texts on parts of a best-effort switch that were not executed.
         missing: Names of requested controllets that are not active.
         delay: Time from the request to the first cycle of the new controllets [s].
-        handed_over: Texts on contact forces that the new controllets continue or release.
-        notices: Notices of the new controllets in their first cycle.
-        rested: Names of arms that were stopped before the switch.
+        handed_over: Sentences on contact forces that the new controllets continue or release.
+        notices: Messages of the new controllets from their first cycle.
+        rested: Names of arms that were brought to rest before the switch.
     """
 
     activated: tuple[str, ...]
@@ -193,7 +193,8 @@ class MovingArm:
     """Arm that moves, but must be at rest before a switch.
 
     Attributes:
-        law: Name of the controllet to activate, which has another command interface.
+        law: Name of the controllet to activate, for which the arm has to change its command
+            interface.
         arm: Name of the arm.
         joint: Number of the fastest joint, from 1.
         speed: Speed of that joint, in ``unit``.
@@ -214,7 +215,7 @@ def moving_arms(
     bound: float,
     has_settled: Callable[[str, bool], bool] = lambda *_: False,
 ) -> list[MovingArm]:
-    """Return the arms that move too fast for a change of their command interface.
+    """Return the arms that still move, although a switch would change their command interface.
 
     The result is empty if one of these arms has a fault, because the loop then rejects the switch.
 
@@ -243,7 +244,7 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return the part of a plan that deactivates controllets, so that their arms hold."""
+    """Return a copy of a plan without activations: arms of deactivated controllets hold."""
     flags = [int(was and flag == KEEP_FLAG) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=flags, activated=[])
 

@@ -24,7 +24,7 @@ class ControlletInfo:
         type: Type of the controllet.
         arms: Names of the arms that it controls while it is active.
         state: ``unloaded``, ``unconfigured``, ``inactive`` or ``active``.
-        per_arm: True if the name begins with the name of its arm.
+        per_arm: True if every arm has an instance, whose ``name`` begins with the name of the arm.
         channels: Names of the channels (kinds of targets) that it accepts.
     """
 
@@ -95,14 +95,17 @@ class Switcher:
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
-        """Return the lifecycle state of a controllet that is not active."""
+        """Return ``unloaded``, ``unconfigured`` or ``inactive`` for a controllet.
+
+        The result for an active controllet is ``inactive``.
+        """
         return self._lifecycle[self._names.spec(name).name]
 
     def request_inactive(self, *arms: str, by: str = "") -> PendingSwitch:
-        """Deactivate the controllets of arms, and restrict the arms to ``hold``.
+        """Deactivate the controllets of arms, and refuse new ones until :meth:`activate_arm`.
 
-        Call ``poll`` of the result until the arms hold. No controllet can be activated on these
-        arms until :meth:`activate_arm`, even if the request is rejected or times out.
+        Call ``poll`` of the result until the arms hold. From the call on, no controllet can be
+        activated on these arms. This restriction remains if the deactivation fails or times out.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -116,7 +119,9 @@ class Switcher:
         )
 
     def activate_arm(self, arm: str) -> None:
-        """Remove the restriction of :meth:`request_inactive`. Active controllets do not change.
+        """Permit controllets on an arm again after :meth:`request_inactive`.
+
+        Active controllets do not change.
 
         Raises:
             UnknownName: If there is no such arm.
@@ -125,7 +130,10 @@ class Switcher:
         self._resting.discard(arm)
 
     def is_inactive(self, arm: str) -> bool:
-        """Return True if an arm is restricted to ``hold``."""
+        """Return True while an arm refuses all controllets except ``hold``.
+
+        :meth:`request_inactive` begins this state, and :meth:`activate_arm` ends it.
+        """
         return arm in self._resting
 
     def switch(
@@ -164,7 +172,7 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a switch request; the first ``poll`` of the result sends it.
+        """Create a request for a switch. The first ``poll()`` of the result sends it.
 
         See :meth:`switch` for the arguments.
 
@@ -195,7 +203,7 @@ class Switcher:
         return self._await_switch(self.request_hold(timeout, by))
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`; the first ``poll`` of the result sends it."""
+        """Create a request for :meth:`hold`. The first ``poll()`` of the result sends it."""
         try:
             return self._stop(checked_timeout(timeout, SwitchRejected), by)
         except SwitchRejected:
@@ -210,8 +218,9 @@ class Switcher:
             since: Time at which it was active, from ``time.monotonic`` [s].
 
         Returns:
-            Reason of the last switch that deactivated it since then. Empty if the loop has
-            deactivated it without a switch; events of the loop then contain the reason.
+            Reason of the last switch after ``since`` that deactivated the controllet. Empty if the
+            loop deactivated it without a switch, for example after a fault. Events of the loop
+            then have the reason.
         """
         time, reason = self._switch_lock.ended.get(name, (since, ""))
         return reason if time > since else ""

@@ -118,8 +118,9 @@ class TargetWriter:
                 this arm by default.
             q: Joint positions, (n,) [rad]: the target of a joint-space controllet, or the
                 preferred configuration of a Cartesian one.
-            dq: Joint velocities, (n,) [rad/s]. A velocity controllet accepts no other target. A
-                controllet that plans its own motion to ``q`` accepts only zero.
+            dq: Joint velocities, (n,) [rad/s]. A joint-velocity controllet accepts ``dq``, but not
+                ``q``. A controllet that plans its own motion to ``q`` accepts only zero
+                velocities.
             twist: Linear and angular velocity of the tool, (6,) [m/s, rad/s].
             wrench: Force and torque that the tool exerts on the environment, (6,) [N, Nm].
             stiffness: Cartesian stiffness: diagonal elements, (6,), or a positive semidefinite
@@ -144,18 +145,20 @@ class TargetWriter:
     ) -> None:
         """Send a trajectory to the controllet that owns an arm.
 
+        For each tolerance and for ``goal_time``, None or 0 selects the parameter of the
+        controllet, and a negative value disables the check.
+
         Args:
             arm: Name of the arm.
-            points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`. Each line
-                has the time from the start [s], positions [rad], velocities [rad/s] and
-                accelerations [rad/s^2] of the n joints. A first point at time 0 must be near the
-                measured configuration, and the last point at rest. An empty list (``[]``) requests
-                a smooth stop.
-            path_tolerance: Maximum error along the path, (n,) or one number [rad]. None or 0
-                selects the parameter of the controllet; a negative value disables the check.
-            goal_tolerance: Maximum error at the goal, as for ``path_tolerance`` [rad].
-            goal_time: Maximum time after the end to reach the goal tolerance [s]; None, 0 and
-                negative values as for ``path_tolerance``.
+            points: Trajectory points, (p, 1 + 3 n), as returned by :func:`.complete`. Each row has
+                the time from the start [s], positions [rad], velocities [rad/s] and accelerations
+                [rad/s^2] of the n joints. A first point at time 0 must be near the measured
+                configuration, and the last point at rest. An empty list (``[]``) requests a smooth
+                stop.
+            path_tolerance: Maximum error along the path, (n,) or one number [rad].
+            goal_tolerance: Maximum error at the goal, (n,) or one number [rad].
+            goal_time: Maximum time from the end of the trajectory until the errors are within
+                ``goal_tolerance`` [s].
             start: Start of the motion in cell time (:attr:`.ArmSnapshot.time`) [s]; immediately by
                 default. Arms with equal start times start in the same cycle.
 
@@ -208,12 +211,12 @@ class TargetWriter:
         internal_force: float | None = None,
         frame: str = "",
     ) -> None:
-        """Set the target of a coupled controllet, which moves an object that several arms hold.
+        """Set the target pose of an object that several arms hold, or the force that squeezes it.
 
         Args:
-            name: Name of the controllet.
+            name: Name of the controllet of these arms.
             pose: Pose of the object in ``frame``.
-            internal_force: Force with which the arms press the object from both sides [N].
+            internal_force: Force with which the arms squeeze the object [N].
             frame: Frame of the pose: ``world`` (default), or the base of an arm.
 
         Raises:
@@ -228,9 +231,9 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            commands: Values by name of a command: see :data:`.COMMAND_CHANNELS`, or
-                ``external_torque``. A value is one number for all joints with compliant actuators,
-                one number for each, or a mapping by joint name [rad, m, Nm].
+            commands: Values by name of the command [rad, m, Nm]. :data:`.COMMAND_CHANNELS` has the
+                names; ``external_torque`` is allowed too. A value is one number for all joints
+                with compliant actuators, one number for each, or a mapping by joint name.
 
         Raises:
             TargetRejected: If there is no command, a value is invalid, or the operation mode of a
@@ -249,8 +252,9 @@ class TargetWriter:
         Args:
             name: Name of the arm, or of the controllet for a channel of all its arms.
             channel: Name of the channel.
-            value: Value in the format of the channel; numbers by default.
-            frame: Frame of the value, as for :meth:`set_target`, for channels with frames.
+            value: Target in the format of the channel, usually an array of numbers.
+            frame: Frame of the target, as for :meth:`set_target`; without effect on channels that
+                have no frame, such as ``joint``.
 
         Raises:
             TargetRejected: If the target is invalid. The controllet keeps its present targets.
@@ -259,7 +263,7 @@ class TargetWriter:
         give(name, {channel: value}, frame)
 
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values by channel for one arm, and send them together."""
+        """Check the targets of one arm, given by channel, and send them together."""
         try:
             self._names.arm_index(arm)
             self._refuse_if_silent(arm)
@@ -302,21 +306,21 @@ class TargetWriter:
     def forget(self, name: str) -> None:
         """Forget the last joint commands to a controllet, after its parameters have changed.
 
-        They would complete a command that names only some joints.
+        Otherwise a command for only some joints would reuse the old values of the other joints.
         """
         index = self._names.spec(name).index
         for key in [key for key in self._last_records if key[0] == index]:
             del self._last_records[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
-        """Return the channels that accept targets beyond the gate limits at present."""
+        """Return the channels whose targets may exceed the gate limits at present."""
         soft_channels = spec.controllet_class.Target.ungated_if_governed
         if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
             return spec.ungated_channels
         return (*spec.ungated_channels, *soft_channels)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check values by channel for all arms of a controllet, and send them together."""
+        """Check the targets that the arms of a controllet share, by channel, and send them."""
         try:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
@@ -346,12 +350,12 @@ class TargetWriter:
         )
 
     def _refuse_if_silent(self, name: str) -> None:
-        """Check that the loop is not blocked; it would execute the target too late."""
+        """Reject a target if the loop is blocked, because it would execute the target too late."""
         if reason := self._reader.stall_reason():
             raise TargetRejected(f"{name}: {reason}")
 
     def _tool(self, arm: str) -> ToolJacobian:
-        """Return the function for the tool Jacobian of an arm; the first call takes 20 ms."""
+        """Return the calculator of the tool Jacobian of an arm; the first call takes 20 ms."""
         if arm not in self._tools:
             self._tools[arm] = ToolJacobian(describe_arm(arm, self._names.arm_config(arm)))
         return self._tools[arm]
@@ -370,12 +374,12 @@ class TargetWriter:
         values: Mapping[str, Any],
         context: TargetRequest,
     ) -> list[_Record]:
-        """Check values and return them as numbers (records) for the loop.
+        """Check targets and return them as arrays of numbers for the loop.
 
         Args:
             spec: Specification of the controllet.
             arm_index: Index of the arm in the controllet; None for channels of all arms.
-            values: Values by channel.
+            values: Targets by channel.
             context: State and limits for the checks.
         """
         records = []
@@ -401,13 +405,13 @@ class TargetWriter:
         records: Sequence[_Record],
         far: tuple[str, ...] | None = None,
     ) -> None:
-        """Send records together.
+        """Send targets together.
 
         Args:
             spec: Specification of the controllet.
-            records: Records to send.
-            far: Result of :meth:`_far_channels` when the records were checked. Records are
-                rejected if it has changed since; None to skip this check.
+            records: Targets as arrays of numbers.
+            far: Result of :meth:`_far_channels` when the targets were checked. If it has changed
+                since, the targets are rejected. None to skip this comparison.
         """
         with self._connection.lock:
             if far is not None and far != self._far_channels(spec):

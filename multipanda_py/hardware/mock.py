@@ -33,7 +33,7 @@ class Mock(Backend[FrankaSettings]):
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a sentence on what simulated arms do while the loop is stopped."""
+        """Return a sentence for users on the behaviour of simulated arms with a stalled loop."""
         return "simulated arms stand still as well"
 
     def connect(self) -> None:
@@ -55,7 +55,13 @@ class Mock(Backend[FrankaSettings]):
         self.time = 0.0
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Execute a gripper command at once; a grasp finds an object of the requested width."""
+        """Execute a gripper command at once; a grasp finds an object of the requested width.
+
+        Args:
+            arm: Index of the arm in the cell.
+            number: Number of the command, stored in the state of the gripper.
+            record: Command as in :attr:`.GripperCommand.record`.
+        """
         at, action = self.arms.index(arm), Action(int(record[0]))
         state, gripper = self.states[at], self.descriptions[at].gripper
         if action is not Action.STOP and gripper is not None:
@@ -71,7 +77,9 @@ class Mock(Backend[FrankaSettings]):
     def read(self, fresh: Collection[int]) -> None:
         """Copy integrated positions and velocities to the states of all arms.
 
-        Nothing is copied unless ``fresh`` contains the first arm.
+        Args:
+            fresh: Indices of the arms that the loop updates. Without the first arm of this
+                backend, nothing is copied.
         """
         if self.arms[0] not in fresh:
             return
@@ -81,7 +89,12 @@ class Mock(Backend[FrankaSettings]):
             state.tau_ext[:] = 0.0
 
     def write(self, fresh: Collection[int]) -> None:
-        """Integrate the motion of all arms over one period if ``fresh`` contains the first one."""
+        """Integrate the motion of all arms over one period.
+
+        Args:
+            fresh: Indices of the arms that the loop updates. Without the first arm of this
+                backend, nothing is integrated.
+        """
         if self.arms[0] not in fresh:
             return
         for i, (state, q, dq) in enumerate(zip(self.states, self.q, self.dq)):
@@ -91,7 +104,11 @@ class Mock(Backend[FrankaSettings]):
         self.time += self.period
 
     def _carrying(self, i: int) -> Vector:
-        """Return the gravity torque that an arm itself or the loop compensates, (n,) [Nm]."""
+        """Return the torque that carries an arm against gravity, (n,) [Nm].
+
+        For an arm that compensates gravity itself, this torque is computed here; otherwise the
+        loop computes it.
+        """
         if not self.descriptions[i].compensates_gravity:
             return self.states[i].tau_gravity
         model, data = self._models[i]

@@ -37,13 +37,14 @@ class SeaTorqueLimit:
 
     .. math:: -\tau_{max} - g(q) \le \tau \le \tau_{max} - g(q).
 
-    Here :math:`\tau` is the commanded torque without gravity, :math:`\tau_{max}` is the maximum
-    torque of the springs and :math:`g(q)` is the gravity torque. If gravity alone exceeds the
-    maximum, the springs exert the maximum and the arm sinks.
+    Here :math:`\tau` is the commanded torque without gravity and :math:`g(q)` the gravity torque.
+    The maximum torque of the springs is :math:`\tau_{max}`. If gravity alone exceeds the maximum,
+    the springs exert the maximum and the arm sinks.
 
     Args:
-        arm: Description of the arm, which compensates gravity through its springs.
-        state: Live state of the arm; this class writes gravity torques to its ``tau_weight``.
+        arm: Description of the arm.
+        state: State of the arm, updated by the loop. Its ``tau_weight`` receives the gravity
+            torques.
         period: Cycle time [s].
 
     Attributes:
@@ -81,7 +82,8 @@ class SeaTorqueLimit:
     def new_warning(self) -> str:
         """Return a warning if the springs cannot exert the desired torques, or an empty string.
 
-        The warning is returned once, :data:`WARNING_DELAY` after the excess began.
+        A warning is returned once, when desired torques have exceeded the limit for
+        :data:`WARNING_DELAY`.
         """
         if self._is_reported or self._beyond < self._delay_cycles:
             return ""
@@ -108,32 +110,38 @@ class Arm:
 
     Args:
         index: Index of the arm in the cell.
-        state: Live state of the arm.
+        state: State of the arm, updated by the loop.
         model: Model of its kinematics and dynamics.
-        record: Part of the cycle record that belongs to the arm, shape ().
+        record: Fields of the arm in the cycle record, a structured array of shape ().
         period: Cycle time [s].
         up_in_base: Unit vector against gravity in the base frame, (3,); by default the z axis.
-        motion: Motion generator for position and velocity commands; None for torques only.
+        motion: Motion generator for position and velocity commands; None if the arm executes only
+            torques.
         interface: Command interface at the start.
-        estimator: Estimator that replaces the robot's estimate of the external torques, or None.
+        estimator: Estimator that replaces the robot's estimate of the external torques; None to
+            keep that of the robot.
 
     Attributes:
         owner: Controllet instance whose torque or command the arm executes.
         fault: Latched fault, or ``Event.NONE``.
-        first_interface: Command interface until a controllet needs another one.
-        motion: Motion generator of ``joint_command``; None under torque control.
-        released: True if not even hold can compute a valid torque; the torque then decays to zero.
-        state_lost: True if the arm was released because its measured state was not finite. Hold
-            restarts when the state is finite again.
-        interrupted: True if the arm may have stopped executing its commands since the fault.
-        busy: Reason why no other controllet may take over the arm now, or an empty string.
+        first_interface: Command interface at the start of the loop.
+        motion: Motion generator of the position or velocity commands; None under torque control.
+        released: True if even hold cannot compute a valid torque. The commanded torque then decays
+            to zero.
+        state_lost: True if the arm was released because of a measured state that was not finite.
+            Hold restarts when the state is finite again.
+        interrupted: True if the latched fault may have stopped the execution of commands. Hold
+            then restarts at the recovery.
+        busy: Reason why controllets cannot take over the arm now, such as a pending change of
+            robot settings; empty if they can.
         tare: Offset that is subtracted from the estimated external torques, (n,) [Nm].
-        gravity: Gravity torques added by the loop; None if the arm compensates gravity itself.
-        springs: Torque limiter of an arm whose springs also carry its weight; None for others.
+        gravity: Model of the gravity torques that the loop adds; None if the robot compensates
+            gravity itself.
+        springs: Torque limiter of an arm whose springs carry its weight; None for other arms.
         external_torque_estimator: Estimator of the external torques that replaces the robot's
             estimate, or None.
-        before_loss: Contact force and joint torques shortly before a fault interrupted the
-            commands.
+        before_loss: Contact force and joint torques shortly before the last fault that interrupted
+            the commands.
 
     Thread: control.
     """
@@ -198,9 +206,13 @@ class Arm:
         return COMMAND_INTERFACES[int(self._interface_word)]
 
     def prepare(self, interface: str) -> None:
-        """Set ``joint_command`` to the measured positions if the interface is about to change.
+        """Set ``joint_command`` to the measured positions before a change to another interface.
 
         The robot then starts the other interface at its present position, without a jump.
+
+        Args:
+            interface: Command interface after the change. If it is the present one, nothing is
+                set.
         """
         if interface != self.interface:
             self.state.joint_command[0] = self.state.q
@@ -226,14 +238,20 @@ class Arm:
         self.state.change_controllet()
 
     def blend(self, cycles: int) -> None:
-        """Blend from the last commanded torque to that of the owner within ``cycles`` cycles."""
+        """Start a blend from the last commanded torque to the torque of the owner.
+
+        Args:
+            cycles: Duration of the blend [cycles].
+        """
         self._from[:] = self.state.tau
         self._blend_cycles = self.blend_left = cycles
 
     def check(self) -> Event:
-        """Return the fault of the measured state.
+        """Check the measured state for a new fault.
 
-        The result is ``Event.NONE`` for a valid state, and while a fault is latched already.
+        Returns:
+            New fault; ``Event.NONE`` if the state is valid. Also ``Event.NONE`` while another
+            fault is latched.
         """
         return Event.NONE if self._fault else self._state_guard.check(self.state)
 
@@ -244,11 +262,12 @@ class Arm:
     def recover(self, handover: BumplessTransfer | None = None) -> Event:
         """Clear the latched fault and hold; return the cleared fault.
 
-        Hold restarts only if the arm was released or its torque interrupted. A needless restart
-        would let an unknown load sink, or turn the push of a person into a lasting contact force.
+        Hold restarts from the measured state if the arm was released or may have stopped executing
+        its torque. Otherwise hold continues, so that an unknown load does not sink.
 
         Args:
-            handover: Contact force and torque with which a restarted hold begins.
+            handover: Contact force and torque with which hold restarts; None to restart without
+                them.
         """
         was, restart = self._fault, self.released or self.interrupted
         self.fault, self.released, self.state_lost = Event.NONE, False, False
@@ -257,25 +276,26 @@ class Arm:
         return was
 
     def release(self) -> None:
-        """Let the torque decay to zero, because not even hold can compute a valid one."""
+        """Let the torque decay to zero. Call it if even hold cannot compute a valid torque."""
         self.released, self._sound = True, 0
         self.state_lost = not self._has_finite_state()
 
     def load(self, fault: Event, released: bool) -> None:
-        """Restore the saved fault of the arm, after a reset of the simulation.
+        """Restore the fault of the arm from a saved state, after a reset of the simulation.
 
         Args:
             fault: Latched fault.
-            released: True if the arm was released. Hold then restarts only after finite states.
+            released: True if the arm was released in the saved state. Hold then restarts after
+                :data:`SOUND_CYCLES` finite states.
         """
         self.interrupted = self.released = self.state_lost = released
         self.fault, self._sound = fault, 0
 
     def resume_hold(self) -> None:
-        """Restart hold of an arm that non-finite states have released; call it once per cycle.
+        """Restart hold on an arm that non-finite states have released; call it once per cycle.
 
-        Hold restarts after :data:`SOUND_CYCLES` finite states. It brakes the arm, which could
-        otherwise accelerate to its joint limits. The fault stays latched.
+        Hold restarts after :data:`SOUND_CYCLES` consecutive finite states, and brakes the arm. The
+        fault stays latched.
         """
         if self.state_lost:
             self._sound = self._sound + 1 if self._has_finite_state() else 0
@@ -287,7 +307,11 @@ class Arm:
         return is_finite(self.state.q) and is_finite(self.state.dq)
 
     def restart_hold(self, handover: BumplessTransfer | None = None) -> None:
-        """Restart hold from the measured state, with the torque of ``handover`` if given."""
+        """Restart hold from the measured state.
+
+        Args:
+            handover: Contact force and torque with which hold begins; None to begin without them.
+        """
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
 
@@ -305,7 +329,9 @@ class Arm:
     def add_gravity(self) -> None:
         """Add the gravity torque to the desired torque and to the last commanded torque.
 
-        Torque limits apply to torques with gravity. The rest of the loop uses torques without it.
+        The last commanded torque is ``state.tau``. The limits of torque and torque rate apply to
+        torques with gravity. After them, :meth:`subtract_gravity` restores torques without
+        gravity.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -313,7 +339,7 @@ class Arm:
             self._desired_torque += self.state.tau_gravity
 
     def subtract_gravity(self) -> None:
-        """Subtract the gravity that :meth:`add_gravity` has added."""
+        """Subtract gravity from the desired and the commanded torque, after the torque limits."""
         self._desired_torque -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
@@ -333,8 +359,9 @@ class Arm:
     def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        The torque of a released arm decays. Under position or velocity control, this method
-        advances the commanded motion, and returns ``state.tau`` unchanged.
+        It is the torque of the owner, blended after a change of the owner, or the decaying torque
+        of a released arm. Under position or velocity control, the result is ``state.tau`` without
+        a change, and the call advances ``joint_command`` by one cycle.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)
@@ -360,12 +387,12 @@ pass commands unchanged."""
 
 
 class ArmMotion:
-    """Motion generator that follows position or velocity commands, or brakes without commands.
+    """Motion generator that follows position or velocity commands; without commands, it brakes.
 
     It writes ``joint_command`` of the arm within the limits of velocity, acceleration and jerk.
 
     Args:
-        state: Live state of the arm.
+        state: State of the arm, updated by the loop.
         period: Cycle time [s].
 
     Thread: control.
@@ -385,7 +412,7 @@ class ArmMotion:
 
     @property
     def rest_time(self) -> float:
-        """Time since the last commanded motion [s]."""
+        """Time since the commanded motion has come to rest [s]; 0 while it moves."""
         return self._resting_cycles * self._period
 
     def start(self, interface: str) -> None:
@@ -396,7 +423,7 @@ class ArmMotion:
         limiter.start(self._state.q)
 
     def resume(self) -> None:
-        """Continue from ``joint_command`` after a saved state was restored."""
+        """Continue the motion of ``joint_command`` after a reset has restored it."""
         q, dq, ddq = self._state.joint_command.copy()
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 

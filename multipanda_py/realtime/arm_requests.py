@@ -29,10 +29,12 @@ below [Nm]."""
 
 
 class TareMeasurement:
-    """Measurement for a tare: mean of the external torques of an arm, if they are constant.
+    """Measurement of a tare offset: mean of the external torques of an arm over some cycles.
+
+    It fails if the arm moves, or if the torques vary.
 
     Args:
-        number: Number of the request.
+        number: Number of the tare request.
         arm: Arm under hold.
         cycles: Number of averaged cycles.
 
@@ -76,8 +78,8 @@ class TareMeasurement:
         """Return the result of the completed measurement.
 
         Returns:
-            Mean of the external torques, (n,) [Nm], and the reason why it is no valid offset;
-            empty if it is valid.
+            Mean of the external torques, (n,) [Nm], and a text. The text is the reason why the
+            mean is no valid offset; it is empty for a valid one.
         """
         mean = self._sum / self._cycles
         spread = np.sqrt(np.maximum(self._squares / self._cycles - mean * mean, 0.0))
@@ -107,16 +109,16 @@ class ArmTare:
     .. math:: \tau_{ext} = \hat\tau_{ext} - \tau_0.
 
     Here :math:`\hat\tau_{ext}` is the estimate and :math:`\tau_0` the offset. The external wrench
-    is computed from the result. Measured torques (``tau_J``) and the monitoring inside the robot
-    are not changed.
+    is computed from the result :math:`\tau_{ext}`. A tare changes neither the measured torques
+    (``tau_J``) nor the torques that the robot compares with its collision thresholds.
 
     The offset removes a sensor bias in every configuration, but the torque of an unknown load only
     in the configuration :math:`q_0` of the tare. In a configuration q, the load leaves the error
 
     .. math:: (J_c(q) - J_c(q_0))^T m g,
 
-    with the Jacobian :math:`J_c` of its centre of mass and its weight :math:`m g`. Set the load of
-    the robot in that case, or tare again.
+    with the Jacobian :math:`J_c` of the centre of mass of the load and its weight :math:`m g`. To
+    avoid the error, set the load of the robot, or tare again in q.
 
     Attributes:
         offset: :math:`\tau_0`, (n,) [Nm].
@@ -131,9 +133,10 @@ class ArmTare:
         self.active = False
 
     def undo(self) -> None:
-        """Restore the external torques without the offset, before the backend reads a new state.
+        """Restore the estimated external torques without the offset.
 
-        A cycle without a new state would otherwise subtract the offset twice.
+        Call it before the backend reads a new state. If there is none, the torques of the last
+        cycle remain, and :meth:`apply` would subtract the offset twice.
         """
         self.arm.state.tau_ext[:] = self.raw
 
@@ -156,9 +159,10 @@ class ArmTare:
 class Tares:
     """Handler of tare requests, which zero the estimated external torques of arms under hold.
 
-    A tare changes the external wrench in a step, to which a force controllet would react. Only an
-    arm under hold can therefore be tared. A switch or a fault cancels the measurement. An arm
-    stays tared until a request ends the tare, its load changes or the loop ends.
+    A tare makes the external wrench jump, to which a force controllet would react. Only an arm
+    under hold can therefore be tared. A switch or a fault during the measurement of the offset
+    cancels the tare. An arm stays tared until a request ends the tare, its load changes or the
+    loop ends.
 
     Args:
         arms: Arms in the order of the cell.
@@ -168,7 +172,7 @@ class Tares:
 
     Attributes:
         active: Offsets of the arms that are tared.
-        pending: Running measurements, by the index of the arm.
+        pending: Tare measurements in progress, by the index of the arm.
 
     Thread: control.
     """
@@ -230,7 +234,7 @@ class Tares:
 
         Args:
             index: Index of the arm in the cell.
-            reason: Reason, for the report.
+            reason: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
         """
         tare, measurement = self._tares[index], self.pending.pop(index, None)
@@ -280,18 +284,20 @@ _BUSY_MESSAGE = "has a pending change of its robot settings; try again when it i
 class ArmSettings:
     """Handler of requests to change the settings of robots whose arms are under hold.
 
-    A pending request blocks controllet switches of its arm. If the arm executes no torques during
-    the change, hold restarts afterwards from the measured state.
+    Until the change is completed, controllets cannot take over the arm. If the arm executes no
+    torques during the change, hold restarts from the measured state afterwards.
 
     Args:
         arms: Arms in the order of the cell.
         backend_of: Backend of each arm, by index.
         mailbox: Shared memory with requests and responses.
-        tares: Tares of the arms; a new load clears the tare of an arm.
+        tares: Handler of tares; a new load ends the tare of its arm.
 
     Attributes:
-        pending: Requests in progress, by the index of the arm: number and new settings.
-        interrupted: Indices of arms whose hold restarts when they execute torques again.
+        pending: Requests in progress, by the index of the arm: number of the request and new
+            settings.
+        interrupted: Indices of arms that executed no torques during a change. Hold restarts when
+            they execute torques again.
 
     Thread: control.
     """
@@ -346,7 +352,13 @@ class ArmSettings:
         return ""
 
     def forward_responses(self, now_ns: int) -> None:
-        """Forward responses of backends to users, and restart the holds of interrupted arms."""
+        """Send responses of backends to the clients that requested settings.
+
+        If an arm has executed no torques during the change, its hold restarts.
+
+        Args:
+            now_ns: Time of the cycle [ns].
+        """
         for backend in {self._backend_of[index] for index in self.pending}:
             for index, reason in self._answers_of(backend):
                 if index not in self.pending:
@@ -436,11 +448,11 @@ class Recoveries:
                 self.pending.add(arm.index)
 
     def stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Latch the fault of an arm that no longer executes torques, and cancel its recovery.
+        """Latch a fault on an arm that no longer executes torques, and cancel its recovery.
 
         Args:
             index: Index of the arm in the cell.
-            text: Reason, for the report.
+            text: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
         """
         arm = self._arms[index]

@@ -30,20 +30,20 @@ def estimate_payload(
 ) -> BumplessTransfer:
     r"""Return the torques that carry a load after an interruption of the arm's torque.
 
-    A load is a vertical force that existed before the interruption and is still measured. All
-    other forces are dropped, so that the arm does not press on an obstacle, which may be a clamped
-    person. The torques are
+    The load is the vertical force that the arm exerted before the interruption, as far as it is
+    still measured. All other forces are dropped, so that the arm does not press on an obstacle,
+    such as a clamped person. The torques are
 
     .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}, \qquad
         s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
-    Here f and m are the force and moment before the interruption, and u is the vertical unit
-    vector. The measured external force is :math:`f_{ext}`, and :math:`\epsilon` is its error
-    (:data:`MAX_FORCE_ERROR`).
+    Here f and m are the force and moment before the interruption. The external force measured now
+    is :math:`f_{ext}`, with a maximum error :math:`\epsilon` (:data:`MAX_FORCE_ERROR`). If
+    :math:`u^T f` or :math:`-u^T f_{ext}` is no larger than :math:`\epsilon`, all torques are zero.
 
     Args:
-        before: Contact force and torque before the arm touched an obstacle.
-        wrench_ext_in_base: Measured external wrench on the end effector, (6,) [N, Nm].
+        before: Contact force and torque before the interruption.
+        wrench_ext_in_base: Present external wrench on the end effector, (6,) [N, Nm].
         up_in_base: Vertical unit vector u, upwards, (3,).
         jacobian: Jacobian J of the end effector in the base frame, (6, n).
 
@@ -74,22 +74,25 @@ NO_TRANSFER_FAULTS = (*TORQUE_LOSS_FAULTS, Event.VELOCITY_LIMIT, Event.POSITION_
 
 
 class ContactEstimator:
-    r"""Estimator of the contact force and torque of an arm that its next controllet takes over.
+    r"""Estimator of the contact force and torque that the next controllet of an arm takes over.
 
-    At rest, the result is the mean of the last commanded torques. They balance contact, friction
-    and an unknown payload, and contain no sensor bias. This requires that the measured torques
-    match them within friction and bias; with closed brakes, for example, they do not. In all other
-    cases, the force and the torque are each
+    For an arm at rest that has executed its torques, the result is the mean of the last commanded
+    torques. They balance contact, friction and an unknown payload, and contain no sensor bias. An
+    arm with closed brakes, for example, does not execute its torques.
+
+    In all other cases, contact force and contact torque are each limited to the measurement:
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
 
-    Here :math:`F_{cmd}` is commanded, :math:`F_{ext}` is the measured external force or torque,
-    and s is a factor from 0 (free motion) to 1. The result is thus no larger than the measurement.
+    Here F is the contact force or torque, :math:`F_{cmd}` the commanded one, and :math:`F_{ext}`
+    the measured external one. The factor s is 0 for free motion, and at most 1. The result is thus
+    no larger than the measurement.
 
-    The result is zero for a fast arm, an arm at its limits, and an arm that did not execute its
-    torques. External torques that a controllet commands to compliant actuators end with this
-    controllet. They are therefore added to the commanded torques, and do not count as contact.
+    The result is zero for an arm faster than :data:`MAX_SPEED`, and after one of the faults
+    :data:`NO_TRANSFER_FAULTS`. A controllet can command external torques to compliant actuators,
+    which end with this controllet. They are therefore added to the commanded torques, and do not
+    count as contact.
 
     Args:
         mailbox: Shared memory with the records of the last cycles.
@@ -130,14 +133,14 @@ class ContactEstimator:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the last ``AVERAGED_CYCLES`` of the first ``count`` records, one per row."""
+        """Return the ``AVERAGED_CYCLES`` records before record number ``count``, one per row."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
         return np.concatenate([flat[end - AVERAGED_CYCLES :], flat[:end]])
 
     def forget(self) -> None:
-        """Ignore all records until now, because the arms were reset to another state."""
+        """Ignore all records so far in later estimates, because the arms were reset."""
         self._first = self._mailbox.words[SharedFlag.ROWS]
 
     def estimate(self, arm: Arm) -> BumplessTransfer:
@@ -157,7 +160,10 @@ class ContactEstimator:
         )
 
     def _with_request(self, arm: Arm, history: BumplessTransfer) -> BumplessTransfer:
-        """Return ``history``, with the requested force of the arm if the arm is in contact."""
+        """Return a copy of ``history`` with the requested force of the arm.
+
+        Without a request or without contact, the result is ``history`` itself.
+        """
         request = self._forces.requested_force(arm)
         size = math.sqrt(float(request.dot(request)))
         if size == 0.0:
@@ -170,14 +176,15 @@ class ContactEstimator:
     def before_loss(self, arm: Arm) -> BumplessTransfer:
         """Return the contact wrench and torque :data:`HISTORY_CYCLES` cycles ago.
 
-        Call it when an arm has just lost its torque, which may be due to a new contact.
+        Call it when an arm has just stopped executing its torque. The cause may be a new contact,
+        which did not exist at that time.
         """
         return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
     def remaining_load(self, arm: Arm) -> BumplessTransfer:
-        """Return the load from before the loss of torque that still acts on the arm.
+        """Return force and torque of a load that the arm carried before a fault and carries now.
 
-        It is zero if there are too few records. See :func:`.estimate_payload`.
+        They are zero without a load or with too few records. See :func:`.estimate_payload`.
         """
         count = self._mailbox.words[SharedFlag.ROWS]
         if count - self._first < AVERAGED_CYCLES:
@@ -190,10 +197,10 @@ class ContactEstimator:
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
     def _estimate_at(self, arm: Arm, count: int) -> BumplessTransfer:
-        """Return contact force and torque of an arm, averaged over the records before ``count``.
+        """Return contact force and torque of an arm, averaged before record number ``count``.
 
         They are zero if there are too few records, the arm was too fast, or a value is not finite.
-        They are also zero if one record has a fault that takes the torque from the arm.
+        They are also zero if a record contains one of the faults :data:`TORQUE_LOSS_FAULTS`.
         """
         if count - self._first < AVERAGED_CYCLES:
             return BumplessTransfer(np.zeros(arm.state.n_joints))
@@ -237,10 +244,13 @@ class ContactEstimator:
         return BumplessTransfer(contact.dot(state.jacobian), contact, contact, mass)
 
     def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the maximum scale of ``tau``, 0 to 1, that the measured torques confirm.
+        """Return the maximum factor on ``tau``, 0 to 1, that the external torques confirm.
+
+        The external torque of every joint balances the torque scaled by this factor, except for an
+        error of the estimate due to friction and bias.
 
         Args:
-            arm: Arm; its model has the torques of friction and bias that are not measured.
+            arm: Arm, whose robot model contains the maximum error of the estimate.
             tau: Joint torques of the contact, (n,) [Nm].
             external: Estimated external torques, (n,) [Nm].
         """
@@ -251,16 +261,17 @@ class ContactEstimator:
                 fraction = min(fraction, supported / abs(own))
         return fraction
 
-    def _was_executed(self, arm: Arm, difference: Vector) -> bool:
-        """Return True if the arm has executed its commanded torques.
+    def _was_executed(self, arm: Arm, balance: Vector) -> bool:
+        """Return True if an arm at rest has executed its commanded torques.
+
+        Commanded and external torques then cancel, except for friction and bias.
 
         Args:
-            arm: Arm; its model has the torques of friction and bias that are not measured.
-            difference: Sum of commanded and estimated external torques, (n,) [Nm], which is small
-                for an arm at rest.
+            arm: Arm, whose robot model contains the maximum torques of friction and bias.
+            balance: Sum of commanded and estimated external torques, (n,) [Nm].
         """
         slack = arm.model.arm.robot.value("unmeasured_torque")
-        return all(abs(d) < s for d, s in zip((difference + arm.tare).tolist(), slack))
+        return all(abs(d) < s for d, s in zip((balance + arm.tare).tolist(), slack))
 
 
 def _shifted(columns: slice, by: int) -> slice:
@@ -274,15 +285,16 @@ def _mean(rows: Matrix) -> Vector:
 
 
 def project_to_measured(desired: Vector, measured: Vector, free: float) -> None:
-    """Limit a commanded contact force or torque to what is measured.
+    """Limit a commanded contact force or torque to the measurement.
 
-    The result is the nearest vector in a ball whose diameter reaches from 0 to ``measured``, or to
-    a fraction of it. This fraction falls to 0 as ``measured`` approaches ``free``.
+    The result is the vector nearest to ``desired`` in a ball whose diameter reaches from 0 to s
+    times ``measured``. The factor s is 0 if the norm of ``measured`` is at most ``free``. It rises
+    to 1 at three times ``free``.
 
     Args:
         desired: Commanded force [N] or torque [Nm], (3,); overwritten.
-        measured: Measured force or torque on the environment, (3,).
-        free: Maximum norm that is measured for an arm in motion without contact [N] or [Nm].
+        measured: Measured force [N] or torque [Nm] on the environment, (3,).
+        free: Maximum norm of ``measured`` for an arm in motion without contact [N] or [Nm].
     """
     size = math.sqrt(float(measured.dot(measured)))
     scale = min(1.0, max(0.0, (size - free) / (2.0 * free)))

@@ -39,16 +39,15 @@ class _Watch:
     """Monitor of the requested force of one arm, based on the estimated external wrench.
 
     Attributes:
-        size: Requested force [N].
-        measured: Smoothed measurement along the requested force [N].
-        best: Maximum of ``measured`` since the request, or since ``measured`` became too small
-            [N].
-        waited: Time without progress [s].
+        size: Magnitude of the requested force [N].
+        measured: Component of the measured force along the request, smoothed [N].
+        best: Maximum of ``measured`` since the last change of the request, or since ``measured``
+            was last sufficient [N].
+        waited: Time for which ``measured`` is too small and does not exceed ``best`` [s].
         gone: Time without contact [s].
-        held: Time during which the measured force has been sufficient [s].
-        touched: True after the first contact. Before it, the controllet itself reports a missing
-            contact.
-        reached: True if the force was held for :data:`RISE_TIME`.
+        held: Time for which ``measured`` is sufficient [s].
+        touched: True after the first contact. Before it, no missing force is reported.
+        reached: True if ``measured`` was sufficient for :data:`RISE_TIME`.
         is_new: True before the first measurement.
     """
 
@@ -90,7 +89,7 @@ class _Watch:
 
     @property
     def is_missing(self) -> bool:
-        """True if the measured force has been too small for too long, without progress."""
+        """True if, after the first contact, the force is too small and has stopped rising."""
         is_small = self.size - self.measured < SMALL_FORCE
         timeout = PROGRESS_TIMEOUT if self.reached else RISE_TIME
         return self.touched and not is_small and self.waited >= timeout - 1e-9
@@ -104,15 +103,16 @@ class _Watch:
 class RequestedForces:
     """Contact forces that users have requested: kept across switches, and monitored.
 
-    A controllet with a force target defines the request itself. Under any other controllet, hold
-    included, an arm keeps its previous request. The request ends when a user moves the arm's
-    target, the contact is lost, or a fault interrupts the torque. In the last case, reports
-    mention the request until another controllet starts. Without a contact, a stored request is
-    never exerted.
+    A controllet with a force target defines the requested forces of its arms. Under any other
+    controllet, hold included, an arm keeps its previous request. This request ends when a user
+    moves the target of the arm, the contact is lost, or a fault interrupts the torque. Reports
+    mention a request that a fault has ended until another controllet starts. An arm without
+    contact never exerts a previous request.
 
     Args:
         arms: Arms in the order of the cell.
-        report: Function that reports an event; it takes event, instance, text and time [ns].
+        report: Function that reports an event. Its arguments are event, controllet instance, text
+            and time [ns].
         period: Cycle time [s].
 
     Thread: control.
@@ -131,11 +131,12 @@ class RequestedForces:
         self._time = CYCLES_BETWEEN_CHECKS * period
 
     def keep(self, instance: ControlletInstance, forces: Sequence[Vector]) -> None:
-        """Store the requested forces with which a controllet has started, and monitor them.
+        """Store and monitor the requested forces that a started controllet has taken over.
 
         Args:
             instance: Controllet that has started.
-            forces: Requested wrench of each of its arms along the axes of the base, (6,) [N, Nm].
+            forces: Requested wrench of each of its arms along the axes of the arm's base, (6,) [N,
+                Nm].
         """
         for index, force in zip(instance.spec.arms, forces):
             self._requested[index][:] = force
@@ -156,10 +157,13 @@ class RequestedForces:
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Describe force requests that faults have ended: requested and measured force.
+        """Describe force requests that faults have ended.
+
+        Args:
+            indices: Indices of the arms to include.
 
         Returns:
-            Description; empty if faults have ended no request of these arms.
+            Text with requested and measured forces; empty if faults have ended no request.
         """
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
@@ -211,7 +215,7 @@ class RequestedForces:
         """Report once that faults have ended force requests of a controllet's arms.
 
         Returns:
-            True if there are such requests, reported now or before.
+            True if faults have ended such requests, even if they were reported before.
         """
         text = self.ended(instance.spec.arms)
         if text and instance not in self._missing:
@@ -231,9 +235,14 @@ class RequestedForces:
         return True
 
     def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report missing forces of a controllet once, and once that they are back.
+        """Report if forces of a controllet become too small, suffice again, or lose their contact.
 
-        A request whose contact is lost is ended and reported.
+        Each of these changes is reported once. A request ends if its contact is lost.
+
+        Args:
+            instance: Controllet instance.
+            arms: Arms of the instance that have a requested force.
+            now_ns: Time of the cycle [ns].
         """
         watches = [self._watches[arm.index] for arm in arms]
         missing = [watch.is_missing for watch in watches]
@@ -268,13 +277,19 @@ class RequestedForces:
                     self._missing.append(instance)
 
     def _end(self, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report that no force of an instance is missing any more, with a reason as ``text``."""
+        """Report that no force of a controllet is missing any longer.
+
+        Args:
+            instance: Controllet instance, for which missing forces were reported before.
+            text: Reason, as text of the reported event.
+            now_ns: Time of the cycle [ns].
+        """
         self._missing.remove(instance)
         self._report(Event.FORCE_NO_LONGER_MISSING, instance, text, now_ns)
 
 
 def _along(request: Vector, arm: Arm) -> tuple[float, float]:
-    """Return the size of a requested force and the measured force along it [N]."""
+    """Return the magnitude of a requested force, and the measured force in its direction [N]."""
     size = math.sqrt(float(request.dot(request)))
     along = -float(request.dot(arm.state.wrench_ext_in_base))
     return size, max(0.0, along / max(size, SMALL_FORCE))

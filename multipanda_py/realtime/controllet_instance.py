@@ -30,7 +30,7 @@ class RefusedCommand(ArithmeticError):
     """Rejected command of a controllet, which is not sent to the arm.
 
     Attributes:
-        event: Fault to latch.
+        event: Fault that the loop latches on the arm.
     """
 
     def __init__(self, event: Event, text: str) -> None:
@@ -39,7 +39,13 @@ class RefusedCommand(ArithmeticError):
 
 
 class CommandCheck:
-    """Check of position or velocity commands, which rejects jumps and non-finite numbers."""
+    """Check that rejects long position steps, fast velocities and non-finite commands of one arm.
+
+    Args:
+        name: Name of the controllet, for messages.
+        interface: Command interface of the controllet, one of :data:`.COMMAND_INTERFACES`.
+        state: State of the arm, updated by the loop.
+    """
 
     def __init__(self, name: str, interface: str, state: ArmState) -> None:
         self._name, self._state = name, state
@@ -78,11 +84,11 @@ class CommandCheck:
 
 
 class Trace:
-    """Recorder of the reference values of a controllet in the cycle records of its arms.
+    """Recorder that copies the references of a controllet to the cycle records of its arms.
 
     Args:
-        data: Reference values by channel: one array per arm, or one for all arms.
-        records: Parts of the cycle record that belong to the arms, each of shape ().
+        data: References by channel: one array per arm, or a single array for all arms.
+        records: Fields of each arm in the cycle record, structured arrays of shape ().
 
     Thread: control.
     """
@@ -109,7 +115,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Write the first values to the records of newly owned arms, and clear unused fields."""
+        """Clear the reference fields of the arms, and write the first references to them."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:
@@ -134,26 +140,26 @@ class ControlletInstance:
     Args:
         spec: Controllet class, features and arms.
         context: Context of the controllet.
-        states: Live states of all arms of the cell.
-        mailbox: Shared memory of the loop and its owner.
+        states: States of all arms of the cell, updated by the loop.
+        mailbox: Shared memory of the loop and the owning process.
         report: Array of the numbers that the controllet publishes, (12,).
-        records: Parts of the cycle record of its arms, shape () each.
-        clock: Live time of the cell, (1,) [s].
+        records: Fields of each of its arms in the cycle record, structured arrays of shape ().
+        clock: Time of the cell, (1,) [s], updated by the loop.
 
     Attributes:
         law: Controllet that computes the torques or commands.
         target: Newest target of the controllet.
-        states: Live states of its arms, in the order of its arms.
-        active: True if it owns its arms now.
-        is_suspended: True while the instance computes nothing, because an arm does not execute its
-            commands yet. Also True for the hold of an arm under position or velocity control,
-            where :class:`.ArmMotion` brakes the arm.
+        states: States of its arms, in the order of ``spec.arms``.
+        active: True while it owns its arms.
+        is_suspended: True while it is active but computes nothing, because an arm does not execute
+            its commands yet. Also True for the hold of an arm under position or velocity control,
+            which :class:`.ArmMotion` brakes instead.
         command: Position or velocity commands, one vector per arm; None under torque control.
-        is_new: True if it has not been updated since its activation.
-        defines_force: True if the controllet defines a requested contact force.
-        is_sound: True if controllet and features have accepted the last parameters.
-        tau: Torques of the last update, per arm (n,) [Nm].
-        notices: Notices of controllet and features that are not reported yet.
+        is_new: True between its activation and its first update.
+        defines_force: True if the controllet has a force target.
+        is_sound: True if controllet and features raised no error about the last parameters.
+        tau: Torques of the last update, (n,) per arm [Nm].
+        notices: Texts of controllet and features that the loop has not yet reported as events.
         features: Features of the controllet, and which of them are enabled.
 
     Thread: control.
@@ -231,9 +237,13 @@ class ControlletInstance:
         self._newest_ns = 0
 
     def _permanent_vectors(self, name: str, context: Context) -> JointVectors:
-        """Replace an attribute of the controllet by permanent arrays, and return them.
+        """Convert an attribute of the controllet to one array per arm, and return the arrays.
 
         The controllet writes to these arrays in place, and the loop reads them in every cycle.
+
+        Args:
+            name: Name of the attribute, ``tau`` or ``command``.
+            context: Context of the controllet.
 
         Raises:
             TypeError: If the attribute does not have one vector per arm.
@@ -243,13 +253,13 @@ class ControlletInstance:
         return vectors
 
     def activate(self, handovers: Sequence[BumplessTransfer] | None = None) -> str:
-        """Activate controllet and features, with a target seeded from the measured state.
+        """Activate controllet and features, with the measured state as the first target.
 
         Args:
-            handovers: Contact forces and torques of its arms; None to start without them.
+            handovers: Contact force and torque that each arm transfers; None for no transfer.
 
         Returns:
-            Report of the contact forces that continue; empty without any.
+            Report of the controllet about transferred contact forces; empty without such forces.
         """
         for slot, *_ in self._target_mail:
             slot.skip()
@@ -272,13 +282,15 @@ class ControlletInstance:
         return words
 
     def requested_force(self, slot: int) -> Vector | None:
-        """Return the requested contact force of an arm, (6,) [N, Nm].
-
-        Without a force target the result is None, and an older request stays valid. If a user has
-        moved the arm's target since the activation, the result is zero instead of None.
+        """Return the contact force that users request of an arm.
 
         Args:
             slot: Index of the arm within the instance.
+
+        Returns:
+            Requested wrench on the environment along the axes of the base, (6,) [N, Nm]. If the
+            controllet has no force target, the result is None, and an earlier request stays valid.
+            As soon as a user has moved the target of the arm, the result is zero instead of None.
 
         Raises:
             Exception: Any error of the controllet.
@@ -355,7 +367,12 @@ class ControlletInstance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store the requested values of a target, if features may modify this target."""
+        """Store requested values, to restore them after features have modified the target.
+
+        Args:
+            data: Array of the target. Nothing is stored for an array that features never modify.
+            values: Requested values of the array.
+        """
         for record, goal in self._goals:
             if record is data:
                 goal[:] = values
@@ -379,7 +396,7 @@ class ControlletInstance:
         Torques that features have added are cleared, because the arms do not execute them.
 
         Raises:
-            TypeError: If the controllet has replaced the list.
+            TypeError: If the controllet has replaced ``command`` instead of writing to its arrays.
             RefusedCommand: If a command must not be sent to an arm.
         """
         if self.law.command is not command:

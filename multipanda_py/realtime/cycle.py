@@ -36,7 +36,8 @@ class FaultBarrier:
     """Context manager that turns an error of a backend into a fault: the arms of the backend hold.
 
     Raises:
-        LoopError: If the backend fails during the start, when no hold owns the arms yet.
+        LoopError: If the backend fails during the start of the loop, before any controllet is
+            active.
 
     Thread: control.
     """
@@ -71,14 +72,15 @@ class FaultBarrier:
 class ControlLoop:
     """Control cycle of a cell.
 
-    An error of a controllet or a backend never leaves :meth:`cycle`. Its arms hold in the same
-    cycle, and the fault is latched on them and reported once.
+    An error of a controllet or a backend never leaves :meth:`cycle`. The arms of this controllet
+    or backend hold in the same cycle. The fault is latched on them and reported once.
 
-    A cycle runs for *fresh* arms, those with a new state. If a clock starts the cycles, all arms
-    are fresh, otherwise those whose packets have just arrived. :meth:`cycle` calls one method per
-    step, with the indices of these arms as ``fresh``. A controllet of several arms is computed
-    once per period, when its first arm is fresh. The command of each other arm is sent when the
-    packet of that arm arrives; see :meth:`answer_followers`.
+    A cycle runs for *fresh* arms: arms with a new state. If a clock starts the cycles, all arms
+    are fresh. If packets of real arms start them, the senders of these packets are fresh.
+    :meth:`cycle` calls one method per step, with the indices of the fresh arms as ``fresh``. A
+    controllet of several arms is computed once per period, when its first arm is fresh. The
+    command of each further arm is sent when the packet of that arm arrives; see
+    :meth:`answer_followers`.
 
     :func:`.start_loop` starts the loop; :mod:`.loop_state` saves and restores its state.
 
@@ -87,23 +89,25 @@ class ControlLoop:
         instances: All controllet instances. The holds come first, one per arm in the same order.
         backends: Backends that drive the arms.
         mailbox: Shared memory between the loop and the owning process.
-        row: Record of one cycle, (1,). The arm states are views into it.
+        row: Cycle record that the loop fills in every cycle, a structured array (1,). The arm
+            states are views into it.
         ownership: Assignment of arms to controllets.
         heartbeat_timeout_ns: Maximum age of the heartbeat of the owning process before all arms
             hold [ns]. 0 disables the check.
-        attached: Objects attached to the grippers.
-        objects: Objects of the scene.
+        attached: Handler of objects attached to grippers.
+        objects: Handler of requests to spawn, remove or move objects.
 
     Attributes:
         write_order: Backends in the order in which commands are sent; real arms come first.
         backend_of: Backend of each arm, by index.
         barriers: Fault barrier of each backend.
         owners: Assignment of arms to controllets.
-        row: Cycle record as numbers, (n,); the arm states are views into it.
+        row: Same cycle record as a flat array of numbers, (n,).
         recoveries: Handler of requests to recover arms.
-        watchdog: Watchdog of the owning process and of targets.
+        watchdog: Watchdog of the heartbeat of the owning process and of the age of targets.
         joint_unwraps: Joint unwrapping of the arms with continuous joints.
-        torque_estimators: Pairs of the index of an arm and the estimator of its external torques.
+        torque_estimators: Index of each arm that has an estimator of external torques, with this
+            estimator.
         now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
         missed: Number of periods skipped since the start; :func:`.run_paced` counts them.
 
@@ -179,9 +183,13 @@ class ControlLoop:
         self.record(deadline_ns, fresh)
 
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
-        """Return True if :meth:`answer_followers` may answer the fresh arms.
+        """Return True if the commands of fresh arms are computed already and can be sent now.
 
-        Their commands must be computed already, their states valid, and no request pending.
+        This requires that all fresh arms are followers (see :meth:`answer_followers`) with valid
+        states, and that no request is pending.
+
+        Args:
+            fresh: Indices of the arms whose packets have arrived.
         """
         if not fresh or self._words[_MAIL] != self._request_count or self._is_busy():
             return False
@@ -197,7 +205,11 @@ class ControlLoop:
 
         A follower is any arm but the first of a controllet with several arms. Its command was
         computed when the packet of the first arm arrived. A robot waits only 0.3 ms for its
-        command, so the model, which the next update needs, is computed after it.
+        command. The model is not needed before the next update of the controllet, and is updated
+        last.
+
+        Args:
+            fresh: Indices of the followers whose packets have arrived.
         """
         self.saturate(fresh)
         self.write(fresh)
@@ -319,9 +331,10 @@ class ControlLoop:
         )  # fmt: skip
 
     def update_controllets(self, fresh: Sequence[int]) -> None:
-        """Compute active controllets: those just activated, and those whose first arm is fresh.
+        """Compute active controllets that were just activated, or whose first arm has a new state.
 
-        An arm is fresh if its state is new.
+        Args:
+            fresh: Indices of the arms with a new state.
         """
         for instance in self.owners.active:
             if instance.is_new or instance.spec.arms[0] in fresh:
@@ -343,10 +356,10 @@ class ControlLoop:
                 backend.write(fresh)
 
     def check_watchdogs(self) -> None:
-        """Check heartbeat, target streams, grasps, contact forces and springs.
+        """Check heartbeat, age of targets, grasps, contact forces and torques of springs.
 
-        This follows :meth:`write`, so that the checks do not delay the torques. They act from the
-        next cycle on.
+        The checks follow :meth:`write`, so that they do not delay the torques. If they let arms
+        hold, the torques of hold apply from the next cycle on.
         """
         self.watchdog.check(self.now_ns)
         self.attached.update(self.now_ns)
@@ -357,11 +370,12 @@ class ControlLoop:
                 self.mailbox.report(Event.NOTICE, self.now_ns, index, -1, text)
 
     def record(self, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
-        """Publish the cycle record and the heartbeat, and acknowledge a switch.
+        """Publish cycle record and heartbeat of the loop, and acknowledge a switch request.
 
         Args:
             deadline_ns: Planned start of the cycle [ns].
-            fresh: Indices of the arms whose packets have started the cycle; None if a clock has.
+            fresh: Indices of the arms whose packets have started the cycle; None if a clock has
+                started it.
         """
         if fresh is not None:
             for index in fresh:
@@ -395,14 +409,17 @@ class ControlLoop:
             self._publish_again()
 
     def change_object(self, record: Vector) -> tuple[ObjectResult, int, float]:
-        """Spawn, remove or move an object between two cycles; see :meth:`.SceneObjects.change`."""
+        """Spawn, remove or move an object between two cycles, and publish the change.
+
+        Argument and result are those of :meth:`.SceneObjects.change`.
+        """
         answer = self.objects.change(record)
         if answer[0] == ObjectResult.DONE:
             self._publish_again()
         return answer
 
     def _publish_again(self) -> None:
-        """Publish the last cycle record again, with changed objects at the same simulated time."""
+        """Publish the last cycle record again with changed objects, at the same simulated time."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self.row)
@@ -413,7 +430,7 @@ class ControlLoop:
 
         Args:
             event: Event to report.
-            text: Reason, for the report.
+            text: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
         """
         self.owners.hold_all(event, text, now_ns)

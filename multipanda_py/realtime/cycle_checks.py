@@ -24,19 +24,18 @@ _UNLIMITED_POSITION = 1e9
 
 
 class BatchSafety:
-    r"""Check of the states and limit of the torques of all arms, in about the time of one arm.
+    r"""Check of measured states and limiter of torques, for all arms at once to save time.
 
-    A state is valid if, for positions and velocities,
+    A state is valid if all positions and velocities satisfy
 
     .. math:: |x - m| \le h
 
-    with the measured value x, and the middle m and half width h of the range that
-    :class:`.StateGuard` allows. For an arm with fewer joints than the largest arm, m and h of the
-    missing joints are 0.
+    with the measured value x. The range that :class:`.StateGuard` allows has the middle m and the
+    half width h. An arm with fewer joints than the largest arm has m = h = 0 for missing joints.
 
     Args:
         arms: All arms of the cell.
-        records: Parts of the cycle record that belong to the arms, (n,).
+        records: Fields of all arms in the cycle record, a structured array (arms,).
         period: Cycle time [s].
 
     Thread: control.
@@ -143,7 +142,10 @@ _HEARTBEAT = int(SharedFlag.CLIENT_HEARTBEAT)  # Plain integer: faster than an e
 
 
 class Watchdog:
-    """Watchdog of the process that owns the cell, and of targets; arms hold after a timeout.
+    """Watchdog of the process that owns the cell, and of streamed targets.
+
+    All arms hold if the heartbeat of the process is too old. If the last target of a controllet is
+    older than its ``target_timeout``, the controllet restarts from the measured state.
 
     Args:
         ownership: Assignment of arms to controllets.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycle records: fields, shapes and units, their ring buffer in shared memory, and its reader.
 
-The loop fills one *record* per cycle and copies it to a ring buffer. Controllets see parts of it
-as views (:class:`.ArmState`). All other readers get copies. ``doc/rows.md`` is generated from this
-module.
+The loop fills one *record* per cycle and copies it to a ring buffer. Controllets access the fields
+of their arms directly, as views (:class:`.ArmState`). Readers of the ring buffer get copies.
+``doc/rows.md`` is generated from this module.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "internal_force
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a record. Every number has 8 bytes, so that a record is also one flat array.
+    """One field of a cycle record. All numbers have 8 bytes, so a record is also a flat array.
 
     Attributes:
         name: Name of the field.
-        shape: Dimensions, as numbers or as names of sizes: ``joints``, ``terms``, ``arms`` ...
-        unit: SI unit; empty for counts and flags.
+        shape: Dimensions. A name such as ``joints``, ``terms`` or ``arms`` stands for a size that
+            depends on the cell.
+        unit: SI unit; empty for numbers without a unit.
         doc: Description.
         kind: numpy name of the type.
     """
@@ -148,8 +149,9 @@ def record_dtype(
         n_objects: Number of movable objects.
         n_instances: Number of controllet instances.
         joints: Maximum number of joints of an arm.
-        terms: Maximum number of torque terms of a controllet: its own, and one per feature.
-        sprung: Equal to ``joints`` if an arm has compliant actuators, otherwise 0.
+        terms: Maximum number of torque terms: one for a controllet and one per feature of it.
+        sprung: Number of joints in the fields of compliant actuators: equal to ``joints`` if an
+            arm of the cell has such actuators, otherwise 0.
     """
     sizes = {"joints": joints, "terms": terms, "sprung": sprung}
     arm = _dtype(ARM_FIELDS, sizes, {})
@@ -158,7 +160,12 @@ def record_dtype(
 
 
 def columns(record: np.dtype[np.void], name: str) -> slice:
-    """Return the range of a field in a record that is viewed as a flat array of numbers."""
+    """Return the index range of a field in a record that is viewed as a flat array of numbers.
+
+    Args:
+        record: Type of the record.
+        name: Name of the field.
+    """
     field = record.fields
     if field is None or name not in field:
         raise KeyError(f"the record has no field {name!r}; its fields are {record.names}")
@@ -194,17 +201,17 @@ class RecordRing:
     The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
     afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones
     are complete. A reader copies first, reads the count again, and drops records that may have
-    been overwritten. This relies on loads and stores that stay in program order.
+    been overwritten. This relies on loads and stores that stay in program order, as on x86-64.
 
     Args:
         memory: Shared memory.
-        start: Offset of the ring [bytes].
+        start: Offset of the ring in the memory [bytes].
         dtype: Type of a record.
-        count: Number of records in shared memory, (1,).
+        count: View of the number of records so far, which is in the same memory, (1,).
 
     Attributes:
         rows: Buffer of all records, (CAPACITY,), not in the order of time.
-        flat: Same buffer as numbers, (CAPACITY, n).
+        flat: Same buffer as a table of numbers with one row per record, (CAPACITY, n).
     """
 
     def __init__(
@@ -293,8 +300,8 @@ class RecordRing:
 class RecordLayout:
     """Layout of the ring buffers in the shared memory of a cell, in numbers that fit into JSON.
 
-    A process that only reads records can use it without the cell file and without the modules of
-    the controllets. Their import takes a second and 100 MB of memory.
+    A process that only reads records needs neither the cell file nor the modules of the
+    controllets to use it. An import of these modules takes a second and 100 MB of memory.
 
     Attributes:
         size: Size of the memory [bytes].
@@ -302,8 +309,7 @@ class RecordLayout:
         count_at: Offset of the number of records [bytes].
         events_at: Offset of the ring of events [bytes].
         event_count_at: Offset of the number of events [bytes].
-        sizes: Arguments of :func:`.record_dtype`: arms, objects, instances, joints, terms, joints
-            with compliant actuators.
+        sizes: Values of the arguments of :func:`.record_dtype`, in its order.
     """
 
     size: int
@@ -324,7 +330,8 @@ class RecordLayout:
             controllets: Names of the instances.
 
         Raises:
-            LoopError: If the memory has another size.
+            LoopError: If the size of the memory is not ``size``, for example after a restart of
+                the cell.
         """
         result = os.fstat(fd).st_size
         if result != self.size:
@@ -345,18 +352,17 @@ _POLL_PERIOD = 2e-3  # Period of checking for new records [s].
 
 
 class RecordReader:
-    """Reader of every cycle record, once and in order.
+    """Reader that returns every cycle record once and in order.
 
     The memory is only read: a slow, stopped or killed reader does not affect the loop. Reading
-    begins with the next record. Records that were overwritten before they could be read are
-    counted.
+    begins with the next record that the loop writes.
 
     Args:
         ring: Ring buffer of the loop.
 
     Attributes:
         dtype: Type of a record, see ``doc/rows.md``.
-        position: Number of records before those that :meth:`take` returns next.
+        position: Number of the record that :meth:`take` returns next, counted from 0.
         dropped: Number of records that were overwritten before they could be copied.
 
     Thread: one at a time.

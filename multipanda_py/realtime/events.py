@@ -116,8 +116,8 @@ class EventRing:
 
     Args:
         memory: Shared memory.
-        start: Offset of the ring [bytes].
-        count: Number of events in shared memory, (1,).
+        start: Offset of the ring in the memory [bytes].
+        count: View of the number of events so far, which is in the same memory, (1,).
         arms: Names of the arms.
         controllets: Names of the instances.
     """
@@ -156,7 +156,8 @@ class EventRing:
     def since(self, count: int) -> tuple[int, list[LoopEvent]]:
         """Return the number of events so far, and the events from number ``count`` on.
 
-        One event :attr:`.Event.LOST` replaces the events that the writer has overwritten.
+        If the ring no longer contains some of them, an event :attr:`.Event.LOST` replaces them at
+        the beginning.
         """
         total = self.count
         first = max(count, total - EVENT_CAPACITY)

@@ -23,10 +23,12 @@ class SharedNullspace:
     consistent nullspace projector.
 
     Args:
-        features: Features of one controllet, all with :attr:`.is_projected`.
+        features: Features of one controllet that all project their torques
+            (:attr:`.is_projected`).
 
     Attributes:
-        steps: Objects that each add the projected torque of one feature, for recording.
+        steps: One object per feature, which adds the projected torque of this feature only. Called
+            in order, they replace :meth:`add` when each torque is recorded.
 
     Thread: control.
     """
@@ -42,18 +44,22 @@ class SharedNullspace:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the projected torques of all features to ``tau``."""
+        """Add the projected torques of all features to ``tau``.
+
+        The arguments are those of :meth:`.Feature.add`.
+        """
         self._project(self._ask(states, target), states, tau)
 
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
-        """Add the projected torques of the first ``count`` features to ``tau``.
+        """Set ``tau`` to its initial value plus the projected torques of the first features.
 
-        Call it with 1, 2, ... in each cycle: the call with 1 evaluates all features.
+        Call it with 1, 2, ... in each cycle. The call with 1 stores the initial value of ``tau``,
+        and evaluates all features.
 
         Args:
-            count: Number of features.
+            count: Number of first features whose torques are added.
             states: States, one per arm of the controllet.
             target: Target of the controllet.
             tau: Torques, modified in place, (n,) per arm [Nm].
@@ -71,18 +77,18 @@ class SharedNullspace:
 
     def _project(
         self,
-        parts: Sequence[Sequence[Vector | None]],
+        torques: Sequence[Sequence[Vector | None]],
         states: Sequence[ArmState],
         tau: Sequence[Vector],
     ) -> None:
-        """Project the sum of ``parts`` to the nullspace, and add it to ``tau``.
+        """Project the sum of the features' torques to the nullspace, and add it to ``tau``.
 
         Args:
-            parts: Torques of each feature, (n,) per arm or None [Nm]; overwritten.
+            torques: Torques of each feature, (n,) per arm [Nm] or None for zero; overwritten.
             states: States, one per arm.
             tau: Torques, modified in place, (n,) per arm [Nm].
         """
-        first, *others = parts
+        first, *others = torques
         for arm, total in enumerate(first):
             for other in others:
                 part = other[arm]
@@ -94,13 +100,13 @@ class SharedNullspace:
 
 
 class SharedNullspaceStep:
-    """Step of a shared projection that adds the torque of one feature, so that it can be recorded.
+    """Step of a :class:`SharedNullspace`, which adds the torque of one feature to be recorded.
 
     After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
 
     Args:
-        together: Shared projection.
-        count: Number of features added up to and including this step.
+        together: Nullspace projection that several features share.
+        count: Number of features whose torques are added after this step.
 
     Thread: control.
     """
@@ -122,8 +128,8 @@ class _Fade:
     r"""Feature whose torque fades in or out: :math:`\tau + s\,\Delta\tau`.
 
     Args:
-        feature: Feature that is enabled or disabled.
-        share: Initial factor s, 0 or 1.
+        feature: Feature with the torque :math:`\Delta\tau`.
+        share: Initial factor s: 0 to fade in, 1 to fade out.
     """
 
     def __init__(self, feature: Feature[Any], share: float) -> None:
@@ -139,7 +145,10 @@ class _Fade:
     def add(
         self, states: Sequence[ArmState], target: Any, tau: Sequence[Vector], period: float
     ) -> None:
-        """Add the torques of the feature to ``tau``, scaled by the current factor of the fade."""
+        """Advance the factor s of the fade, and add the torques of the feature times s to ``tau``.
+
+        The arguments are those of :meth:`.Feature.add`.
+        """
         self.weight = min(1.0, max(0.0, self.weight + self.step))
         for before, torque in zip(self._before, tau):
             before[:] = torque
@@ -156,9 +165,9 @@ _Adder = Feature[Any] | _Fade | SharedNullspace | SharedNullspaceStep
 class FeatureSet:
     """Features of one controllet: enabled, disabled or fading.
 
-    The torque of an enabled feature fades in. The torque of a disabled feature fades out, and the
-    feature modifies the target until it has settled. While the controllet is inactive, changes
-    apply at once.
+    When a feature is enabled, its torque fades in. When it is disabled, its torque fades out. It
+    also modifies the target until it can stop without a step (:attr:`.Feature.settled`). While the
+    controllet is inactive, changes apply at once.
 
     Args:
         features: All features, in the order of the cell file.
@@ -166,17 +175,20 @@ class FeatureSet:
         period: Cycle time [s].
 
     Attributes:
-        requested: True for each feature that is requested to be enabled.
-        listening: Features with ``on_target``.
-        preparing: Features with ``prepare``, in the order of execution.
-        pacing: Features with ``velocity_scale``, which limit the speed of a reference; always the
+        requested: Requested state of each feature: True for enabled, False for disabled.
+        listening: Features that process new targets with ``on_target``.
+        preparing: Features that modify the target with ``prepare``, in the order of execution.
+        pacing: Features that limit the speed of references with ``velocity_scale``; always the
             same list.
-        adding: Features that add torques; a fading feature is replaced by its fade.
-        working: Entries of ``adding``, but one entry for all features with a shared projection.
-        steps: Entries that add the same torques as ``working``, one per feature, for recording;
-            a new list after every change.
-        feature_indices: Index of the feature of each entry of ``steps``.
-        changing: True if :meth:`remove_settled` has to be called.
+        adding: Features that add torques. A wrapper that scales the torques replaces a fading
+            feature.
+        working: Same as ``adding``, but one :class:`SharedNullspace` replaces all features that it
+            projects.
+        steps: Same as ``working``, but with one entry per feature, so that each torque can be
+            recorded; a new list after every change.
+        feature_indices: Index in ``features`` that belongs to each entry of ``steps``.
+        changing: True while a disabled feature remains or a torque fades; :meth:`remove_settled`
+            then has to be called in every cycle.
 
     Thread: control.
     """
@@ -204,8 +216,8 @@ class FeatureSet:
 
         Args:
             states: Measured states, one per arm.
-            target: Target, already seeded by the controllet.
-            handovers: Transferred torques and wrenches, one per arm; None without a transfer.
+            target: Target, already set by the controllet.
+            handovers: Contact force and torque that each arm transfers; None for no transfer.
         """
         self.deactivate()
         self._active = True
@@ -233,9 +245,9 @@ class FeatureSet:
         """Enable and disable features; torques fade in or out if the controllet is active.
 
         Args:
-            enabled: True for each feature to be enabled, in the order of the set.
+            enabled: True for each feature to be enabled, in the order of ``features``.
             states: States of the current cycle, one per arm.
-            target: Target as the user requested it.
+            target: Target with the values that the user requested.
         """
         changed = [i for i, (old, new) in enumerate(zip(self.requested, enabled)) if old != new]
         self.requested = list(enabled)
@@ -257,7 +269,7 @@ class FeatureSet:
         self._arrange()
 
     def remove_settled(self) -> None:
-        """Remove disabled features that no longer modify the target, and completed fades."""
+        """Remove completed fades, and disabled features that can stop modifying the target."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
         if gone or done:
@@ -267,7 +279,10 @@ class FeatureSet:
             self._arrange()
 
     def _arrange(self) -> None:
-        """Build the lists of features that take part in a cycle: enabled, fading or settling."""
+        """Build the lists of features that take part in a cycle.
+
+        These are enabled features, and disabled ones that fade out or still modify the target.
+        """
         there = [
             (index, feature)
             for index, feature in enumerate(self.features)
@@ -290,7 +305,11 @@ class FeatureSet:
         self._gather()
 
     def _gather(self) -> None:
-        """Replace features that need the same nullspace projection by one shared projection."""
+        """Build ``working`` and ``steps``.
+
+        In ``working``, one shared projection replaces all features with the same nullspace
+        projection.
+        """
         parts = list(zip(self._numbers, self.adding))
         shared = {n: part for n, part in parts if isinstance(part, Feature) and part.is_projected}
         if len(shared) < 2:

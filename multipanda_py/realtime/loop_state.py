@@ -14,19 +14,19 @@ from multipanda_py.state import Vector
 class LoopState:
     """State of a loop between two cycles, which a reset restores.
 
-    Saved are motion, measured states, last torques, active controllets, faults and the state of
-    simulated noise. Controllets, features and estimators of external torques restart from the
-    measured state instead, as after a switch. Targets, parameters, robot settings and tares are
-    not restored.
+    It contains motion, measured states, last torques, active controllets, faults and the state of
+    simulated noise. It does not contain targets, parameters, robot settings and tares. After a
+    reset, controllets, features and estimators of external torques restart from the measured
+    state, as after a switch.
 
     Attributes:
-        row: Record of the last cycle before the save.
-        active: True for each instance that was active.
+        row: Record of the last cycle before the save, as numbers (n,).
+        active: True for each controllet instance that was active.
         faults: Latched fault of each arm.
         released: True for each arm whose torque decays, because even its hold has failed.
         interfaces: Command interface of each arm.
         load_fractions: Fraction of the weight of an attached object that each arm carries.
-        backends: Saved state of each backend; None if it cannot save.
+        backends: Saved state of each backend; None for a backend that cannot save its state.
     """
 
     row: Vector
@@ -61,7 +61,7 @@ def restore_state(loop: ControlLoop, state: LoopState, seed: int | None, now_ns:
         loop: Loop whose state was saved.
         state: Saved state.
         seed: New seed of the random generators; None restores their saved state.
-        now_ns: Time of the cycle, CLOCK_MONOTONIC [ns].
+        now_ns: Time of the published record and of events, CLOCK_MONOTONIC [ns].
 
     Raises:
         BackendError: If a backend cannot restore its state.

@@ -25,17 +25,18 @@ _DONE = (ObjectResult.DONE, 0, 0.0)
 class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
-    Some requests are rejected: to remove an attached object, to spawn an object in collision, or
-    to move it into an arm. The response names the blocking object. Requests that expect no
-    response are always executed; a collision is then reported, and the simulation pushes the arm
-    away.
+    A request is rejected if it would remove an attached object, spawn an object in collision, or
+    move an object into an arm. The response names the obstacle. Requests to move that expect no
+    response are always executed. If they move an object into an arm, this is reported, and the
+    simulation pushes the arm away.
 
     Args:
         config: Configuration of the cell.
         arms: Arms in the order of the cell.
-        backends: Backends of the cell; the one that simulates the world moves objects.
+        backends: Backends of the cell. The backend that simulates the world moves objects.
         mailbox: Shared memory with requests and responses.
-        present: Flag of each movable object, 1 in the scene, (n,); updated by this handler.
+        present: Flag of each movable object, 1 if it is in the scene, (n,). This handler updates
+            it.
 
     Attributes:
         backend: Backend that moves objects.
@@ -77,12 +78,13 @@ class SceneObjects:
         """Spawn, remove or move an object.
 
         Args:
-            record: Number of an :class:`.ObjectRequest`, then the argument of
+            record: Request as numbers, (15,): an :class:`.ObjectRequest`, then the argument of
                 :meth:`.Backend.set_object_pose`.
 
         Returns:
-            Result, index of the blocking object in :func:`.collision_names`, and penetration depth
-            [m]. For :attr:`.ObjectResult.ATTACHED`, the index is that of the arm, from 1.
+            Result, index of the obstacle in :func:`.collision_names`, and penetration depth [m].
+            Index and depth are 0 without an obstacle. An arm that holds the object is the obstacle
+            of its removal, with depth 0.
         """
         change, obj = ObjectRequest(int(record[0])), int(record[1])
         if (change is ObjectRequest.SPAWN) == bool(self._present[obj]):
@@ -121,21 +123,22 @@ RELEASE_OPENING = 0.005
 
 
 class AttachedObjects:
-    """Attached objects of all grippers.
+    """Objects that are attached to grippers.
 
-    An object is attached by request, or when a grasp succeeds and the backend knows the object
-    between the fingers. It is detached by request, when the grasp ends, or when the fingers open,
-    and then stays where it is. Several grippers may hold one object. If no backend measures object
-    poses, the loop moves an attached object with its gripper.
+    An object is attached by request, or after a successful grasp if the backend knows which object
+    was grasped. It is detached by request, when the grasp ends, or when the fingers open. A
+    detached object keeps its last pose. Several grippers may hold one object. If no backend
+    measures poses of objects, the loop computes the pose of an attached object from that of its
+    gripper.
 
     Args:
         config: Configuration of the cell.
         arms: Arms in the order of the cell.
         backend_of: Backend of each arm, by index.
         mailbox: Shared memory with requests and events.
-        objects: Live poses of the movable objects in the world, (n, 7): position [m], quaternion
-            w x y z.
-        present: Flag of each movable object, 1 in the scene, (n,).
+        objects: Poses of the movable objects in the world, (n, 7): position [m], quaternion w x y
+            z. This class or a backend updates them in place.
+        present: Flag of each movable object, 1 if it is in the scene, (n,).
 
     Thread: control.
     """
@@ -180,7 +183,13 @@ class AttachedObjects:
                 self._in_tool[arm.index] = record[2:5].copy(), _rotation(record[5:])
 
     def update(self, now_ns: int) -> None:
-        """Detect grasps and opened fingers, and move attached objects that no backend measures."""
+        """Attach grasped objects, detach released ones, and update the poses of attached objects.
+
+        If a backend measures poses of objects, it updates the poses instead.
+
+        Args:
+            now_ns: Time of the cycle [ns].
+        """
         for index, (gripper, holds) in enumerate(self._words):
             if gripper[2] != self._grasped[index]:
                 self._grasped[index] = gripper[2]
@@ -189,7 +198,7 @@ class AttachedObjects:
                 self._keep(self._arms[index], now_ns)
 
     def _note_grasp(self, arm: Arm, now_ns: int) -> None:
-        """Attach the grasped object if it is known; detach it when the grasp ends."""
+        """Attach the grasped object if the backend knows it; detach it when the grasp ends."""
         grasped = self._grasped[arm.index]
         result = self._backend_of[arm.index].grasped_object(arm.index) if grasped else 0
         if result != arm.state.attached_object.item() and (result or not grasped):
@@ -205,14 +214,17 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Read grasps, finger widths and loads from restored arm states."""
+        """Read grasps, finger widths and attached objects again, after a reset of the arms."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)
         self._distribute_weights()
 
     def _distribute_weights(self) -> None:
-        """Distribute the weight of attached objects to arms whose gravity the loop compensates."""
+        """Add the weight of attached objects to the gravity compensation of the loop.
+
+        Arms that hold the same object carry equal parts of its weight.
+        """
         holding = [arm.state.attached_object.item() for arm in self._arms]
         for arm, number in zip(self._arms, holding):
             if arm.gravity is not None:
@@ -252,12 +264,12 @@ class AttachedObjects:
         )
 
     def _carry(self, arm: Arm, position_in_tool: Vector, rotation_in_tool: Matrix) -> None:
-        """Move the attached object of an arm to its pose at the end effector.
+        """Update the pose of an arm's attached object, which moves with the end effector.
 
         Args:
             arm: Arm with the object.
-            position_in_tool: Position of the object in the tool frame, (3,) [m].
-            rotation_in_tool: Rotation of the object in the tool frame, (3, 3).
+            position_in_tool: Position of the object in the frame of the end effector, (3,) [m].
+            rotation_in_tool: Rotation matrix of the object in this frame, (3, 3).
         """
         position, rotation = self._tool(arm)
         position = position + rotation @ position_in_tool

@@ -47,15 +47,16 @@ the previous controllet, which may have failed, to an arm that has to stop."""
 def moving_joint(
     dq: Vector, bound: float = MAX_REST_SPEED, has_settled: bool = False
 ) -> tuple[int, float] | None:
-    """Return a joint that is too fast for a change of the command interface, and its speed.
-
-    The result is None if no joint is too fast, otherwise the fastest joint.
+    """Return the fastest joint if it is too fast for a change of the command interface.
 
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
-        bound: Maximum speed [rad/s].
-        has_settled: True to allow speeds up to :data:`MAX_VIBRATION_SPEED`, for an arm whose
+        bound: Maximum speed for a change [rad/s].
+        has_settled: True to replace ``bound`` by :data:`MAX_VIBRATION_SPEED`, for an arm whose
             position control has commanded no motion for :data:`SETTLING_TIME`.
+
+    Returns:
+        Index of the joint, and its speed [rad/s]; None if no joint is too fast.
     """
     speeds = np.abs(dq)
     joint = int(speeds.argmax())
@@ -64,12 +65,12 @@ def moving_joint(
 
 
 class Cause(NamedTuple):
-    """Cause of an ownership change, reported for every arm that changes its owner.
+    """Cause of an ownership change, for the event that each arm with a new owner reports.
 
     Attributes:
-        event: Event that is reported for each of these arms.
-        reason: Reason as text.
-        reported: Indices of arms whose change is already reported.
+        event: Kind of the event.
+        reason: Text of the event.
+        reported: Indices of arms that report no event, because a fault of theirs is reported.
     """
 
     event: Event
@@ -83,14 +84,14 @@ class Ownership:
     Args:
         arms: Arms in the order of the cell.
         instances: All controllet instances. The holds come first, one per arm in the same order.
-        mailbox: Shared memory for the set of active controllets, and for events.
+        mailbox: Shared memory to which active controllets and events are written.
         backend_of: Backend of each arm, by index.
         blend_cycles: Number of cycles over which torques blend when an arm changes its owner.
         period: Cycle time [s].
 
     Attributes:
         active: Active instances, in the order of the cell.
-        epoch: Number of changes of the set of active controllets.
+        epoch: Number of changes of the active controllets since the start.
         forces: Requested contact forces of the arms.
         changing: Indices of arms whose command interface is changing.
 
@@ -123,9 +124,13 @@ class Ownership:
         """Apply a switch request completely, or reject it and change nothing.
 
         Args:
-            request: Record of the request: expected :attr:`epoch` or ``ANY_EPOCH``, time, one flag
-                per instance, encoded reason.
+            request: Request as numbers: expected :attr:`epoch` or ``ANY_EPOCH``, time of the
+                request [ns], one flag per instance, encoded reason. A flag is 0, ``KEEP_FLAG`` or
+                ``RESTART_FLAG``.
             now_ns: Time of the cycle [ns].
+
+        Returns:
+            Status, which is ``OUTDATED`` if the epoch has changed since the request.
         """
         if int(request[0]) not in (self.epoch, ANY_EPOCH):
             return SwitchStatus.OUTDATED
@@ -214,9 +219,9 @@ class Ownership:
         self._report_handovers(now_ns)
 
     def _start(self, instance: ControlletInstance) -> None:
-        """Activate an instance with the present contact forces of its arms.
+        """Activate an instance, and transfer the present contact forces of its arms to it.
 
-        Reports about these forces are stored until the switch is complete.
+        Reports of the instance about these forces are sent after the switch.
 
         Raises:
             TypeError: If ``on_transfer`` returns neither a text nor None.
@@ -238,7 +243,7 @@ class Ownership:
             self._reports.append((instance, words))
 
     def _store_forces(self) -> None:
-        """Store and monitor the contact forces that started controllets have taken over."""
+        """Store and monitor the requested contact forces that started instances take over."""
         for index, forces in self._started_forces.items():
             self.forces.keep(self._instances[index], forces)
         self._started_forces.clear()
@@ -249,7 +254,11 @@ class Ownership:
         self._reports.clear()
 
     def recover(self, arm: Arm) -> Event:
-        """Clear the fault of an arm, which then holds its position and load; return the fault."""
+        """Clear the fault of an arm, which then holds its position and load.
+
+        Returns:
+            Cleared fault.
+        """
         if arm.interrupted:  # Other faults keep the requested contact force.
             self.forces.end(arm)
         history = (
@@ -269,11 +278,12 @@ class Ownership:
         """Make the given instances active; all other arms hold.
 
         Args:
-            is_active: One flag per instance.
-            started: Instances that have already been activated; None to activate new ones here.
+            is_active: Flag of each instance, True to make it active.
+            started: New instances whose activation the caller has completed; None to activate all
+                new instances here.
             restart_holds: True to restart holds even if they already own their arm.
             now_ns: Time of the cycle [ns].
-            cause: Cause of the change for reports; None for no report.
+            cause: Cause in the events about new owners; None for no events.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, is_active) if flag and not i.active]
@@ -325,7 +335,7 @@ class Ownership:
         self._mailbox.report(cause.event, now_ns, arm.index, law.index, text)
 
     def _engage_arms(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Change the arms of a controllet to its command interface; after an error, all hold."""
+        """Change the arms of a controllet to its command interface; after an error, they hold."""
         interface = instance.spec.controllet_class.command_interface
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.interface == interface:
@@ -354,7 +364,7 @@ class Ownership:
             self.changing.add(index)
 
     def check_changes(self) -> bool:
-        """Start controllets whose arms have completed an interface change.
+        """Resume controllets whose arms have completed a change of the command interface.
 
         Returns:
             True if an arm has completed its change since the last call.
@@ -365,11 +375,12 @@ class Ownership:
         return bool(done)
 
     def _update_suspension(self, ready: Collection[int] = ()) -> None:
-        """Suspend the controllets of arms whose interface is changing, and resume the others.
+        """Suspend controllets while command interfaces of their arms change; resume the others.
 
         Args:
-            ready: Indices of arms whose interface has just changed. The other arms of a resumed
-                controllet were under hold, and blend from its torque.
+            ready: Indices of arms whose interface has just changed. All other arms of a resumed
+                controllet were under hold. They blend from the torque of hold to that of the
+                controllet.
         """
         changing = self.changing
         for instance in self.active:
@@ -386,7 +397,11 @@ class Ownership:
                     self._arms[index].blend(self._blend_cycles)
 
     def _start_fallback(self, instance: ControlletInstance) -> None:
-        """Start hold on those arms of a suspended controllet that are under torque control."""
+        """Start hold on the arms of a suspended controllet.
+
+        Arms under position or velocity control are omitted, because :class:`.ArmMotion` brakes
+        them.
+        """
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
@@ -394,19 +409,19 @@ class Ownership:
                 hold.activate([self._history.estimate(arm)])
 
     def _use_hold_torques(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Copy the torques of the holds to the torques of a suspended controllet."""
+        """Compute hold for the arms of a suspended controllet, and copy the torques to it."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
                 tau[:] = self._holds[index].tau[0]
 
     def reset(self, is_active: Sequence[bool], now_ns: int) -> None:
-        """Activate controllets after the arms were reset to another state; the other arms hold.
+        """Activate controllets after a reset of the arms to another state; the other arms hold.
 
-        The arms of a controllet that has rejected its last parameters hold, too.
+        A controllet stays inactive if it has rejected its last parameters; its arms hold.
 
         Args:
-            is_active: Flag of each controllet instance that is to be active.
+            is_active: Flag of each controllet instance, True to activate it.
             now_ns: Time of the cycle [ns].
 
         Raises:
@@ -439,7 +454,7 @@ class Ownership:
 
         Args:
             event: Event to report.
-            text: Reason, for the report.
+            text: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
         """
         self._mailbox.report(event, now_ns, -1, -1, text)
@@ -468,11 +483,12 @@ class Ownership:
             instance.notices.clear()
 
     def attempt(self, instance: ControlletInstance, step: Callable[[], None], now_ns: int) -> None:
-        """Call a method of an instance; if it raises an error, the arms of the instance hold.
+        """Call a function of an instance; if it raises an error, the arms of the instance hold.
 
         Args:
-            instance: Instance whose method is called. If it is inactive, no arm gets a fault.
-            step: Method to call, without arguments.
+            instance: Instance to which the function belongs. If it is inactive, an error is only
+                reported.
+            step: Function without arguments.
             now_ns: Time of the cycle [ns].
         """
         try:
@@ -492,14 +508,14 @@ class Ownership:
         now_ns: int,
         arms: Sequence[Arm] | None = None,
     ) -> None:
-        """Latch a fault on arms of an instance, and let them hold.
+        """Latch a fault on arms of an instance, report it, and let all arms of the instance hold.
 
-        A hold that fails in consecutive cycles is reported once.
+        If hold itself fails in consecutive cycles, only the first failure is reported.
 
         Args:
-            instance: Instance that has failed, or owns the arms.
+            instance: Instance that has failed, or that owns the arms with the fault.
             event: Fault to latch.
-            text: Reason, for the report.
+            text: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
             arms: Arms with the fault; None for all arms of the instance.
         """
@@ -534,18 +550,18 @@ class Ownership:
             self.update(self._holds[index], now_ns)
 
     def report(self, event: Event, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report an event of an instance that latches no fault.
+        """Report an event of an instance, without latching a fault.
 
         Args:
             event: Event to report.
-            instance: Instance that caused it.
+            instance: Instance that caused the event.
             text: Description of the event.
             now_ns: Time of the cycle [ns].
         """
         self._mailbox.report(event, now_ns, -1, instance.spec.index, text)
 
     def _leave(self, instance: ControlletInstance) -> None:
-        """Deactivate an instance; report an error of the controllet, which stays inactive."""
+        """Deactivate an instance. An error of its ``on_deactivate`` is only reported."""
         instance.is_suspended = False
         try:
             instance.deactivate()

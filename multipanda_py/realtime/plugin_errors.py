@@ -40,7 +40,10 @@ def pass_interrupt(error: BaseException) -> None:
 
 
 def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return True for a traceback entry in a library function, whose caller is at fault."""
+    """Return True if a traceback entry is in a module that rejects arguments of its caller.
+
+    The caller then has the line of code that caused the error.
+    """
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 
@@ -68,9 +71,9 @@ def error_text(error: BaseException) -> str:
 
 @contextmanager
 def starting(name: str) -> Iterator[None]:
-    """Convert errors of plug-ins within this context to a :class:`.LoopError` with a name.
+    """Convert errors of a plug-in in this context to a :class:`.LoopError` with its name.
 
-    Errors of this package pass unchanged.
+    Errors of the class :class:`.MultipandaError` are not converted.
 
     Args:
         name: Name of the plug-in that starts, placed before the error text.

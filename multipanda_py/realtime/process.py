@@ -43,10 +43,10 @@ REST_TIMEOUT = 3.0
 
 
 class Watch:
-    """Monitor of the owning process, which decides when the loop ends.
+    """Monitor that ends the loop on request of the owning process, or after that process ends.
 
     Attributes:
-        parent_gone: True after the owning process has ended, which closes standard input.
+        parent_gone: True after the end of the owning process.
     """
 
     def __init__(self, loop: ControlLoop, mailbox: Mailbox) -> None:

@@ -84,7 +84,7 @@ class Runner(ABC):
         """Restore a saved state of the loop, which only placement inline allows.
 
         Args:
-            state: Saved state; None for the state of the start.
+            state: Saved state; None for the state at the start of the loop.
             seed: New seed of the random generators; None restores their saved state.
 
         Raises:
@@ -101,16 +101,17 @@ class Runner(ABC):
         raise LoopError(f"cannot step {cycles} cycles: only cell.placement inline allows this")
 
     def cycle_age(self, started_ns: int) -> float:
-        """Return the age of the newest cycle [s].
+        """Return the time since the start of the newest cycle [s].
 
         Args:
-            started_ns: Start of the loop, CLOCK_MONOTONIC [ns], used before the first cycle.
+            started_ns: Start of the loop, CLOCK_MONOTONIC [ns]. Before the first cycle, the result
+                is the time since this start.
         """
         beat = self._mailbox.words[SharedFlag.LOOP_HEARTBEAT] or started_ns
         return (time.monotonic_ns() - beat) * 1e-9
 
     def pause(self) -> None:
-        """Let the loop run for a fraction of a cycle; with placement inline, run one cycle.
+        """Wait a fraction of a cycle while the loop runs; with placement inline, run one cycle.
 
         Raises:
             LoopError: If the loop is not running.
@@ -138,7 +139,13 @@ class Runner(ABC):
 
 
 def _start_or_release(loop: ControlLoop, config: CellConfig, warm_up: int = 300) -> None:
-    """Start a loop; if this fails, release the connected arms."""
+    """Start a loop; if this fails, release the connected arms.
+
+    Args:
+        loop: Loop of :func:`.build_loop`.
+        config: Configuration of the cell.
+        warm_up: Number of updates of each controllet before the first cycle.
+    """
     try:
         start_loop(loop, config.active, warm_up)
     except BaseException:
@@ -218,7 +225,10 @@ class InlineRunner(Runner):
 
 
 class ThreadRunner(Runner):
-    """Runner of the loop in a thread, for tests and laptops; other threads delay its cycles."""
+    """Runner of the loop in a thread, for tests and laptops.
+
+    Other threads of the same process delay its cycles.
+    """
 
     def start(self) -> list[str]:
         """Start the thread and wait until real arms execute commands or have a fault."""
@@ -363,7 +373,7 @@ def make_runner(
         config: Configuration of the cell.
         specs: Controllet instances of the cell.
         mailbox: Shared memory between the loop and the owning process.
-        inherited: File descriptors for the process of the loop, if it has one of its own.
+        inherited: File descriptors that a separate process of the loop inherits.
     """
     if config.cell.placement == "process":
         return ProcessRunner(config, specs, mailbox, inherited)

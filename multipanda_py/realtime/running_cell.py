@@ -21,20 +21,21 @@ from multipanda_py.state import Vector
 
 
 class RecordFollower(RecordReader):
-    """Reader of every cycle record of a running cell, once and in order.
+    """Reader that returns every cycle record of a running cell once and in order.
 
     Reading begins with the next record, and never affects the loop, even if the reader is slow,
     stopped or killed. The last records stay readable after the end of the cell.
 
     Args:
         config: Configuration of the cell, equal to that of the owning process.
-        source: File descriptor of the shared memory of the cell, which the caller closes, or a
-            path such as :attr:`multipanda_py.cell.Cell.records_path`.
+        source: Shared memory of the cell: a path such as
+            :attr:`multipanda_py.cell.Cell.records_path`, or a file descriptor, which the caller
+            closes.
 
     Attributes:
         arms: Names of the arms, in the order of ``arms`` in a record.
-        controllets: Names of the controllet instances. In a record, the field ``owner`` contains
-            the index of a name, and ``reports`` has one row per name.
+        controllets: Names of the controllet instances. In a record, the field ``owner`` is an
+            index into this tuple, and ``reports`` has one row per name.
 
     Raises:
         LoopError: If the memory cannot be read, or belongs to another cell.
@@ -70,9 +71,10 @@ class RecordFollower(RecordReader):
     def terms(self, record: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the terms of the commanded torque of an arm by name, each (joints,) [Nm].
 
-        The terms are ``law`` (controllet), one per feature by name, ``blend`` (transition from the
-        previous controllet) and ``bounds`` (effect of limits). Their sum is ``tau``. The result is
-        empty unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
+        The terms are ``law`` (torque of the controllet), one term per feature with its name,
+        ``blend`` and ``bounds``. The term ``blend`` is the transition from the previous
+        controllet, and ``bounds`` is the change by torque limits. The sum of all terms is ``tau``.
+        The result is empty unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
             record: Cycle record.
@@ -97,13 +99,13 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """Announcement of a running cell, which :func:`running_cells` finds in other processes.
+    """Entry of a running cell in :func:`running_cells`, which other processes can call.
 
-    It is an anonymous memory file, which the kernel removes when the owning process ends.
+    The kernel removes it when the owning process ends, because it is an anonymous memory file.
 
     Args:
         plan: Description of the cell.
-        fd: File descriptor of its shared memory.
+        fd: File descriptor of the shared memory of the cell.
     """
 
     def __init__(self, plan: CellPlan, fd: int) -> None:
@@ -120,7 +122,11 @@ class Announced:
 
 
 def running_cells() -> dict[str, tuple[CellPlan, Path]]:
-    """Return all running cells of this user by name: description and path of shared memory."""
+    """Return the running cells of this user.
+
+    Returns:
+        Description and path of the shared memory of each cell, by its name.
+    """
     cells = {}
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():

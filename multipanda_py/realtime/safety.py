@@ -30,14 +30,14 @@ class TorqueGuard:
         \tau_k = \min(\max(\tau, \tau_{k-1} - \dot\tau_{max} T, -\tau_{max}),
         \tau_{k-1} + \dot\tau_{max} T, \tau_{max}).
 
-    Here :math:`\tau` is the desired torque, :math:`\tau_{k-1}` is the last torque and T is the
-    cycle time. The limits of torque and torque rate are :math:`\tau_{max}` and
-    :math:`\dot\tau_{max}`. The caller must check :func:`is_finite` before, because this limiter
-    turns non-finite torques into plausible ones.
+    Here :math:`\tau` is the desired torque, :math:`\tau_k` the commanded torque of cycle k and T
+    the cycle time. The limits of torque and torque rate are :math:`\tau_{max}` and
+    :math:`\dot\tau_{max}`. The caller must check that desired torques are finite
+    (:func:`is_finite`). The limiter would turn non-finite torques into plausible ones.
 
     Args:
-        limits: Joint limits of one robot, or of several robots that are limited together. The
-            torques of joints that a robot lacks become zero.
+        limits: Joint limits of one robot, or of each of several robots. If these have different
+            numbers of joints, torques of missing joints become zero.
         period: Cycle time [s].
     """
 
@@ -59,7 +59,7 @@ class TorqueGuard:
         """Move ``commanded`` towards ``tau`` within the limits.
 
         Args:
-            tau: Desired torques, (n,), or (arms, n) for several robots [Nm].
+            tau: Desired torques [Nm], (n,) for one robot or (robots, n) for several.
             commanded: Torques of the last cycle, of the same shape; overwritten.
         """
         lowest, highest = self._lowest, self._highest

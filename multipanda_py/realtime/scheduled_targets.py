@@ -14,7 +14,14 @@ controllet that need a target with the same start time before any of them begins
 
 
 class ScheduledTarget(NamedTuple):
-    """Target that takes effect later: channel, arm index, array to write to and new values."""
+    """Target that takes effect at its start time.
+
+    Attributes:
+        channel: Name of the channel.
+        arm_index: Index of the arm in its controllet; 0 for channels of the whole controllet.
+        data: Array of the controllet's target, to which the values are copied at the start time.
+        values: New values of the target, which include its start time.
+    """
 
     channel: str
     arm_index: int
@@ -23,13 +30,13 @@ class ScheduledTarget(NamedTuple):
 
 
 class ScheduledTargets:
-    """Queue of scheduled targets, one per arm.
+    """Queue of targets with a start time, one per arm of a controllet.
 
-    A new target of an arm cancels its scheduled target, and also the targets of other arms that
-    were to start together with that one.
+    Targets of several arms can start together as a group. A new target of an arm replaces its
+    scheduled target, and cancels the other targets of the same group.
 
     Args:
-        clock: Live time of the cell, (1,) [s].
+        clock: Time of the cell, (1,) [s], updated by the loop.
 
     Attributes:
         waiting: Scheduled targets by the index of the arm in its controllet; always the same
@@ -54,13 +61,17 @@ class ScheduledTargets:
                 del self.waiting[mate]
 
     def schedule(self, channel: str, arm_index: int, data: Vector, values: Vector) -> bool:
-        """Schedule a target; return False if its start time has passed and it was not scheduled.
+        """Schedule a target that starts later.
 
         Args:
             channel: Name of the channel.
             arm_index: Index of the arm; 0 for channels of the whole controllet.
-            data: Array that receives the target at its start time.
-            values: Record of the target, with its start time.
+            data: Array to which the values are copied at the start time.
+            values: New values of the target, which include its start time.
+
+        Returns:
+            False if the start time has passed. The target is then not scheduled, and the caller
+            has to start it now.
         """
         if values[GROUP_SIZE_INDEX] <= 1.0 and values[START_INDEX] <= self._clock[0]:
             return False
@@ -68,9 +79,9 @@ class ScheduledTargets:
         return True
 
     def pop_started(self) -> list[ScheduledTarget]:
-        """Remove the targets that are due now from the queue, and return them.
+        """Remove the targets that start now from the queue, and return them.
 
-        Targets that start together are due only when all of them have arrived.
+        The targets of a group start when the targets of all its arms have arrived.
         """
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START_INDEX]) for one in waiting.values()]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared memory between the process that owns a cell and its control loop.
 
-Every record has one writer. A record that may be overwritten during a read has a sequence lock
-(:class:`SeqlockBuffer`), so that no process ever waits for another. Cycle records and events go
-to ring buffers, which are long enough for a reader to copy data before the writer reaches it
-again. Ordering relies on aligned loads and stores that stay in program order, as on x86-64. The
+Every record has one writing process. A record that may be overwritten during a read has a sequence
+lock (:class:`SeqlockBuffer`), so that no process ever waits for another. Cycle records and events
+go to ring buffers, which are long enough for a reader to copy data before the writer overwrites
+them. All readers rely on aligned loads and stores that stay in program order, as on x86-64. The
 memory is an anonymous file, so that a crash leaves nothing behind.
 """
 
@@ -37,19 +37,20 @@ _TRIES = 100  # Maximum number of attempts to read a record that is being writte
 
 
 class SeqlockBuffer:
-    """Record with a sequence counter (seqlock), written by one process and read by the other.
+    """Record with a sequence counter (seqlock), written by one process and read by another.
 
     The writer can withdraw a record that the reader has not taken yet.
 
     Args:
         words: Shared memory as 64-bit integers.
-        floats: View of this memory as 64-bit floats.
-        start: Index of the first word of the record; counters come first, then data.
-        width: Number of floats of a record.
+        floats: Same memory as 64-bit floats.
+        start: Index of the first word of the buffer: three counters, then the numbers of the
+            record.
+        width: Number of floats of the record.
 
     Attributes:
         counter: Sequence counter, one word, odd during a write.
-        last_read: Number of the record that :meth:`pop` read last in this process.
+        last_read: Number of the record that :meth:`pop` has read last in this process.
     """
 
     __slots__ = ("_data", "_scratch", "_taken", "_void", "counter", "last_read")
@@ -88,19 +89,26 @@ class SeqlockBuffer:
 
     @property
     def written(self) -> int:
-        """Number of the newest record; larger by one during a write."""
+        """Number of the newest record, always even. During a write, it is larger by one."""
         return int(self.counter[0])
 
     @property
     def taken(self) -> int:
-        """Number of the last record that the reader has taken, even if it was withdrawn."""
+        """Number of the last record that :meth:`pop` has read, even if it was withdrawn before."""
         return int(self._taken[0])
 
     def withdraw(self, number: int) -> bool:
-        """Withdraw the records up to ``number``; call it once per record. Thread: the one writer.
+        """Withdraw a record and all earlier ones, unless the reader has taken them.
+
+        Call it once per record.
+
+        Args:
+            number: Number of the record, from :meth:`write`.
 
         Returns:
             True if the reader has not taken the record, and never will.
+
+        Thread: the one writer.
         """
         self._void[0] = max(self._void[0], number)
         # pop() stores ``_taken`` before it reads ``_void``. If it read ``_void`` before the store
@@ -121,7 +129,10 @@ class SeqlockBuffer:
         return None
 
     def skip(self) -> None:
-        """Discard the newest record, which was sent before a reset or an activation."""
+        """Discard the newest record, which :meth:`pop` then does not return. Thread: reader.
+
+        It is called at a reset or an activation, which makes earlier records obsolete.
+        """
         number = self.counter[0]
         self.last_read = number + (number & 1)
 
@@ -152,9 +163,9 @@ state. The flag 0 means inactive."""
 
 
 def reason_record(text: str) -> Vector:
-    """Encode the reason of a switch for the record of its request, (REASON_SIZE,).
+    """Encode the reason of a switch as the last part of a switch request, (REASON_SIZE,).
 
-    A text that is too long is cut in the middle, because its end names the client.
+    A text that is too long is shortened in the middle, because its end is the name of the client.
     """
     data, size = text.encode(), 8 * REASON_SIZE
     if len(data) > size:
@@ -171,7 +182,7 @@ def reason_of(request: Vector) -> str:
 class SharedFlag(IntEnum):
     """Indices of 64-bit integers in shared memory.
 
-    The owning process writes those with indices 0 to 7, the loop those from 8 on.
+    The owning process writes the integers with indices 0 to 7. The loop writes those from 8 on.
     """
 
     CLIENT_HEARTBEAT = 0
@@ -217,16 +228,17 @@ class ObjectResult(IntEnum):
 
 
 class Mailbox:
-    """Shared memory of the loop of a cell and the process that owns the cell.
+    """Shared memory for requests, targets, records and events between owning process and loop.
 
     Args:
         config: Configuration of the cell.
-        specs: Controllet instances; both processes derive the same layout from them.
+        specs: Controllet instances, equal in both processes, because they determine the memory
+            layout.
         fd: File descriptor of the memory that the owning process created, or None to create it.
         read_only: True to map the memory read-only; a write then raises an error.
 
     Raises:
-        LoopError: If the size of the memory behind ``fd`` does not match this cell.
+        LoopError: If the memory ``fd`` does not have the size that this cell needs.
     """
 
     def __init__(
@@ -319,7 +331,10 @@ class Mailbox:
         self.words[SharedFlag.MAIL] += 1
 
     def notify_targets(self) -> None:
-        """Notify the loop of new targets, without other requests. Thread: the owning process."""
+        """Notify the loop of new targets only; it then reads no other requests.
+
+        Thread: the owning process.
+        """
         self.words[SharedFlag.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
@@ -336,7 +351,10 @@ class Mailbox:
 
     @property
     def cycles(self) -> int:
-        """Number of cycles; records that only show objects changed in a pause do not count."""
+        """Number of cycles so far.
+
+        Records of objects that were changed between two cycles are not counted.
+        """
         return int(self.words[SharedFlag.ROWS] - self.words[SharedFlag.SHOWN])
 
     @property
@@ -349,5 +367,8 @@ class Mailbox:
         return self.events.count
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
-        """Return the number of events so far, and the events from number ``count`` on."""
+        """Return the number of events so far, and the events from number ``count`` on.
+
+        If the memory no longer contains some of them, an event :attr:`.Event.LOST` replaces them.
+        """
         return self.events.since(count)

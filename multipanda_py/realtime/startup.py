@@ -47,7 +47,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
     """Build a loop that is ready for :func:`start_loop`.
 
     Raises:
-        ConfigurationError: If a part rejects its configuration.
+        ConfigurationError: If a controllet, a feature or a backend rejects its configuration.
         LoopError: If a controllet, a feature or a backend fails.
     """
     period = 1.0 / config.cell.rate
@@ -101,7 +101,13 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
-    """Return True if an arm may have to execute position or velocity commands."""
+    """Return True if an arm may need a motion generator, for position or velocity commands.
+
+    Args:
+        arm: Configuration of the arm.
+        specs: Controllet instances of the cell.
+        index: Index of the arm in the cell.
+    """
     laws = (spec.controllet_class for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
         law.command_interface != COMMAND_INTERFACES[0] for law in laws
@@ -115,7 +121,15 @@ def make_context(
     states: Sequence[ArmState],
     objects: Vector,
 ) -> Context:
-    """Create the context of one controllet instance."""
+    """Create the context of one controllet instance.
+
+    Args:
+        config: Configuration of the cell.
+        spec: Controllet instance.
+        descriptions: Descriptions of all arms.
+        states: States of all arms, updated by the loop.
+        objects: Poses of the movable objects, (n, 7), updated by the loop.
+    """
     others = [index for index in range(len(states)) if index not in spec.arms]
     return Context(
         period=1.0 / config.cell.rate,
@@ -136,7 +150,14 @@ def build_backends(
     objects: Vector,
     descriptions: Sequence[ArmDescription],
 ) -> list[Backend]:
-    """Create one backend for each kind of backend that the arms of the cell use."""
+    """Create one backend object for each backend class that the arms of the cell use.
+
+    Args:
+        config: Configuration of the cell.
+        states: States of all arms, which the backends update.
+        objects: Poses of the movable objects, (n, 7).
+        descriptions: Descriptions of all arms.
+    """
     kinds: dict[str, list[int]] = {}
     for index, arm in enumerate(config.arms.values()):
         kinds.setdefault(arm.backend, []).append(index)
@@ -164,8 +185,8 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
         warm_up: Number of updates of each controllet before the first cycle.
 
     Raises:
-        BackendError: If an arm cannot be used at all.
-        LoopError: If a backend, a controllet or a feature fails.
+        BackendError: If an arm cannot be reached.
+        LoopError: If a backend, a controllet or a feature raises an error.
     """
     for backend in loop.backends:
         with starting(loop.label(backend)):
@@ -203,7 +224,15 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
 
 
 def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
-    """Run the code of an instance before the start, as if its arms pressed down with 10 N."""
+    """Update an instance repeatedly before the first cycle, for the warm-up.
+
+    The transferred contact force of each arm is 10 N downwards, so that its transfer runs, too.
+
+    Args:
+        loop: Loop of the instance.
+        instance: Instance to update.
+        updates: Number of updates.
+    """
     instance.activate(
         [
             BumplessTransfer(_WEIGHT.dot(state.jacobian), _WEIGHT, _WEIGHT)
@@ -222,8 +251,8 @@ def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> N
 def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run cycles until all arms execute commands or have a fault.
 
-    The first cycles are slow, because caches and memory pages are cold. Until the loop is warmed
-    up, robots execute no commands, and a timeout is no fault.
+    The first cycles are slow, because caches and memory pages are cold. Robots execute commands
+    only when the loop is warmed up, or after :data:`WARM_UP_TIMEOUT`.
 
     Args:
         loop: Loop to run.
@@ -249,7 +278,9 @@ def come_up(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) ->
 
 
 class Warmth:
-    """Check that the loop is warmed up: after enough consecutive cycles on time, or a timeout.
+    """Monitor of the warm-up, which ends after :data:`WARM_CYCLES` successive cycles on time.
+
+    After :data:`WARM_UP_TIMEOUT`, it ends even if cycles are late.
 
     Args:
         now_ns: Time of the first cycle, CLOCK_MONOTONIC [ns].
@@ -299,7 +330,9 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
 
 
 def finish_start(loop: ControlLoop) -> None:
-    """End the start phase; after it, backends do not restart an arm that has a fault.
+    """End the start phase of the cell, in which backends restart arms after a fault.
+
+    From then on, an arm with a fault needs a recovery.
 
     Thread: control.
     """

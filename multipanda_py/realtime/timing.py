@@ -16,18 +16,19 @@ from multipanda_py.realtime.cycle import ControlLoop
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """Timing statistics of the cycles of a window.
+    """Timing statistics of consecutive cycles.
 
     Attributes:
-        cycles: Number of cycles in the window.
+        cycles: Number of cycles.
         rate: Cycles per second [Hz].
-        lateness_p50: Median of the lateness, wake-up time minus deadline [s].
+        lateness_p50: Median of the lateness, which is wake-up time minus deadline [s].
         lateness_p99: 99th percentile of the lateness [s].
         lateness_max: Maximum lateness [s].
-        compute_p50: Median of the computing time, from wake-up to the record of the cycle [s].
+        compute_p50: Median of the computing time, which is the time from wake-up to the record of
+            the cycle [s].
         compute_p99: 99th percentile of the computing time [s].
         compute_max: Maximum computing time [s].
-        missed: Number of periods skipped in the window.
+        missed: Number of periods skipped between the first and the last cycle.
         real_time_factor: Simulated time per wall time.
     """
 
@@ -90,8 +91,9 @@ def run(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> Non
 def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run a cycle once per period, by a clock.
 
-    After a cycle that is too long, the periods that it has missed are skipped and counted in
-    ``loop.missed``; later deadlines stay multiples of the period. A pause shifts the deadlines.
+    If a cycle takes too long, the periods whose start it has missed are skipped and counted in
+    ``loop.missed``. Later deadlines stay multiples of the period. While the simulation is paused,
+    no cycle runs, and no period counts as skipped.
 
     Args:
         loop: Loop to run.
@@ -123,8 +125,9 @@ def run_paced(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) -> None:
     """Run a cycle when state packets of real arms arrive, and answer them immediately.
 
-    Packets that arrive together are answered in the same cycle. Simulated arms of the cell advance
-    with the first packet in a period. If no packet arrives, cycles run by the clock.
+    Packets that arrive together are answered in the same cycle. Simulated arms of the same cell
+    advance once per period, with the first packet. If no packet arrives for :data:`GRACE_PERIODS`
+    periods, a cycle runs by the clock.
 
     Args:
         loop: Loop to run.

@@ -28,18 +28,19 @@ NOTICE_INTERVAL = 1.0
 class GainReductionNotice:
     """Monitor that sends a notice when a controllet reduces its stiffness.
 
-    The controllet reports the fraction of its stiffness as :data:`.STIFFNESS_SCALE`. A notice is
-    sent once per reduction, and again if the scale falls below :data:`WORSE_FACTOR` times the last
-    reported one. Within :data:`NOTICE_INTERVAL` after a notice, reductions are only counted; one
-    that persists is reported afterwards.
+    The stiffness scale is the fraction of the requested stiffness that a controllet applies. The
+    controllet reports it as :data:`.STIFFNESS_SCALE`. A notice is sent when a reduction begins. A
+    further notice is sent when the scale falls below :data:`WORSE_FACTOR` times the scale in the
+    last notice. The minimum time between two notices is :data:`NOTICE_INTERVAL`. An earlier notice
+    is delayed, and omitted if the reduction ends before.
 
     Args:
         name: Name of the controllet.
-        law: Controllet; :attr:`.Controllet.min_scale_arm` is the arm of the reported scale.
+        law: Controllet, whose :attr:`.Controllet.min_scale_arm` is the arm of the reported scale.
 
     Attributes:
         applies: True if the controllet reports its stiffness scale.
-        times: Number of reductions since the activation.
+        times: Number of reductions since the activation of the controllet.
 
     Thread: control.
     """
@@ -85,19 +86,19 @@ class GainReductionNotice:
 
 
 class TorqueTerms:
-    r"""Recorder of torque terms in the cycle records of the arms, while a client requests them.
+    r"""Recorder of torque terms of a controllet and its features, while a client requests them.
 
-    A part is the controllet (part 1) or one of its features, in the order in which they add
-    torques. The term of part k is
+    The controllet computes term 1. Each feature adds one further term, in the order in which the
+    features run. Term k is
 
     .. math:: \tau_k = n_k - n_{k-1}, \qquad n_0 = 0
 
-    where :math:`n_k` is the sum of torques after part k.
+    where :math:`n_k` is the sum of torques after the addition of term k.
 
     Args:
-        tau: Torque arrays of the controllet, (n,) per arm [Nm]; they are never replaced.
-        records: Parts of the cycle record that belong to the arms, each of shape ().
-        n_terms: Number of terms: the controllet and all its features.
+        tau: Torques of the controllet, (n,) per arm [Nm]; always the same arrays.
+        records: Fields of each arm in the cycle record, structured arrays of shape ().
+        n_terms: Number of terms: one for the controllet and one per feature.
 
     Attributes:
         is_on: True if terms are recorded.
@@ -127,7 +128,7 @@ class TorqueTerms:
         return [(notes[arm_index].data, own) for notes, own in zip(self._notes, self._torques)]
 
     def attach_records(self) -> None:
-        """Clear the recorded terms of the arms; called when the instance becomes their owner."""
+        """Clear the recorded terms of the arms; called when the controllet becomes the owner."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for count in self._traced:
@@ -158,7 +159,7 @@ class TorqueTerms:
             subtract(after, before, terms)
 
     def _plan(self, features: FeatureSet) -> None:
-        """Prepare the copies and differences of :meth:`add` after the set of features changed."""
+        """Prepare :meth:`add` after features were enabled or disabled."""
         self._planned = features.steps
         self._steps = [(part, self._note(2 + k)) for k, part in enumerate(features.steps)]
         indices = [0, *(1 + location for location in features.feature_indices)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of arms and cells, from which URDF, MJCF and collision geometry are generated.
+"""Descriptions of arms and objects, from which URDF, MJCF and collision geometry are generated.
 
 :mod:`~multipanda_py.robots.models` has the robot models by name.
 """

@@ -20,10 +20,12 @@ MAX_COMMAND = 1e6
 
 
 class OperationMode(IntEnum):
-    """Operation mode of a compliant actuator, numbered as in the ROS-Gazebo toolbox.
+    """Operation mode of a compliant actuator: kind of its commands, and model of its motors.
 
-    Modes 0 and 1 have no springs. In modes 2 and 3 the motors reach their commanded positions at
-    once. In modes 4 to 6 the motors have inertia, damping, friction and limits.
+    Modes 0 and 1 act on the link without springs. In modes 2 and 3, motors reach their commanded
+    positions without delay. In modes 4 to 6, motors have inertia, damping, friction and limits.
+
+    The numbers are those of the ROS-Gazebo toolbox for compliant actuators.
 
     Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
     """
@@ -60,7 +62,7 @@ class OperationMode(IntEnum):
 
     @property
     def is_rigid(self) -> bool:
-        """True if there is no spring between the torque and the link."""
+        """True if commands act on the link directly, without springs."""
         return self <= OperationMode.LINK_PID
 
     @property
@@ -75,12 +77,12 @@ class OperationMode(IntEnum):
 
     @property
     def takes_equilibrium(self) -> bool:
-        """True if the commands are an equilibrium position and a stiffness preset."""
+        """True if the commands are the springs' equilibrium position and a stiffness preset."""
         return self in (OperationMode.EQUILIBRIUM, OperationMode.EQUILIBRIUM_PID)
 
     @property
     def has_motor_references(self) -> bool:
-        """True if the commands determine motor positions."""
+        """True if the commands are positions of the motors, or determine them."""
         return self.takes_equilibrium or self in (
             OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
         )  # fmt: skip
@@ -111,13 +113,13 @@ class ActuatedJoints:
     Attributes:
         names: Joint names without the arm's prefix.
         joint_indices: Indices of the joints in the arm, from 0, (m,).
-        modes: Names of the operation modes in the cell file.
+        modes: Operation mode of each joint, by its name in cell files.
         have_motors: True for joints with motor parameters, (m,).
-        have_second: True for joints with a second motor, (m,).
-        are_antagonistic: True for joints whose motors pull against each other, (m,).
-        preset_low: Minimum stiffness presets, (m,), in ``preset_units``.
-        preset_high: Maximum stiffness presets, (m,), in ``preset_units``.
-        preset_units: Unit of each preset, such as rad; empty for joints without a preset.
+        have_second: True for joints with two motors, (m,).
+        are_antagonistic: True for joints with two motors that pull against each other, (m,).
+        preset_low: Minimum of each stiffness preset, (m,), in ``preset_units``.
+        preset_high: Maximum of each stiffness preset, (m,), in ``preset_units``.
+        preset_units: Unit of each stiffness preset, such as rad; empty for joints without one.
     """
 
     names: tuple[str, ...]

@@ -92,9 +92,9 @@ class SceneObject:
 
     @property
     def start(self) -> NDArray[np.float64]:
-        """Position of the object's centre at the start, (3,) [m].
+        """Position of the object's centre when a simulation starts, (3,) [m].
 
-        It is ``ABSENT_POSITION`` if the object is absent at the start.
+        For an object that is absent then: ``ABSENT_POSITION``, far below the floor.
         """
         return self.position if self.present else np.array(ABSENT_POSITION)
 
@@ -145,9 +145,9 @@ class Tool:
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
-        """Rod from the flange to the tool centre point, in the flange's frame.
+        """Collision geometry of the tool: a rod from the flange to the tool centre point.
 
-        Empty if the tool centre point is closer to the flange than 32 mm.
+        Its frame is the flange. Empty if the tool centre point is less than 32 mm from the flange.
         """
         tip = self.pose_tcp_in_flange[:3, 3]
         length = float(np.linalg.norm(tip))
@@ -174,8 +174,8 @@ class ArmDescription:
         model: Name in :data:`.MODELS`, or a :class:`.Robot`.
         position_base_in_world: Origin of the first link, (3,) [m].
         rotation_base_in_world: Orientation of the first link, (3, 3).
-        hand: True for the gripper of the model, False for no gripper, None for the gripper of the
-            model if it has one; or a :class:`.ParallelGripper`.
+        hand: Gripper. True: gripper of the model. False: no gripper. None: gripper of the model if
+            it has one. A :class:`.ParallelGripper`: this gripper.
         tool: Tool on the flange, or None.
         finger_opening: Initial position of each finger [m]; None for open fingers.
         compensates_gravity: True if the robot compensates its own weight; None for the default of
@@ -185,7 +185,7 @@ class ArmDescription:
         joint_frictionloss: Coulomb friction in simulation, (n,) or one number [Nm]; default: that
             of the model.
         actuated: Joints with compliant actuators; None for an arm without them.
-        residual_file: File of a learned torque residual, or an empty text.
+        residual_file: File of the network for the feature ``residual``; empty: no network.
 
     Raises:
         ConfigurationError: A value is invalid; the message names it and the reason.
@@ -331,7 +331,11 @@ class ArmDescription:
 
     @property
     def ee_frame(self) -> str:
-        """End-effector frame: tip of the tool, or of the gripper, or flange without both."""
+        """Name of the end-effector frame.
+
+        It is at the tip of the tool. Without a tool it is at the tip of the gripper, and without a
+        gripper at the flange.
+        """
         if self.tool is not None:
             return f"{self.prefix}tool_tcp"
         return f"{self.prefix}hand_tcp" if self.hand else self.flange_frame

@@ -27,16 +27,18 @@ class Solid:
     """Convex collision solid of an arm or object.
 
     Attributes:
-        shape: Shape of the library coal.
-        joint: Index of the joint that moves it in the combined model; 0 for the world.
-        placement: Pose in the frame of this joint.
-        own_joint: Index of this joint in its arm, from 1; 0 for the base and for fixed solids.
-        is_static: True if it does not move, or only rotates about its own axis.
+        shape: Geometry, as an object of the library coal.
+        joint: Index of the joint that moves the solid, in the model of all arms and objects; 0 for
+            the world.
+        placement: Pose in the frame of ``joint``.
+        own_joint: Index of ``joint`` in its arm, from 1; 0 for the base of an arm, and for objects
+            that are not grasped.
+        is_static: True if no joint of an arm moves the solid, except about its own axis.
         is_gripper: True if it belongs to a gripper or tool, or to the last link of an arm
             without gripper and tool.
-        names: Names by which a cell file can allow contact with it.
-        radius: Radius of a ball around the joint's origin that contains it; infinite if unknown
-            [m].
+        names: Names by which a cell file can allow contact with the solid.
+        radius: Radius of a ball around the origin of ``joint`` that contains the solid [m];
+            infinite if unknown.
     """
 
     shape: Any
@@ -55,15 +57,16 @@ class Solid:
 
     @property
     def body(self) -> str:
-        """Name of the arm or object of this solid; a grasped object keeps its own name."""
+        """Name of the arm or object of this solid; for a grasped object the name of the object."""
         name = self.names[-1]
         return self.names[0] if "/" in name else name
 
     def parts_against(self, other: Solid) -> list[Solid]:
-        """Return the solids that replace this one for distances to another solid.
+        """Return the solids that stand for this one in its distance to another solid.
 
-        A capsule near a flat face gets balls at its ends. Its closest point would jump between
-        the ends, and a force at this point would make the body rock.
+        A capsule gets balls at its ends if the other solid has flat faces. Against a plane, only
+        the balls are used. The closest point of a capsule parallel to a face would jump between
+        its ends, and a repulsive force at this point would make the arm rock.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
@@ -83,31 +86,33 @@ class Solid:
 
 
 class Group:
-    """Pairs of solids of two bodies whose distances are computed together.
+    """Pairs of collision solids of two bodies whose distances are computed together.
 
-    Call :meth:`build` before the loop runs. Otherwise :meth:`measure` builds the geometry when the
-    bodies come close, which takes 0.1 ms.
+    A body is an arm, a movable object or the world. Call :meth:`build` before the loop runs.
+    Otherwise :meth:`measure` builds the geometry when the bodies come close, which takes 0.1 ms.
 
     Attributes:
         kind: ``arms``, ``self``, ``fixed``, ``fixed_hand``, ``movable``, ``movable_hand``,
-            ``floor`` or ``floor_hand``. The suffix marks groups of a gripper or tool.
+            ``floor`` or ``floor_hand``. The suffix marks groups of a gripper, tool or grasped
+            object.
         first: Index of the first body. Arms come first, then movable objects, then the world.
         second: Index of the second body.
         solids: First and second solid of each pair.
-        pairs: Joint indices of the first and second solid of each pair, each within its own arm.
+        pairs: Joint indices of the first and second solid of each pair, each counted in its arm.
         links: Sorted joint indices of all first solids, and of all second solids.
         results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
             :meth:`build`.
-        free_travel: Sum of the travels of both bodies up to which they cannot touch [m].
-            :class:`.Proximity` counts the travels, and measures the distance again before that.
-        near_distances: Distance of each pair below which it is relevant even at rest [m].
-        movers: Indices of the bodies that move the solids: the bodies themselves, or the arms
-            that grasp them.
-        held: Grasps (arm, object) that must all exist for the group to be active.
-        free: Grasps of which none may exist for the group to be active.
-        is_touched: True if the gripper of the first body may touch the second body.
-        is_foreseen: True if its distances also limit a reference that is ahead of its arm.
-        speed_indices: Indices of the speeds of both links in :class:`.Proximity`, for every pair.
+        free_travel: Sum of the paths of both bodies up to which they cannot touch [m].
+            :class:`.Proximity` adds up the paths, and measures the distance again before that sum.
+        near_distances: Distance of each pair below which it is repelled even at rest [m].
+        movers: Indices of the bodies that move the first and the second solids: the bodies
+            themselves, or the arms that grasp them.
+        held: Grasps (arm index, object index) that the group needs to be active.
+        free: Grasps that make the group inactive.
+        is_touched: True if the cell allows the gripper of the first body to touch the second body.
+        is_foreseen: True if its distances also limit references, which move ahead of the arms.
+        speed_indices: Indices of both links of every pair in the link speeds of
+            :class:`.Proximity`.
     """
 
     def __init__(
@@ -136,7 +141,7 @@ class Group:
         self.speed_indices: list[tuple[int, int]] = []
 
     def build(self) -> None:
-        """Build the geometry with which distances are computed."""
+        """Build the pinocchio geometry model with which :meth:`measure` computes distances."""
         self._geometry = geometry = pin.GeometryModel()
         at: dict[int, int] = {}
         for solid in (solid for pair in self.solids for solid in pair):
@@ -155,17 +160,21 @@ class Group:
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def is_active(self, held: Grasps) -> bool:
-        """Return True if the distances of this group count with the present grasps."""
+        """Return True if the distances of this group are needed during some grasps.
+
+        Args:
+            held: All present grasps, as pairs of arm index and object index.
+        """
         return self.held <= held and held.isdisjoint(self.free)
 
     def measure(self, model: Any, data: Any, enough: float = math.inf) -> float:
-        """Update all results and return the minimum distance of the group [m].
+        """Update ``results`` and return the minimum distance of the group [m].
 
         Args:
             model: Kinematic model of all bodies.
             data: Present kinematics.
-            enough: Distance above which a lower bound suffices [m]. If the bounding balls of a
-                group without geometry are this far apart, their distance is returned.
+            enough: Distance above which a lower bound suffices [m]. Before :meth:`build`, the
+                distance of balls around the bodies is returned if it exceeds this value.
         """
         if not self.results:
             apart = self._lower_bound(data)
@@ -179,7 +188,10 @@ class Group:
         return nearest
 
     def _lower_bound(self, data: Any) -> float:
-        """Return a lower bound of the distance, from bounding balls [m]; -inf without balls."""
+        """Return a lower bound of the distance, from balls that contain the solids [m].
+
+        It is -inf if a solid has no finite ``radius``.
+        """
         # Only movable objects have finite radii. Each is a single solid, so a group of two objects
         # has only one pair.
         a, b = self.solids[0]
@@ -191,7 +203,9 @@ _HAND = ("hand", "tool")
 
 
 def is_gripper(arm: ArmDescription, link: str, joint: int) -> bool:
-    """Return True if a link is the gripper or tool of an arm; without both, the last link.
+    """Return True if a link belongs to the gripper or tool of an arm.
+
+    For an arm without gripper and tool, return True for its last moving link.
 
     Args:
         arm: Description of the arm.
@@ -229,21 +243,21 @@ joints apart are always close. Only the rounded ends of their capsules can touch
 
 
 class CollisionPairs:
-    """Generator of the pairs of solids of all bodies, grouped by two bodies.
+    """Pairs of collision solids that arms of a controllet can move, in groups of two bodies.
 
-    A grasped object counts as a part of the gripper and has groups of its own during the grasp.
-    Groups of a grasped object and another object are created at the first grasp, because there
-    would be too many of them.
+    While an arm grasps an object, the object counts as a part of the gripper and has groups for
+    this grasp. Its groups with other movable objects are created at the first grasp, because there
+    are too many to create all of them at the start.
 
     Args:
-        described: Descriptions of the arms. Own arms, those of the controllet, come first.
-        n_own: Number of own arms.
+        described: Descriptions of all arms of the cell. Those of the controllet come first.
+        n_own: Number of arms of the controllet.
         arms: Solids of every arm.
-        movable: Movable objects, by index.
-        fixed: Fixed objects.
+        movable: Solid of every movable object.
+        fixed: Solid of every fixed object.
         floor: Solid of the floor.
         touching: Pairs of names of bodies that may touch.
-        hands_meet: True if the grippers of own arms may touch each other.
+        hands_meet: True if the grippers of the controllet's arms may touch each other.
     """
 
     def __init__(
@@ -268,9 +282,10 @@ class CollisionPairs:
         self._among: dict[tuple[tuple[int, int], ...], list[Group]] = {}
 
     def groups(self) -> Iterator[Group]:
-        """Create the groups of all pairs of solids that joints of own arms can move.
+        """Create the groups of all pairs of solids that joints of the controllet's arms can move.
 
-        For grasped objects against other movable objects, see :meth:`grasped_object_groups`.
+        Groups of grasped objects and other movable objects are left out; see
+        :meth:`grasped_object_groups`.
         """
         n_own = self._n_own
         n, world = len(self._arms), self._world
@@ -318,7 +333,7 @@ class CollisionPairs:
         return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
-        """Create groups of grasped objects against arms, fixed objects and the floor."""
+        """Create the groups of an object against arms, fixed objects and floor, for every grasp."""
         n_own = self._n_own
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):
@@ -341,7 +356,11 @@ class CollisionPairs:
                     )  # fmt: skip
 
     def grasped_object_groups(self, held: Grasps) -> list[Group]:
-        """Return the groups of grasped objects against all other movable objects."""
+        """Return the groups of grasped objects against all other movable objects.
+
+        Args:
+            held: All present grasps, as pairs of arm index and object index.
+        """
         result = []
         for arm, index in sorted(held):
             for other in range(len(self._movable)):
@@ -356,8 +375,10 @@ class CollisionPairs:
     def _between(self, grasp: tuple[int, int], other: tuple[int, int]) -> list[Group]:
         """Return the groups of a grasped object against another movable object.
 
-        ``grasp`` has the arm and the object. ``other`` has the other object, and before it the arm
-        that grasps it, or its body index if it is free.
+        Args:
+            grasp: Index of the arm, and index of the object that it grasps.
+            other: Index of the arm that grasps the other object, and index of the other object. If
+                no arm grasps it, the first index is its body index.
         """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)
@@ -372,7 +393,12 @@ class CollisionPairs:
         return self._among[grasp, other]
 
     def _as_held(self, arm: int, index: int) -> Solid:
-        """Return the solid of a movable object as a part of the gripper of an arm."""
+        """Return the solid of a movable object as a part of the gripper that grasps it.
+
+        Args:
+            arm: Index of the arm.
+            index: Index of the object.
+        """
         obj, name = self._movable[index], self._arms[arm][0].names[0]
         names = (name, f"{name}/gripper", *obj.names)
         return replace(
@@ -389,9 +415,18 @@ class CollisionPairs:
         both_own: bool = False,
         **grasp: Any,
     ) -> Iterator[Group]:
-        """Yield one group, without pairs that may touch or whose distance is constant.
+        """Yield the group of two bodies, without pairs that may touch or have a constant distance.
 
         Yield nothing if no pair remains.
+
+        Args:
+            kind: Kind of the group, see :class:`Group`.
+            a: Index of the first body.
+            b: Index of the second body.
+            first: Solids of the first body.
+            second: Solids of the second body.
+            both_own: True if arms of the controllet move both bodies.
+            **grasp: Further arguments of :class:`Group`.
         """
         hands_meet = self._hands_meet and both_own
         pairs = [

@@ -70,18 +70,19 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 
     See ``franka.FIGURES`` for the meaning of each name. A joint has the torque limit
     :math:`\tau` and the torque-rate limit :math:`\dot\tau`. Its inertia with the other joints free
-    is :math:`m = 1 / (M^{-1})_{ii}`. Values for revolute joints:
+    is :math:`m = 1 / (M^{-1})_{ii}`. A wrist joint is a joint with less than a third of the
+    largest torque limit of the arm. Values for revolute joints:
 
     - stiffness: :math:`\min(7 \tau, 900 m, 0.6 s\, \dot\tau)`. most_stiffness: 1.5 times that.
-    - contact_torque: :math:`\tau / 6`, from 10 Nm to :math:`\tau`.
+    - contact_torque: :math:`\tau / 6`, at least 10 Nm, at most :math:`\tau`.
     - barrier_torque: :math:`0.4 \tau`.
-    - leader_damping: 2 Nm s/rad, 0.5 for a wrist, up to :math:`10 m`.
+    - leader_damping: 2 Nm s/rad, 0.5 for a wrist joint, at most :math:`10 m`.
     - most_leader_damping: :math:`40 m`, or leader_damping if it is higher.
-    - tare_torque: 4 Nm, 1.5 for a wrist, up to :math:`0.15 \tau`.
-    - unmeasured_torque: 8 Nm, 4 for a wrist, up to :math:`0.3 \tau`.
-    - lacking_torque: :math:`\max(0.0575 \tau, 5 Nm)`, up to :math:`0.42 \tau` and 50 Nm.
+    - tare_torque: 4 Nm, 1.5 for a wrist joint, at most :math:`0.15 \tau`.
+    - unmeasured_torque: 8 Nm, 4 for a wrist joint, at most :math:`0.3 \tau`.
+    - lacking_torque: :math:`\max(0.0575 \tau, 5 Nm)`, at most :math:`0.42 \tau` and 50 Nm.
     - posture_stiffness: :math:`0.115 \tau / rad`, from 10 to 100 Nm/rad.
-    - lag, slow, growth and settling: as for a Franka. Friction: none.
+    - lag, slow, growth and settling: values of Franka arms. friction_phi_1, 2, 3: no friction.
 
     Values for prismatic joints are those of a revolute joint at a distance of 0.2 to 0.4 m.
 
@@ -127,9 +128,10 @@ def default_figures(limits: ArmLimits, mobility: Vector) -> dict[str, tuple[floa
 def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vector) -> Vector:
     """Return a ready configuration, (n,) [rad, m], far from singularities and above the floor.
 
-    It is the best of 60 configurations in the inner half of the joint ranges. The score is the
-    smallest singular value of the Jacobian, with lengths in units of half the reach. Joints below
-    the base reduce it.
+    The candidates are the middle of the joint ranges, and 60 random configurations in their inner
+    half. The best one has the highest score: the smallest singular value of the Jacobian, with
+    lengths in units of half the reach. If a joint or the tip is below the base, its depth in m is
+    subtracted.
 
     Args:
         chain: Chain of the arm.
@@ -161,7 +163,14 @@ def default_ready(chain: Chain, tip_in_last: Vector, lower: Vector, upper: Vecto
 
 
 def default_sections(n_joints: int) -> tuple[tuple[int, ...], ...]:
-    """Return the link indices in three sections of about the same number of links."""
+    """Divide the links of an arm into three sections of about the same number of links.
+
+    Args:
+        n_joints: Number of joints of the arm. It has one more link, with the index 0.
+
+    Returns:
+        Link indices of each section.
+    """
     parts = np.array_split(np.arange(n_joints + 1), min(3, n_joints + 1))
     return tuple(tuple(part.tolist()) for part in parts)
 
@@ -201,7 +210,11 @@ MAX_LISTED_KEYS = 20
 
 
 def read_extra(path: Path, keys: Sequence[str] = EXTRA_KEYS) -> dict[str, Any]:
-    """Read the known keys of a YAML file.
+    """Read a YAML file that may have the given keys only.
+
+    Args:
+        path: Path of the file.
+        keys: Allowed keys.
 
     Raises:
         ConfigurationError: The file is not a map, or has an unknown key.
@@ -271,10 +284,14 @@ class Overrides:
         return value
 
     def numbers(self, key: str, otherwise: Sequence[float]) -> Vector:
-        """Return a list of numbers, or a default with as many numbers.
+        """Return the numbers in the list of a key, or a default.
+
+        Args:
+            key: Name of the key.
+            otherwise: Default. The list in the file must have the same length.
 
         Raises:
-            ConfigurationError: The value is not a list of as many numbers.
+            ConfigurationError: The value is not a list of numbers with this length.
         """
         value, n = self._data.get(key, list(otherwise)), len(otherwise)
         if not (isinstance(value, list) and len(value) == n and all(map(_is_number, value))):
@@ -289,7 +306,18 @@ class Overrides:
         return float(value)
 
     def figures(self, otherwise: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
-        """Return default values and bounds of controllet parameters, each (n,), by name."""
+        """Return defaults and bounds of controllet parameters from the key ``figures``.
+
+        Args:
+            otherwise: Values for names that the file lacks, one per joint, by name. The file
+                cannot have other names.
+
+        Returns:
+            Values by name, (n,) each.
+
+        Raises:
+            ConfigurationError: A name is unknown, or a value is invalid.
+        """
         value = self._map("figures")
         if unknown := [key for key in value if key not in otherwise]:
             raise self._refusal("figures", repr(unknown[0]), ", ".join(otherwise))
@@ -303,7 +331,7 @@ class Overrides:
         return {name: tuple(values.tolist()) for name, values in figures.items()}
 
     def warnings(self) -> Iterator[str]:
-        """Yield a warning if the file has no capsules."""
+        """Yield a warning if the file has no capsules, because links then become rods."""
         if "capsules" not in self._data:
             yield (
                 f"{self.path}: capsules: missing, so that collision avoidance treats links "
@@ -346,7 +374,10 @@ class Overrides:
         return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the link indices of each section of the arm; None if the file has none."""
+        """Return the link indices of each section of the arm, such as upper arm, forearm and wrist.
+
+        Return None if the file has no sections.
+        """
         sections = self._groups("sections")
         numbers = list(range(len(self._joints) + 1))
         if (
@@ -358,7 +389,10 @@ class Overrides:
         return sections
 
     def overlapping(self) -> tuple[tuple[int, int], ...] | None:
-        """Return the index pairs of links whose capsules may touch; None if the file has none."""
+        """Return the pairs of links whose capsules may touch, by link index.
+
+        Return None if the file has no such pairs.
+        """
         result = self._groups("overlapping")
         if result is None:
             return None

@@ -70,12 +70,13 @@ DECELERATION = np.array([6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0])
 
 
 def velocity_towards(distance: Vector, deceleration: Vector = DECELERATION) -> Vector:
-    r"""Return the maximum speed at a distance from a position limit.
+    r"""Return the maximum joint speeds at given distances from the position limits.
 
     .. math:: v = \min(v_{max}, \max(0, \sqrt{2 a d} - v_0))
 
-    with the distance d, the deceleration a, the velocity limit :math:`v_{max}` and the offset
-    :math:`v_0`. Source: FCI documentation, position-based velocity limits.
+    with the distance d and the deceleration a. The velocity limits :math:`v_{max}` and offsets
+    :math:`v_0` are Franka's values for the FR3. Source: FCI documentation, position-based velocity
+    limits.
 
     Args:
         distance: Distance to the limit in the direction of motion, (7,) [rad].
@@ -294,7 +295,7 @@ def _joint(
     unit = tuple(a / length for a in axis)
 
     def at(height: float) -> Point:
-        """Return the point on the axis at a height above the base [m]."""
+        """Return the point on the axis from ``base`` to ``top`` at a distance from ``base`` [m]."""
         x, y, z = (b + height * u for b, u in zip(base, unit, strict=True))
         return x, y, z
 

@@ -41,7 +41,10 @@ def gravity_in_base(rpy: Sequence[float]) -> NDArray[np.float64]:
 
 
 def rpy_from_rotation(rotation: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw [rad] of a rotation matrix, (3, 3); yaw is 0 at a singularity."""
+    """Return roll, pitch and yaw [rad] of a rotation matrix, (3, 3).
+
+    At a pitch of 90 or -90 degrees, roll and yaw are not unique. Yaw is then 0.
+    """
     r = rotation
     cos_pitch = math.hypot(float(r[0, 0]), float(r[1, 0]))
     pitch = math.atan2(-float(r[2, 0]), cos_pitch)
@@ -69,7 +72,9 @@ def rotation_of_axis(direction: ArrayLike) -> NDArray[np.float64]:
 
 
 def look_at(direction: ArrayLike) -> NDArray[np.float64]:
-    """Return the rotation of an upright camera, which looks along its -z axis.
+    """Return the rotation of a camera that looks in a direction, with the world's z axis up.
+
+    The camera looks along its -z axis, and its y axis points up in the image.
 
     Args:
         direction: Viewing direction, (3,). For a vertical direction, the world's x axis points up

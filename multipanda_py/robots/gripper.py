@@ -29,7 +29,7 @@ class Action(IntEnum):
 
 
 class Outcome(IntEnum):
-    """State or result of a command."""
+    """Outcome of a gripper command; ``MOVING`` until the command ends."""
 
     MOVING = 0
     SUCCEEDED = 1
@@ -71,7 +71,7 @@ class GripperCommand:
 
     @property
     def record(self) -> tuple[float, ...]:
-        """Command as floats for the shared memory of the loop."""
+        """Action, width, speed, force and both tolerances as floats, for the loop's shared memory."""
         return (float(self.action), self.width, self.speed, self.force,
                 self.epsilon_inner, self.epsilon_outer)  # fmt: skip
 
@@ -96,9 +96,9 @@ class GripperState:
         max_width: Width with open fingers [m].
         is_grasped: True if the last grasp holds its object.
         is_moving: True while a command is executed.
-        age: Age of the measurement [s]. A real gripper measures nothing while it moves, because
-            pylibfranka blocks.
-        problem: Reason why a real gripper does not respond, or an empty string.
+        age: Time since the width was measured [s]. It grows while a real gripper moves, because
+            pylibfranka then blocks.
+        problem: Reason why a real gripper does not respond; empty if it responds.
     """
 
     width: float
@@ -158,7 +158,7 @@ class GripperMotion:
         return self.result is not None
 
     def end(self, result: GripperResult) -> None:
-        """Set the result, unless it is known already."""
+        """End the command with a result, unless it has one already."""
         self._result = self.result or result
 
     def wait(self, timeout: float = 10.0) -> GripperResult:
@@ -201,7 +201,10 @@ class Gripper(ABC):
         """Start a validated command, and abort the running one."""
 
     def close(self) -> None:
-        """Disconnect from the gripper, which keeps its state; safe to call twice."""
+        """Disconnect from the gripper; safe to call twice.
+
+        The fingers stay where they are.
+        """
 
     def homing(self) -> GripperMotion:
         """Close and open the fingers, by which a real gripper measures its maximum width.
@@ -292,7 +295,14 @@ def checked(
 ) -> float:
     """Return a value as float if it is a number in the allowed range.
 
-    If ``positive`` is true, zero is not allowed.
+    Args:
+        arm: Name of the arm, for the message.
+        name: Name of the value, for the message.
+        value: Value to check.
+        max_value: Maximum of the value, in ``unit``.
+        unit: Unit of the value, for the message.
+        min_value: Minimum of the value, in ``unit``.
+        positive: True to reject zero.
 
     Raises:
         TargetRejected: The value is not a number, or out of range.

@@ -97,11 +97,11 @@ def _numbers(path: str, value: Any, size: int) -> list[float]:
 
 
 def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
-    """Return the text of a file for :func:`with_parameters`.
+    """Return masses, inertias and friction of a robot as YAML, for :func:`with_parameters`.
 
     Args:
-        robot: Robot with the masses, inertias and friction to write, and the parameters of its
-            friction sigmoid (``FIGURES``), if any.
+        robot: Robot with these values. Its ``figures`` for the friction sigmoid (``FIGURES``) are
+            written if it has them.
         notes: Notes on the identification, for users.
     """
     links = {}
@@ -132,10 +132,10 @@ ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read the type and the parameters of an actuator from a file.
+    """Read the type and the parameters of an actuator from a file by :func:`actuator_text`.
 
     Raises:
-        ConfigurationError: The file cannot be read, or has other keys.
+        ConfigurationError: The file cannot be read, has unknown keys, or has no type.
     """
     data = read_extra(path, ACTUATOR_KEYS)
     kind, params = data.get("type"), data.get("params", {})
@@ -151,8 +151,8 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
 
     Args:
         path: Path of a file by :func:`actuator_text`.
-        n_joints: Number of joints. It must match lists of parameters in the file; single numbers
-            apply to all joints.
+        n_joints: Number of joints. Lists of parameters in the file need this length. A single
+            number applies to all joints.
 
     Raises:
         ConfigurationError: The file is invalid, or its parameters are rejected.
@@ -170,7 +170,7 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
 def actuator_text(
     kind: str, params: Mapping[str, float | list[float]], notes: Mapping[str, Any]
 ) -> str:
-    """Return the text of a file for :func:`read_actuator`.
+    """Return the parameters of an actuator as YAML, for :func:`read_actuator`.
 
     Args:
         kind: Type of the actuator.

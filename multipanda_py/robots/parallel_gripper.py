@@ -77,8 +77,8 @@ class ParallelGripper:
         speed: Maximum commanded speed of the width [m/s].
         force: Maximum continuous force of a finger [N].
         max_force: Maximum commanded force [N].
-        capsules: Capsules for collision avoidance in the body's frame: the body, and the space of
-            the fingers.
+        capsules: Capsules for collision avoidance in the body's frame, around the body and around
+            the space in which the fingers move.
     """
 
     name: str
@@ -126,7 +126,10 @@ class ParallelGripper:
 
 
 def corners(solid: Contact) -> NDArray[np.float64]:
-    """Return the corners of a block, or of cubes around a capsule's ends, (8 or 16, 3) [m]."""
+    """Return points that enclose a solid, (8 or 16, 3) [m].
+
+    They are the corners of a block, or of cubes around both ends of a capsule.
+    """
     signs = np.array(np.meshgrid(*[(-1.0, 1.0)] * 3)).reshape(3, 8).T
     if isinstance(solid, Block):
         rotation = rotation_from_rpy(solid.roll, 0.0, 0.0)

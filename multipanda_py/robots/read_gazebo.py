@@ -46,14 +46,14 @@ _POWER = re.compile(r"^([-+.\deE]+)\s*\*\s*pow\(\s*10\s*,\s*([-+]?\d+)\s*\)$")
 
 @dataclass(frozen=True)
 class GazeboActuator:
-    """Compliant actuator of one joint, from a plug-in.
+    """Compliant actuator of one joint, from a plug-in of the ROS-Gazebo toolbox in a URDF.
 
     Attributes:
         joint: Name of the joint.
-        type: Actuator type by its name in this package.
-        mode: Operation mode, 0 to 6.
-        params: Spring parameters by their names in this package.
-        motors: Parameters of the one or two motors, by their names in this package.
+        type: Actuator type, as in cell files.
+        mode: Operation mode, 0 to 6, as in :class:`.OperationMode`.
+        params: Parameters of the springs, by their names in cell files.
+        motors: Parameters of the one or two motors, by their names in cell files.
     """
 
     joint: str
@@ -128,7 +128,13 @@ def _actuator(plugin: ElementTree.Element, path: Path) -> GazeboActuator:
 def _numbers(
     kind: str, tags: dict[str, str], path: str
 ) -> tuple[dict[str, float], tuple[dict[str, float], ...]]:
-    """Return the spring parameters, and the parameters of each motor, by name in this package."""
+    """Return the parameters of the springs and of each motor, by their names in cell files.
+
+    Args:
+        kind: Type of the actuator.
+        tags: Text of each tag of the plug-in.
+        path: File and plug-in, for messages.
+    """
     springs = {"max_def": "max_deflection", **SPRING_TAGS.get(kind, _own_names(kind))}
     names: dict[str, tuple[int, str]] = {tag: (0, own) for tag, own in springs.items()}
     sides = ("1_", "2_") if kind in TWO_MOTORS else ("",)
@@ -157,12 +163,15 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return parameter names by tag for an actuator of this package; names and tags are equal."""
+    """Return parameter names by tag for actuator types that the ROS-Gazebo toolbox lacks.
+
+    Names and tags are equal.
+    """
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 
 
 def _number(text: str, path: str) -> float:
-    """Parse a number; the toolbox's template has the form ``1.21*pow(10,-6)``."""
+    """Parse a number, which may have the form ``1.21*pow(10,-6)``."""
     power = _POWER.match(text)
     try:
         return float(f"{power.group(1)}e{power.group(2)}") if power else float(text)

@@ -66,9 +66,9 @@ def finger_joints(
     The opening direction of a finger points away from the centre of mass of the other finger.
 
     Args:
-        tree: Description of the gripper.
+        tree: Links and joints of the gripper.
         base: Link that is mounted on the flange.
-        lower: Position of a closed finger in the result [m].
+        lower: Joint position of a closed finger in the result, half the width [m].
 
     Returns:
         Links fixed to the base, with their poses in it, and the joints of both fingers.
@@ -142,7 +142,10 @@ def _slid(path: Matrix) -> Matrix:
 
 
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
-    """Return minimum and maximum position of a finger joint, which may mimic ``leader`` [m]."""
+    """Return minimum and maximum position of a finger joint [m].
+
+    If it mimics the joint ``leader`` of the other finger, they follow from those of ``leader``.
+    """
     path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > TRAVEL_TOLERANCE:
         raise ConfigurationError(f"{path}: got axis {joint.axis}, allowed a nonzero vector")
@@ -163,7 +166,10 @@ def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float
 
 
 def _limit(tree: Tree, joint: TreeJoint, key: str, leader: TreeJoint | None) -> float:
-    """Return a limit of a joint; a mimicking joint may use that of its leader."""
+    """Return the limit ``key`` of a finger joint.
+
+    If the joint mimics ``leader`` and lacks the limit, return that of ``leader``.
+    """
     limits = joint.limits
     if key not in limits and joint.mimics is not None and leader is not None:
         limits = leader.limits
@@ -202,7 +208,9 @@ def box_to_block(path: str, pose: Matrix, edges: Matrix) -> Block:
 def avoidance_capsules(
     body: GripperBody, fingers: Sequence[Finger], lower: float, upper: float
 ) -> tuple[Capsule, ...]:
-    """Return capsules around the solids of a body, and one around the space of the fingers.
+    """Return capsules for collision avoidance with a gripper.
+
+    They enclose each solid of the body, and the space in which the fingers move.
 
     Args:
         body: Body of the gripper.
@@ -239,15 +247,16 @@ GRIPPER_KEYS = ("urdf", "base", "tcp", "mount", "closed_width", "capsules", "vis
 def read_gripper(extra: Path | None = None, *, urdf: Path | None = None) -> ParallelGripper:
     """Read a gripper from a URDF, and a YAML file with data that it lacks.
 
-    The URDF has a body and two prismatic joints with limits, which move two fingers apart and
-    together; one joint may mimic the other. All other joints are fixed. The collision boxes are
-    the contact geometry. The YAML file has ``tcp``, the link between the fingertips. Optional are:
+    The URDF has a body, and two prismatic joints with limits that move two fingers apart and
+    together. One joint may mimic the other. All other joints are fixed. The collision boxes are
+    the contact geometry. Keys of the YAML file:
 
-    - ``urdf``: Path relative to the file.
+    - ``tcp``: Link between the fingertips, fixed to the base; default: ``tcp``.
+    - ``urdf``: Path relative to the YAML file.
     - ``base``: Base link; default: root of the URDF.
-    - ``mount``: x y z roll pitch yaw of the base on the flange [m, rad].
+    - ``mount``: x y z roll pitch yaw of the base on the flange [m, rad], default 0.
     - ``closed_width``: Width between closed fingers [m], default 0.
-    - ``capsules`` and ``visuals``: Shapes by link, as for a robot.
+    - ``capsules`` and ``visuals``: Shapes by link, in the same format as for a robot.
 
     Args:
         extra: YAML file; not needed if the URDF has a link ``tcp``.

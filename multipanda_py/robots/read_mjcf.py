@@ -29,7 +29,7 @@ def read_mjcf(path: Path) -> Tree:
 
     The frame of a body is at the anchor of its joint, along the body's axes; in most files this
     is the body's own frame. A site counts as a link that is fixed to its body. The torque limit of
-    a joint is that of the joint or of its actuator.
+    a joint is ``actuatorfrcrange``, or without it the maximum torque of its actuator.
 
     Raises:
         ConfigurationError: MuJoCo rejects the file, for example because of a missing mesh. Gravity

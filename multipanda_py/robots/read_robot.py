@@ -39,7 +39,8 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
 
     Args:
         chain: Chain of the arm.
-        extra: Data that the description lacks. Without capsules there, links become rods.
+        extra: Data of the YAML file. If it has no ``capsules``, each link gets a rod along its
+            axis.
         tip: Position of the flange in the last link, (3,) [m].
     """
     capsules = extra.capsules(list(chain.link_indices))
@@ -52,7 +53,10 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
 
 
 def link_looks(chain: Chain, extra: Overrides) -> list[tuple[SolidOfRevolution, ...]]:
-    """Return the visual shapes of every link of the chain and of the links fixed to it."""
+    """Return the visual shapes in a YAML file for every link of a chain.
+
+    Shapes of links that are fixed to a chain link are added to it.
+    """
     link_looks: list[tuple[SolidOfRevolution, ...]] = [()] * len(chain.links)
     for link, solids in extra.visuals(list(chain.link_indices)).items():
         number, pose = chain.link_indices[link]
@@ -118,9 +122,9 @@ def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterat
     r"""Yield warnings on implausible values, each with the usual range.
 
     The radius of gyration of a link with inertia I and mass m is
-    :math:`\sqrt{\operatorname{tr} I / 2 m}`. A revolute joint should carry the half stretched arm:
-    its torque limit should exceed :math:`\tfrac12 g \sum m_j \ell_j`. Link j after the joint has
-    the mass :math:`m_j` and the path length :math:`\ell_j` from the joint.
+    :math:`\sqrt{\operatorname{tr} I / 2 m}`. The torque limit of a revolute joint should exceed
+    the weight torque of the half stretched arm, :math:`\tfrac12 g \sum m_j \ell_j`. Link j after
+    the joint has the mass :math:`m_j` and the path length :math:`\ell_j` from the joint.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):
         location = f"{path}: link {link}"
@@ -183,17 +187,17 @@ def read_robot(
     """Read a robot from a URDF or MJCF, and a YAML file with data that the description lacks.
 
     The arm is the chain of joints from ``base`` to ``tip``; the description may have other links.
-    Joints are revolute, continuous, prismatic or fixed, along any axis. Fixed links belong to
-    their parent. Links keep their names and frames. A link without visual shapes shows its
-    capsules. Values that neither file has are computed from limits and inertia
+    Joints are revolute, continuous, prismatic or fixed, along any axis. A link behind a fixed
+    joint becomes a part of its parent. Links keep their names and frames. A link without visual
+    shapes shows its capsules. Values that neither file has are computed from limits and inertia
     (:mod:`~multipanda_py.robots.extra_data`).
 
     Args:
         extra: YAML file; it may have ``urdf`` or ``mjcf`` (relative to it), ``base`` and ``tip``.
-        urdf: URDF file.
+        urdf: URDF file; it replaces the one in the YAML file.
         mjcf: MJCF file, instead of a URDF.
-        base: Link that is fixed to the world.
-        tip: Link that carries gripper and tool.
+        base: Link that is fixed to the world; empty: ``base`` in the YAML file.
+        tip: Link that carries gripper and tool; empty: ``tip`` in the YAML file.
         name: Name of the robot; default: name of the YAML file, else of the description.
 
     Raises:

@@ -41,7 +41,7 @@ _MOMENTS = ("ixx", "ixy", "ixz", "ixy", "iyy", "iyz", "ixz", "iyz", "izz")
 
 
 def read_urdf(path: Path) -> Tree:
-    """Return the links and joints of a URDF file without macros.
+    """Return the links and joints of a URDF file, in which xacro macros are expanded.
 
     Raises:
         ConfigurationError: The file is not a URDF, or has an invalid value.

@@ -25,7 +25,7 @@ class Effort:
     Attributes:
         seconds: Duration of each measurement of the running node [s].
         trials: Number of controllet switches.
-        rounds: Number of rounds in which controllets are called without pauses.
+        rounds: Number of rounds in the measurement of computing times, see :func:`.measure`.
         parts: Parts to measure, from :data:`PARTS`.
     """
 
@@ -65,7 +65,7 @@ Data = dict[str, Any]
 
 
 def law_of(condition: str) -> Data:
-    """Return the cell-file section of the controllet for a condition such as ``DC-CA-MA``."""
+    """Return the cell-file section of the controllet of a condition, see :data:`CONDITIONS`."""
     if condition == COUPLED_CONDITION:
         features = [*BASE_FEATURES, "manipulability"]
         return {"type": "coupled_impedance", "arms": list(ARM_POSITIONS), "features": features}
@@ -79,7 +79,7 @@ def law_of(condition: str) -> Data:
 
 
 def name_of(condition: str) -> str:
-    """Return the name of the controllet of a condition: ``dc_ca_ma`` for ``DC-CA-MA``."""
+    """Return the name of the controllet for a condition, such as ``dc_ca_ma`` for ``DC-CA-MA``."""
     return condition.lower().replace("-", "_").replace(" ", "_")
 
 
@@ -111,13 +111,18 @@ def two_arms(**settings: Any) -> dict[str, Data]:
 
 
 def all_conditions(arms: Mapping[str, Data], name: str) -> Data:
-    """Return a cell file with the controllets of all conditions, none of them active."""
+    """Return a cell file with the controllets of all :data:`CONDITIONS`, none of them active.
+
+    Args:
+        arms: Section of each arm, by name.
+        name: Name of the cell.
+    """
     laws = {name_of(condition): law_of(condition) for condition in (*CONDITIONS, PLAIN_CONDITION)}
     return {**cell_data(arms, laws, [], name=name), "gate": GATE}
 
 
 def row_of_arms(n: int, features: Sequence[str]) -> Data:
-    """Return a cell file with ``n`` arms side by side, each with a Cartesian impedance.
+    """Return a cell file with arms side by side, each with a Cartesian impedance controllet.
 
     Args:
         n: Number of arms.
@@ -138,7 +143,10 @@ def inline_cell(data: Data) -> Cell:
 
 
 def condition_cell(condition: str) -> Cell:
-    """Return an :func:`inline_cell` of two arms with the controllets of one condition."""
+    """Return a cell of two arms with the controllets of a condition, see :data:`CONDITIONS`.
+
+    It is an :func:`inline_cell`.
+    """
     name = name_of(condition)
     return inline_cell(
         cell_data(two_arms(), {name: law_of(condition)}, instances_of(condition), name=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computing time of controllets and of the parts of a cycle, in a loop without pauses.
+"""Computing times of controllets, robot models and simulation, called repeatedly without waiting.
 
 Run it with ``python -m multipanda_py.apps.bench.hot ROUNDS [N ...]``, where each N is a number of
 arms. It prints JSON. The process stays on one core and disables garbage collection.
@@ -93,7 +93,10 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return functions that each run one part of a started cell's cycle, by name of the part."""
+    """Return a function for each part of the control cycle of a started cell, by name of the part.
+
+    A call of a function runs this part once.
+    """
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {
@@ -112,11 +115,11 @@ def inline_speed(cell: Cell, cycles: int = _INLINE_CYCLES) -> float:
 
 
 def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
-    """Measure computing times under the conditions of the paper, or for numbers of arms.
+    """Measure computing times for every benchmark condition, or for several numbers of arms.
 
     Args:
         rounds: Number of rounds of timed calls.
-        rows: Numbers of arms to measure; empty to measure the conditions.
+        rows: Numbers of arms; empty to measure the conditions, which have two arms.
 
     Returns:
         Results of :func:`measure` by name. Entries whose names end in ``inline`` are real-time

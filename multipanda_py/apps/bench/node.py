@@ -200,16 +200,15 @@ class BenchNode(Closeable):
     ) -> Iterator[Iterator[tuple[str, Child]]]:
         """Move the arms under one condition after the other.
 
-        A motion generator, a child process, sends targets to the arms. The context manager ends
-        it.
+        A child process, the motion generator, sends targets to the arms until the context ends.
 
         Args:
             conditions: Conditions to measure, :data:`COUPLED_CONDITION` last.
             sent: File to which the motion generator writes its targets, see :func:`read_sent`.
 
         Yields:
-            Iterator over pairs of a condition and the motion generator. At each pair, the arms
-            move and the controllets of this condition are active.
+            Iterator over the conditions. Each step activates the controllets of a condition, and
+            returns it with the motion generator once the arms move.
         """
         with contextlib.closing(self._each(conditions, sent)) as each:
             yield each
@@ -258,7 +257,7 @@ class BenchNode(Closeable):
 
 
 def stop_generator(generator: Child) -> float:
-    """Stop a motion generator and return its rate of targets [1/s].
+    """Stop a motion generator and return the number of targets per second that it has sent.
 
     The result is 0 if the generator did not stop and was killed.
     """
@@ -270,6 +269,9 @@ def stop_generator(generator: Child) -> float:
 
 
 def read_sent(file: Path) -> Matrix:
-    """Return CLOCK_MONOTONIC time [s] and x [m] of each target that a generator sent, (n, 2)."""
+    """Return the targets that a motion generator sent, (n, 2).
+
+    Each row has the time on CLOCK_MONOTONIC [s] and the x coordinate of the target position [m].
+    """
     result: Matrix = np.load(file)
     return result

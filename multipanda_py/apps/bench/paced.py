@@ -42,7 +42,10 @@ SOURCE = Path(__file__).with_name("floor.c")
 
 
 class Floor:
-    """Idle 1 kHz loop in C, whose lateness is the lower bound for the loop of the node.
+    """Reference loop at 1 kHz, written in C, that computes nothing.
+
+    Its cycles are late only because of the machine, so their lateness is a lower bound for the
+    loop of the node.
 
     Args:
         folder: Folder for the compiled program.
@@ -82,11 +85,12 @@ class Floor:
 
 
 def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
-    """Measure the delays of switches between two controllets, at random times in a cycle.
+    """Measure the delays of switches between two controllets, requested at random times.
 
     Returns:
-        Figures for the report, and the delays from each request to the first cycle of the new
-        controllets, (trials,) [us]. After a failure, the figures have ``trouble`` with the reason.
+        Data for the report, and the delays from each request to the first cycle of the new
+        controllets, (trials,) [us]. After a failure, the data has only the reason (``trouble``),
+        and there are no delays.
     """
     try:
         delays, answered = _trials(node, trials)
@@ -103,9 +107,10 @@ def switching(node: BenchNode, trials: int) -> tuple[dict[str, Any], Vector]:
 
 
 def _trials(node: BenchNode, trials: int) -> tuple[Vector, Vector]:
-    """Return the delays from each request to the new controllets' first cycle and to the response.
+    """Return two delays of each switch, both (trials,) [us].
 
-    Both have the shape (trials,) and the unit [us].
+    The first is the time from the request to the first cycle of the new controllets. The second is
+    the time from the request to the response of the ROS service.
     """
     rng = np.random.default_rng(0)
     pair = instances_of(CONDITIONS[0]), instances_of(CONDITIONS[1])
@@ -177,8 +182,8 @@ def _conditions(
     """Measure all conditions, and add their results to ``figures`` and ``samples``.
 
     Returns:
-        Cycle times of :data:`PLAIN_CONDITION`, which records the targets that the loop uses; None
-        if its measurement failed.
+        Cycle times of :data:`PLAIN_CONDITION`, for the delay from a topic to the loop. None if
+        this measurement failed.
     """
     plain = None
     desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])
@@ -238,7 +243,7 @@ def _figures(
 
 
 def counts(timing: CycleTimes) -> dict[str, int]:
-    """Return the numbers of all, late, missed and unread cycles, and of cycles on hold."""
+    """Count all cycles, and those that were late, missed, on hold or not recorded."""
     times = cycle_times(timing)
     return {
         "cycles": len(timing.wake),
@@ -256,7 +261,7 @@ def under_the_same_load(
 
     Args:
         floor: C loop; None if it could not be built.
-        loop: Process id of the node's loop, which is stopped while the C loop runs.
+        loop: Process id of the node's loop, which is paused while the C loop runs.
         seconds: Duration [s].
 
     Returns:

@@ -70,12 +70,12 @@ def usable_pyplot() -> Any:
 
 
 def _violins(axes: Axes, groups: Mapping[str, Sequence[Vector]], labels: Sequence[str]) -> None:
-    """Draw the distributions of each group side by side, with median and 99th percentile.
+    """Draw violin plots in groups, with median and 99th percentile.
 
     Args:
         axes: Axes to draw on.
-        groups: Samples of each distribution [us], by name of the group.
-        labels: Names of the distributions of a group, for the legend.
+        groups: Samples of each violin of a group [us], by name of the group on the x axis.
+        labels: Legend of the first, second and further violins of every group.
     """
     names, top = list(groups), 0.0
     if not names:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of control cycles, read from the loop's cycle records while no arm holds."""
+"""Timing of control cycles, from the records that a loop keeps in shared memory."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class CycleTimes:
         deadline: Scheduled start of each cycle.
         control: Duration from ``wake`` until the commands are computed.
         compute: Duration from ``wake`` until the end of the cycle.
-        missed: Cumulative number of missed periods.
+        missed: Number of periods without a cycle so far.
         tau: Commanded torques, (n, arms, joints) [Nm].
-        sensed: Start of the cycle that read the newest state of each arm, (n, arms). It equals
-            ``wake`` if the state is new.
-        reference_x: Coordinate x of the target pose that the first arm's controllet uses [m].
-        held: True in cycles in which an arm held instead of following its controllet.
+        sensed: Start of the cycle in which the newest state of each arm was read, (n, arms). It
+            equals ``wake`` if the state is new.
+        reference_x: Coordinate x of the target position of the first arm [m].
+        held: True in cycles in which an arm was on hold.
         dropped: Number of cycles whose records were overwritten before they were read.
     """
 
@@ -123,10 +123,11 @@ def summary(values: Vector) -> dict[str, float]:
 
 
 def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
-    """Return the quantities ``control``, ``cycle`` and ``lateness`` of all cycles [us].
+    """Return three times of every cycle, by name [us].
 
-    They are the durations until the commands are computed and until the end of the cycle, and the
-    delay of its start.
+    - ``control``: from the start of the cycle until the commands are computed.
+    - ``cycle``: from the start to the end of the cycle.
+    - ``lateness``: from the scheduled to the actual start.
     """
     late = timing.wake - timing.deadline
     result = {"control": timing.control, "cycle": timing.compute, "lateness": late}
@@ -136,10 +137,11 @@ def cycle_times(timing: CycleTimes) -> dict[str, Vector]:
 def topic_to_use(timing: CycleTimes, sent: Matrix) -> Vector:
     """Return the delay of targets from publication to the first cycle that used them [us].
 
+    A target and the cycle that used it are matched by the x coordinate of the target.
+
     Args:
         timing: Cycle timing of the loop.
-        sent: Publication time on CLOCK_MONOTONIC [s] and x [m] of every target, (n, 2). The value
-            of x identifies a target.
+        sent: Publication time on CLOCK_MONOTONIC [s] and x [m] of every target, (n, 2).
     """
     first = np.flatnonzero(np.diff(timing.reference_x)) + 1  # Cycles with a new target.
     by_x = np.argsort(sent[:, 1], kind="stable")
@@ -163,17 +165,19 @@ Measure = Callable[[], tuple[Sequence[CycleTimes], Result]]
 def measure_without_holds(
     nodes: Mapping[BenchNode, Sequence[str]], measure: Measure[Result]
 ) -> tuple[Sequence[CycleTimes], Result]:
-    """Run a measurement, and repeat it if arms held or faulted, as happens on a busy machine.
+    """Run a measurement, and repeat it if an arm was on hold or had a fault.
+
+    This happens on a busy machine. The result is then not that of the controllets.
 
     Args:
-        nodes: Nodes under measurement, each with the controllets to activate again after a fault.
-        measure: Function that returns the timing of each node and any other result.
+        nodes: Nodes under measurement, each with the controllets to activate before a repetition.
+        measure: Function that returns the timing of each node, and a second result of any type.
 
     Returns:
         Result of ``measure``.
 
     Raises:
-        BenchError: Arms held or faulted in every attempt.
+        BenchError: An arm was on hold or had a fault in every attempt.
     """
     fraction, last = 0.0, ""
     for _ in range(MAX_ATTEMPTS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markdown report of a benchmark, with the figures of the multipanda_ros2 paper next to ours."""
+"""Markdown report of a benchmark, compared with the values in the multipanda_ros2 paper."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _paced(result: Figures) -> list[str]:
 
 
 def _end(end: Figures) -> str:
-    """Return a paragraph on the maximum number of arms and on hardware for more arms."""
+    """Return text on the maximum number of arms at 1 kHz, and on hardware for more arms."""
     if not end:
         return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (

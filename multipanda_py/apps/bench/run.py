@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run of all parts of the benchmark; the report lists failed parts as left out."""
+"""Run of all parts of the benchmark. The report lists parts that failed or were not run."""
 
 from __future__ import annotations
 
@@ -66,9 +66,14 @@ def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[s
         log: Callback for progress messages.
 
     Returns:
-        Dictionary with ``hot``, ``arms`` (results by number of arms), ``cells`` (results by name
-        in :data:`CELL_NAMESPACES`) and ``end``, see :func:`end_of_1_khz`. A failed measurement has
-        ``trouble`` with the reason.
+        Results by key:
+
+        - ``hot``: the argument ``hot``.
+        - ``arms``: measurement of one node, by number of arms.
+        - ``cells``: measurements of one or two nodes, by name in :data:`CELL_NAMESPACES`.
+        - ``end``: result of :func:`end_of_1_khz`.
+
+        A failed measurement only has the key ``trouble`` with the reason.
     """
     arms = {}
     for n in ARM_COUNTS:
@@ -148,10 +153,14 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
         arms: Measurements by number of arms.
 
     Returns:
-        ``few`` and ``many`` are the smallest and largest measured number of arms. At
-        ``cycle_median`` and ``cycle_p99`` arms, median and 99th percentile of the cycle time reach
-        1 ms. At ``ros_process`` arms, the ROS process fills a core. These three are infinite if
-        the value does not grow. The dictionary is empty with fewer than two measurements.
+        Numbers of arms by key; empty with fewer than two measurements:
+
+        - ``few`` and ``many``: smallest and largest measured number.
+        - ``cycle_median``: number at which the median of the cycle time reaches 1 ms.
+        - ``cycle_p99``: the same for the 99th percentile of the cycle time.
+        - ``ros_process``: number at which the ROS process fully uses a core.
+
+        A number is infinite if its quantity does not grow with the number of arms.
     """
     numbers = sorted(int(n) for n, result in arms.items() if "trouble" not in result)
     if len(numbers) < 2:

@@ -88,7 +88,10 @@ def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signal
 def stamped_delays(
     t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals
 ) -> tuple[Vector, Vector]:
-    """Return the delays from the loop to a robot, of received commands that equal the last one.
+    """Return the delays of torque commands from the loop to a robot.
+
+    A received command is compared with the newest command that the loop wrote before its arrival.
+    If they differ, its delay is unknown, and it is left out.
 
     Args:
         t_from: Times at which the loop wrote commands, (n,) [s], increasing.
@@ -97,7 +100,7 @@ def stamped_delays(
         x_to: Received commands, (m, k).
 
     Returns:
-        Arrival times and delays of these commands [s].
+        Arrival times and delays of the commands with a known delay [s].
     """
     last = np.searchsorted(t_from, t_to, side="right") - 1
     known = last >= 0
@@ -244,7 +247,7 @@ BARE = "bare pylibfranka"
 def wired(
     seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Measure delays between the node and two robots, then those of minimal loops.
+    """Measure delays between the node and two robots, then between minimal loops and the robots.
 
     Args:
         seconds: Duration of each condition [s].
@@ -252,7 +255,7 @@ def wired(
         log: Callback for progress messages.
 
     Returns:
-        Figures for the report by condition and arm, and samples for the plots by condition [us].
+        Data for the report by condition and arm, and samples for the plots by condition [us].
         Samples ``left`` and ``right`` are delays from state to torque, ``to left`` and
         ``to right`` from the loop to the robot.
     """
@@ -345,7 +348,11 @@ def _wait_for(robots: BenchRobots) -> None:
 
 
 def _written(timing: CycleTimes, arm: int) -> tuple[Vector, Vector]:
-    """Return times, (n,) [s], and torques, (n, 7) [Nm], of the loop's new commands to an arm."""
+    """Return times and torques of the loop's commands to an arm, in cycles with a new state.
+
+    Returns:
+        Times, (n,) [s], and torques, (n, 7) [Nm].
+    """
     fresh = timing.sensed[:, arm] == timing.wake
     written = (timing.wake + timing.control)[fresh] * 1e-9
     return written, timing.tau[fresh, arm]

@@ -99,7 +99,9 @@ def _fixed(text: str) -> tuple[str, float]:
 
 
 def _parts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a table and return the columns of every joint, by a name of the joint for messages.
+    """Read a table and return the columns of every joint.
+
+    The keys of the result name file and joint, for messages.
 
     Raises:
         IdentificationRejected: The file is not a table, or the table has no rows.
@@ -143,7 +145,10 @@ def _rounded(value: float, deviation: float) -> float:
 
 
 def _params(estimates: list[SpringEstimate]) -> dict[str, float | list[float]]:
-    """Return the spring parameters by name: a number if all joints are equal, or a list."""
+    """Return the spring parameters of the joints by name.
+
+    A value is one number if it is equal for all joints; otherwise it is a list.
+    """
     each = {
         name: [
             _rounded(one.params[name], one.deviations.get(name, 0.0))

@@ -27,7 +27,7 @@ def _add_check_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Print a summary and notes for each valid file, and all errors of each invalid file."""
+    """Print a summary and warnings for each valid file, and all errors of each invalid file."""
     code = OK
     for path in options.files:
         try:

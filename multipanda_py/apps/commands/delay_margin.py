@@ -76,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield maximum bandwidth and minimum delay margin of each controllet over all positions."""
+    """Yield the worst delay margin and the maximum bandwidth of each controllet.
+
+    Both are taken over all configurations that the options request.
+    """
     unconnected = config.model_copy(
         update={
             "arms": {
@@ -135,7 +138,9 @@ def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[s
 def _configurations(
     config: CellConfig, indices: tuple[int, ...], options: argparse.Namespace
 ) -> Iterator[Vector]:
-    """Yield the joint positions at which to examine a controllet: random, given or start.
+    """Yield the joint configurations at which the delay margin of a controllet is computed.
+
+    The options select random configurations, a given one, or the start configuration.
 
     Yields:
         Positions of all joints of the controllet's arms, (n,) [rad].

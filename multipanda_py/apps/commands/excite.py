@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that the options name, and the check of its distance to obstacles."""
+    """Return the arm that the options name, and the check of its minimum distance to obstacles."""
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(

@@ -50,7 +50,10 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell of ``--cell``, or None; print the sections that the simulation ignores."""
+    """Return the cell in the file of the option ``--cell``; None without this option.
+
+    Sections of the file that the simulation ignores are printed.
+    """
     if options.cell is None:
         if options.task is not None:
             raise ConfigurationError("--task: needs --cell, because it adds objects to a cell.")

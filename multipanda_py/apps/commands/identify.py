@@ -216,7 +216,10 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
 
 
 def _name_in(log: Log, options: argparse.Namespace) -> str | None:
-    """Return the name that a log uses for the requested arm; None for the only arm of the log.
+    """Return the name in a log of the arm that the options name.
+
+    The result is None if the options name no arm, or the log uses no arm name of the cell. The log
+    must then have only one arm.
 
     Raises:
         IdentificationRejected: The log contains other arms of the cell, but not the requested one.

@@ -91,7 +91,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_host(host: str) -> None:
-    """Check that the server can listen at an address; otherwise it would wait without a message.
+    """Check that the server can listen at an address.
+
+    At any other address the server would wait without a message.
 
     Raises:
         ConfigurationError: The address is not one of this machine.
@@ -107,7 +109,10 @@ def _refuse_host(host: str) -> None:
 
 
 def _become_client(options: argparse.Namespace) -> NoReturn:
-    """Check the arguments and replace this process by :mod:`.node_panel`, which uses ROS."""
+    """Check the arguments and execute :mod:`.node_panel`, which uses ROS, in this process.
+
+    The function does not return.
+    """
     refuse_namespace(options.node)
     if options.file is not None:
         CellConfig.from_yaml(options.file)

@@ -97,7 +97,7 @@ class Demo:
         return news
 
     def _switch(self) -> str:
-        """Switch every arm to an inactive controllet, if it has one with targets.
+        """Switch every arm to another controllet that accepts targets, if there is one.
 
         Controllets with pose targets are preferred, then those of several arms.
         """
@@ -194,14 +194,16 @@ def with_simulated_arms(config: CellConfig) -> CellConfig:
 def simulate_frames(
     config: CellConfig, seconds: float, fps: float, demo: bool, view: SceneView
 ) -> Iterator[int]:
-    """Run a cell and pose its scene for each frame of a video; print progress to standard error.
+    """Run a cell and move the bodies of a scene to their poses at each frame of a video.
+
+    Progress is printed to standard error.
 
     Args:
         config: Configuration of a cell with placement inline.
         seconds: Duration of the video [s].
         fps: Frames per second.
         demo: True to move the arms by :class:`Demo`.
-        view: Scene to pose.
+        view: Scene of the cell.
 
     Yields:
         Number of the frame.
@@ -229,7 +231,7 @@ def simulate_frames(
 
 
 def newest_row(cell: Cell) -> NDArray[np.void]:
-    """Return a copy of the newest cycle record: the state of all arms and objects."""
+    """Return a copy of the record of the newest cycle: the state of all arms and objects."""
     cell.state(cell.arms[0])  # An inline cell that has not run yet runs one cycle here.
     total, _ = cell.records(since=sys.maxsize)
     row: NDArray[np.void] = cell.records(total - 1)[1][-1]

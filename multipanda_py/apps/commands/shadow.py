@@ -79,9 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the twin along a cell or logs, and print deviations outside their usual range.
+    """Run the twin along a cell or logs, and print unusual deviations between robot and twin.
 
-    With ``--learn``, learn this range (band) from good runs and write it to a file.
+    With ``--learn``, compute the usual range of deviations from good runs and write it to a file.
     """
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)
@@ -166,7 +166,7 @@ def _check_log(shadow: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
 
 
 def _twin(options: argparse.Namespace, log: Log) -> tuple[CellConfig, dict[str, ArmLog]]:
-    """Return the cell of the twin, and the log of each arm by the arm's name in this cell."""
+    """Return the cell of the twin, and the logs of its arms by their names in this cell."""
     if options.twin:
         config = CellConfig.from_yaml(options.twin)
     elif log.cell:

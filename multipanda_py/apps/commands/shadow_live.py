@@ -55,13 +55,14 @@ def write_band(
     margin: float,
     description: str,
 ) -> int:
-    """Learn the usual range of deviations (band) from good runs, and write it to a file.
+    """Compute the usual range (band) of deviations between robot and twin, and write it to a file.
 
     Args:
         path: YAML file to write.
-        runs: Recorded deviations of each run, by arm.
+        runs: Recorded deviations of each good run, by arm.
         arms: Descriptions of the arms, by name.
-        margin: Widening of the range on both sides, as a fraction of its width.
+        margin: Length by which the range is extended at its lower and upper end, as a fraction of
+            its width.
         description: Source of the data, for the first line of the file.
 
     Raises:
@@ -77,7 +78,7 @@ def write_band(
 def draw(
     path: Path | None, shadow: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
 ) -> None:
-    """Plot the deviations of every arm, if there is an output path."""
+    """Plot the deviations between every arm and its twin, unless ``path`` is None."""
     if path is None:
         return
     for name, result in parts.items():
@@ -93,7 +94,7 @@ def draw(
 def end(shadow: CellMonitor) -> int:
     """Print a summary and return the exit code.
 
-    The code is 1 if deviations left their usual range, or if nothing was compared.
+    The code is 1 if deviations left their usual range, or if there were no samples to compare.
     """
     for update in shadow.updates.values():
         for line in update.lines():
@@ -195,7 +196,7 @@ class RosInput:
 
     Attributes:
         config: Cell that describes the arms.
-        dropped: Number of states dropped while another arm sent none.
+        dropped: Number of old states dropped because another arm sent no state for a long time.
 
     Raises:
         MissingExtra: ROS 2 is not installed.

@@ -156,7 +156,13 @@ def describe_checks(checks: Sequence[SubtaskCheck]) -> str:
 def filmed(
     runner: TaskRunner, options: argparse.Namespace, note: Callable[[], None] | None
 ) -> bool:
-    """Execute the task and render it to a video; return True if it was completed."""
+    """Execute the task and render it to a video; return True if it was completed.
+
+    Args:
+        runner: Runner of the task.
+        options: Options of the command.
+        note: Function that is called after every step; None for no function.
+    """
     # MuJoCo is optional and takes half a second to load.
     import mujoco
 

@@ -37,7 +37,7 @@ class AccessToken:
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
-        """Return a requested path without the secret; None if the secret is wrong or missing."""
+        """Remove the secret from a requested path; return None if it is wrong or missing."""
         token, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         is_right = hmac.compare_digest(token.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
@@ -145,11 +145,11 @@ _chosen_value: ContextVar[Any] = ContextVar("value that a page has chosen")
 
 
 def accept_values_only(server: Any) -> None:
-    """Make a viser server drop all messages of pages except valid values of elements.
+    """Make a viser server accept only valid values of input elements from browser pages.
 
-    Without this function, a page could set any attribute of an element, and so disable the stop
-    button of all other pages. Requests to share the page through viser's public server are dropped
-    too. This function uses private attributes of the pinned version of viser.
+    Without this restriction, a page could change any property of an element, for example disable
+    the stop button of all other pages. Requests to share the page through viser's public server
+    are dropped too. This function uses private attributes of the pinned version of viser.
     """
     elements = server.gui._gui_input_handle_from_uuid
     received = server._websock_server._incoming_handlers
@@ -171,9 +171,10 @@ def accept_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value that a page has set; call it only in the callback of the element.
+    """Return the value of an element that a page has set.
 
-    ``element.value`` may differ, because the panel may have changed it before the callback runs.
+    Call this only in the callback of the element. The panel may have changed ``element.value``
+    before the callback runs.
     """
     value = element.value
     return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)
@@ -226,7 +227,7 @@ def _if(is_right: Callable[[Any], bool], handler: Callable[[int, Any], Awaitable
 
 
 def _is_like(value: Any, now: Any) -> bool:
-    """Return True if viser can convert a value to the type of the current value ``now``."""
+    """Return True if viser can convert ``value`` to the type of ``now``, the present value."""
     if isinstance(now, bool | str):
         return isinstance(value, type(now))
     if isinstance(now, int):

@@ -26,14 +26,14 @@ _AXES = ("x", "y", "z", "rx", "ry", "rz")
 
 
 class Gains:
-    """Drop-down of the parameters of an arm's controllet, with inputs for the selected one.
+    """List of a controllet's parameters, with input elements for the parameter that is selected.
 
     Args:
         session: Session of the panel.
         folder: Folder of the page for the elements.
 
     Attributes:
-        elements: Inputs of the page, one for each number of the selected parameter.
+        elements: Input elements, one for each number of the selected parameter.
 
     Thread: the panel's.
     """
@@ -151,7 +151,7 @@ _COLORS = ("#d62728", "#2ca02c", "#1f77b4", "#ff7f0e", "#9467bd", "#8c564b", "#1
 
 
 class Plots:
-    """Plots of external force and joint torques of an arm, which viewers select.
+    """Plots of external force and joint torques of one arm. Viewers select the arm.
 
     Args:
         session: Session of the panel.

@@ -84,7 +84,7 @@ class CellProtocol(Protocol):
         """Raise :class:`.LoopError` if the cell has ended."""
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return the newest cycle record, for :meth:`.SceneView.show`."""
+        """Return the record of the newest cycle, for :meth:`.SceneView.show`."""
 
     def state(self, arm: str) -> ArmSnapshot:
         """Return the state of an arm."""

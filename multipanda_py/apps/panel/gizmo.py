@@ -19,11 +19,11 @@ TARGET_TIMEOUT = 0.5
 
 
 class Drag:
-    """Watchdog of a viewer's drag of an arm's target.
+    """Timeout that detects when a viewer's page sends no more messages while it drags a gizmo.
 
-    Messages of a drag stop if the page stalls, loses its network or is closed, or if the mouse
-    does not move. :meth:`has_timed_out` then returns True once, and the arm must hold until the
-    next message.
+    Messages stop if the page stalls, loses its network or is closed, or if the mouse does not
+    move. :meth:`has_timed_out` then returns True once, and the arm must hold until the next
+    message.
 
     Attributes:
         viewer: Number of the viewer who drags; None without a drag.
@@ -107,7 +107,10 @@ class Gizmo:
             self.handle.position, self.handle.wxyz = pose.position, _wxyz(pose)
 
     def forget(self, viewer: int) -> None:
-        """Let the arm hold if this viewer has left, or may no longer command it, in a drag."""
+        """Let the arm hold if this viewer was dragging it.
+
+        Call this when the viewer has left or may no longer command the arm.
+        """
         if self.drag.viewer == viewer:
             self.drag.end()
             self._is_commanded = False

@@ -42,7 +42,7 @@ class SceneNodes:
 
     Args:
         server: A ``viser.ViserServer``.
-        view: MuJoCo scene, posed from cycle records.
+        view: MuJoCo scene of the cell.
 
     Attributes:
         frames: Elements of the page, by MuJoCo body number.
@@ -80,7 +80,11 @@ class SceneNodes:
         server.scene.add_grid("/floor", width=4.0, height=4.0, cell_size=0.1, section_size=1.0)
 
     def show(self, row: NDArray[np.void]) -> int:
-        """Pose the scene from a cycle record; return the number of bodies that moved."""
+        """Show the poses of the bodies in a cycle, and return the number of bodies that moved.
+
+        Args:
+            row: Record of the cycle, see :meth:`.CellProtocol.latest_record`.
+        """
         self._view.show(row)
         moved = 0
         for body, frame in self.frames.items():
@@ -189,8 +193,8 @@ TIMING_RATE = 1.0
 class CellPanel(Closeable):
     """Server of a browser page that shows and moves a running cell.
 
-    All viewers see the same page, and each of them may stop the arms. Other requests need the
-    command over the cell (:class:`.Command`), which one viewer at a time has.
+    All viewers see the same page, and each of them may stop the arms. For other requests a viewer
+    must first take command (:class:`.Command`). Only one viewer at a time is in command.
 
     Args:
         cell: A started cell, or the client of a node.
@@ -350,7 +354,7 @@ class CellPanel(Closeable):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let those arms hold that a viewer was dragging when it lost the command."""
+        """Let the arms hold that a viewer is dragging, because it has left or lost the command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Session of a panel: queue of viewers' requests, right to command, and notes on results."""
+"""Session of a panel: queue of requests, the viewer in command, and messages on the page."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Keyboard:
 
     Args:
         arms: Arms to move; tab selects the next one.
-        frame: Frame of the axes, as in :class:`.DeviceCommand`.
+        frame: Frame along whose axes the keys move the arm, as in :class:`.DeviceCommand`.
         fd: File descriptor of the terminal; standard input by default.
         clock: Function that returns the time [s].
 
@@ -132,9 +132,10 @@ class SpaceMouse:
 
     Args:
         arms: Names of arms; the mouse moves the first one.
-        frame: Frame of the axes, as in :class:`.DeviceCommand`; x points away from the user.
-        open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with ROS axes; opens
-            the first device found by default.
+        frame: Frame along whose axes the mouse moves the arm, as in :class:`.DeviceCommand`.
+            Pushing the cap away from the user moves the arm along x.
+        open_device: Function that opens a ``pyspacemouse.SpaceMouseDevice`` with the axis
+            convention ROS; opens the first device found by default.
         clock: Function that returns the time [s].
 
     Raises:
@@ -236,12 +237,12 @@ GAMEPAD_HELP = (
 class Gamepad:
     """Gamepad that moves one arm at a time while the right shoulder button is held.
 
-    The shoulder button is the clutch. A gamepad may be connected later or replaced; its clutch
-    closes only after the button has been released once.
+    The shoulder button is the clutch. A gamepad may be connected later or replaced. If the button
+    is held at that time, it must first be released.
 
     Args:
         arms: Arms to move; Y selects the next one.
-        frame: Frame of the axes, as in :class:`.DeviceCommand`.
+        frame: Frame along whose axes the sticks move the arm, as in :class:`.DeviceCommand`.
 
     Raises:
         MissingExtra: pygame is not installed.
@@ -315,7 +316,7 @@ class Gamepad:
         return int(getattr(self._pygame, f"CONTROLLER_BUTTON_{name}"))
 
     def _pressed(self) -> set[str]:
-        """Return the names of buttons pressed since the last call; note a disconnection."""
+        """Return the names of buttons pressed since the last call, and detect a disconnection."""
         game, pressed = self._pygame, set()
         for event in game.event.get():
             if self._pad is None or getattr(event, "instance_id", None) != self._id:

@@ -35,18 +35,22 @@ class _Stream:
 
 
 class RosStreams:
-    """Input device that publishes a pose or a twist over ROS.
+    """Input device that sends poses or twists as ROS messages.
 
-    The device moves an arm by ``NAMESPACE/ARM/pose`` (PoseStamped), ``twist`` (TwistStamped) or
-    ``cmd_vel`` (Twist); the newest message counts. It closes the clutch by ``clutch`` (Bool) and
-    the gripper by ``gripper`` (Bool). An arm does not move if one of its topics has two
-    publishers.
+    Topics of an arm in ``NAMESPACE/ARM``:
+
+    - ``pose`` (PoseStamped), ``twist`` (TwistStamped) and ``cmd_vel`` (Twist) move the arm. The
+      newest message counts.
+    - ``clutch`` (Bool) closes the clutch if true, and opens it if false.
+    - ``gripper`` (Bool) closes the gripper if true, and opens it if false.
+
+    An arm does not move if one of its topics has two publishers.
 
     Args:
         arms: Arms to move.
         namespace: Namespace of the topics.
-        frame: Frame of the axes, as in :class:`.DeviceCommand`. Frames in message headers are
-            ignored.
+        frame: Frame of poses and twists, as in :class:`.DeviceCommand`. Frames in message headers
+            are ignored.
 
     Attributes:
         inputs: Newest input for each arm.
@@ -135,16 +139,19 @@ _AXES = np.eye(3)
 
 
 class WrenchFeedback:
-    r"""Force feedback: filtered, scaled, limited and faded external wrench.
+    r"""Force feedback to a leader arm, computed from the external wrench of the follower arm.
 
-    .. math::
-        F_{back} = \rho\, F_{fb}, \qquad \dot \rho = 1/t_{in}
-        \text{ while the clutch is closed}, \quad -1/t_{out} \text{ else}.
+    The feedback wrench is
 
-    The fading factor :math:`\rho` in [0, 1] has the fading times :math:`t_{in}` and
-    :math:`t_{out}`. :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the
-    wrench, subtracts a deadband, multiplies by a gain and limits the result. The gain is
-    :math:`g \min(1, \alpha)` for forces, with the motion scale :math:`\alpha`, and g for torques.
+    .. math:: F_{back} = \rho\, F_{fb}, \qquad 0 \le \rho \le 1.
+
+    :class:`.ForceReflection` computes :math:`F_{fb}`: it low-pass filters the external wrench,
+    subtracts a deadband, multiplies by a gain and limits the result. The gain is g for torques and
+    :math:`g \min(1, \alpha)` for forces, where :math:`\alpha` is the translation of the follower
+    per translation of the leader.
+
+    The factor :math:`\rho` rises at the rate 1 / :data:`FADE_IN` while the clutch is closed. It
+    falls at the rate 1 / :data:`FADE_OUT` while the clutch is open.
 
     This feedback alone is not passive. The leader's controllet bounds the energy that it returns
     to the operator, see :class:`.FeedbackWrench`.
@@ -153,7 +160,7 @@ class WrenchFeedback:
         feedback: Gain g, 0 to 1.
 
     Attributes:
-        fade: Fading factor :math:`\rho`.
+        fade: Factor :math:`\rho`.
 
     Raises:
         ConfigurationError: The gain is out of range.
@@ -166,7 +173,13 @@ class WrenchFeedback:
         self._reflection = ForceReflection()
 
     def compute(self, touch: ExternalWrench) -> Vector:
-        """Return the feedback wrench for the leader, (6,) [N, Nm]; call it once per tick."""
+        """Return the feedback wrench for the leader, (6,) [N, Nm].
+
+        Call this method once for each new external wrench.
+
+        Args:
+            touch: External wrench of the follower.
+        """
         reflection = self._reflection
         if self.fade == 0.0:
             reflection.reset()
@@ -198,14 +211,15 @@ class Leader(RosStreams):
 
     For a leader ``/north/left``, its cell publishes ``/north/left/current_pose``; a pedal
     publishes ``/north/left/clutch`` and ``/north/left/gripper`` (Bool). With feedback, the
-    external wrench of the follower is sent to ``/north/left/target_feedback_wrench``. The leader's
-    controllet needs the feature ``feedback_wrench`` for it.
+    external wrench of the follower is sent to ``/north/left/target_feedback_wrench``. To execute
+    it, the leader's controllet needs the feature ``feedback_wrench``.
 
     Args:
         leaders: Topic prefix of the leader, such as ``/north/left``, by name of the arm that
             follows.
         feedback: Gain of the wrench feedback, 0 to 1; 0 for no feedback.
-        frame: Frame whose axes correspond to those of the leader's base, as in
+        frame: Frame in the cell of the follower. A motion of the leader along an axis of its base
+            moves the follower along the same axis of this frame. Names as in
             :class:`.DeviceCommand`.
         report: Callback for messages to the user.
 

@@ -27,13 +27,14 @@ class DeviceCommand:
     Attributes:
         is_engaged: True while the clutch is closed, so that the tool moves with the device. A
             twist or a pose is then required.
-        twist: Desired linear and angular velocity, (6,) [m/s, rad/s], before scaling.
-        pose: Measured pose of the device, instead of a twist. Only its changes move the tool, so
-            the origin of its frame does not matter.
-        frame: Frame of the axes of twist or pose: ``tool``, ``world``, or the name of an arm for
-            its base. By default the base of the moved arm.
+        twist: Commanded linear and angular velocity, (6,) [m/s, rad/s]. :class:`Clutch` scales it.
+        pose: Measured pose of the device, instead of a twist. Only changes of this pose move the
+            tool, so the origin of ``frame`` has no effect.
+        frame: Frame of twist or pose: ``tool``, ``world``, or the name of an arm for its base. By
+            default the base of the moved arm.
         gripper: New command ``open`` or ``close`` for the gripper; empty for none.
-        problem: Reason why the device gives no valid command. The arm then holds.
+        problem: Reason why the device gives no valid command; empty for a valid one. With a
+            problem the arm holds.
     """
 
     is_engaged: bool = False
@@ -70,9 +71,10 @@ class ExternalWrench:
     """External wrench of an arm, for force feedback to the device that moves it.
 
     Attributes:
-        wrench: Wrench of the environment on the tool, along the device's axes, (6,) [N, Nm].
+        wrench: Wrench of the environment on the tool, in the axes of the device's frame, (6,)
+            [N, Nm].
         is_following: True while the clutch is closed; without it, feedback fades to zero.
-        scale: Translation of the tool per translation of the device.
+        scale: Ratio of the translation of the tool to that of the device.
         seconds: Time since the previous value [s].
     """
 
@@ -102,7 +104,10 @@ unique only up to half a turn."""
 
 
 class Clutch:
-    r"""Clutch, which moves a target pose with a device while it is closed.
+    r"""Clutch between an input device and the target pose of an arm.
+
+    While the clutch is closed, the target moves with the device. While it is open, the target does
+    not move.
 
     When the clutch closes, position and rotation are :math:`(p_0, R_0)` for the device and
     :math:`(x_0, Q_0)` for the target. A device at :math:`(p, R)` then moves the target to
@@ -110,12 +115,11 @@ class Clutch:
     .. math::
         x = x_0 + s A (p - p_0), \qquad Q = \exp(r \, A \log(R R_0^T)) \, Q_0.
 
-    A twist :math:`(v, \omega)` moves the target within the time :math:`\delta` by
+    A twist :math:`(v, \omega)` of the device moves the target within the time :math:`\delta` by
 
     .. math:: x \leftarrow x + s A v \delta, \qquad Q \leftarrow \exp(r A \omega \delta) \, Q.
 
-    The matrix A has the axes of the device's frame in the target's frame. While the clutch is
-    open, the target does not move.
+    The rotation matrix A converts vectors from the device's frame to the target's frame.
 
     Args:
         scale: Scale s, target translation per device translation.
@@ -138,7 +142,7 @@ class Clutch:
 
     @property
     def axes(self) -> Matrix:
-        """Matrix A, the axes of the device's frame in the target's frame, (3, 3)."""
+        """Rotation matrix A from the device's frame to the target's frame, (3, 3)."""
         return self._axes
 
     def close(self, target: Pose) -> None:
@@ -153,11 +157,14 @@ class Clutch:
     def follow(self, device: Pose, seconds: float, axes: Matrix) -> Pose:
         """Return the target for a pose of the device.
 
+        The first pose after closing the clutch does not move the target. Later poses move it by
+        their difference from the first one.
+
         Args:
-            device: Pose of the device. The first pose after closing does not move the target.
+            device: Pose of the device.
             seconds: Time since the last call [s].
-            axes: Axes of the device's frame in the target's frame, (3, 3); used only at the first
-                pose.
+            axes: Rotation matrix from the device's frame to the target's frame, (3, 3); used only
+                at the first pose.
 
         Raises:
             TargetRejected: The device has moved too fast, or has rotated too far for a rotation
@@ -196,10 +203,10 @@ class Clutch:
         """Return the target after a motion with a twist.
 
         Args:
-            twist: Linear and angular velocity along the axes of a frame, (6,) [m/s, rad/s]. The
-                rotation is about the target's origin.
+            twist: Commanded linear and angular velocity in the device's frame, (6,) [m/s, rad/s].
+                The target rotates about its own origin.
             seconds: Duration of the motion [s].
-            axes: Axes of this frame in the target's frame, (3, 3).
+            axes: Rotation matrix from the device's frame to the target's frame, (3, 3).
 
         Raises:
             TargetRejected: The clutch was never closed.

@@ -65,10 +65,10 @@ class GuidedArm:
         cell.frames.base_of(arm)
 
     def external_wrench(self, seconds: float) -> ExternalWrench:
-        """Return the external wrench of the arm along the device's axes.
+        """Return the external wrench of the arm in the axes of the device's frame.
 
         Args:
-            seconds: Time since the previous call, which the result contains [s].
+            seconds: Time since the previous call [s]. It is copied to the result.
         """
         clutch, wrench = self.clutch, self._cell.state(self._arm).wrench_ext_in_base
         along = (wrench.reshape(2, 3) @ clutch.axes).reshape(6)
@@ -79,8 +79,8 @@ class GuidedArm:
 
         Args:
             command: Command of the device.
-            seconds: Duration of the motion with a twist [s].
-            passed: Time since the last command [s].
+            seconds: Time for which a twist moves the target [s].
+            passed: Time since the previous command, for the check of the device's speed [s].
         """
         if command.problem:
             self.hold(command.problem)
@@ -176,7 +176,9 @@ def _checked(twist: object) -> Vector:
 
 
 def checked(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
-    """Check the commands of an input device; an invalid one is replaced by one with ``problem``.
+    """Check the commands of an input device, and return them by arm.
+
+    An invalid command is replaced by one that has only the reason, in ``problem``.
 
     Args:
         answer: Result of :meth:`.Source.read`.

@@ -55,7 +55,7 @@ def observe(cell: Cell, arms: Collection[str]) -> WorldState:
 
 
 class ControlletClient:
-    """Client of an active ``optimization_augmented`` controllet.
+    """Client of the controllet (type ``optimization_augmented``) that executes a task.
 
     Attributes:
         arms: Names of the arms of the controllet.
@@ -83,7 +83,7 @@ class ControlletClient:
             self._cell.set_parameters(self._name, {"mode": mode})
 
     def release(self, pressing: Collection[str]) -> None:
-        """Set zero wrench targets for all arms except the pressing ones."""
+        """Set a zero wrench target for every arm that is not in ``pressing``."""
         for arm in self.arms:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
@@ -118,10 +118,11 @@ class ControlletClient:
             )
 
     def can_start(self, presses: bool) -> bool:
-        """Return True if the arms are at rest, and without contact if they shall not press.
+        """Return True if a motion may start: the arms are at rest, and have no unwanted contact.
 
         Args:
-            presses: True if the arms press on objects during the motion.
+            presses: True if contact is wanted, because the arms press on objects during the
+                motion.
         """
         for arm in self.arms:
             state = self._cell.state(arm)
@@ -133,14 +134,17 @@ class ControlletClient:
         return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Set the pose targets of straight tool motions; does nothing for joint motions.
+        """Move the tools along the straight paths of a plan by setting pose targets.
+
+        The method does nothing for a plan of joint motions.
 
         Args:
             plan: Plan of the subtask.
             time: Time since the start of the motion [s].
 
         Raises:
-            TargetRejected: If a target is too far from its tool, which does not follow.
+            TargetRejected: If a target is too far from its tool, for example because the tool is
+                blocked.
         """
         for arm, pose in plan.tool_poses(time).items():
             self._cell.set_target(arm, pose, frame=WORLD)
@@ -177,7 +181,7 @@ class ControlletClient:
         return state is not MotionState.RUNNING
 
     def is_pressing(self, band: float) -> bool:
-        """Return True if all grippers press with force errors up to ``band`` [N]."""
+        """Return True if all grippers press and no force error exceeds ``band`` [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False
@@ -191,12 +195,15 @@ class ControlletClient:
         return self._notice if self._notice.startswith("no contact found") else ""
 
     def forces(self) -> str:
-        """Return the contact force and its largest error as text."""
+        """Return the mean contact force of the arms and the maximum force error as text."""
         report = self._cell.report(self._name)
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
-        """Return joints near their limits and the last notice, for the message of a failure."""
+        """Return details for an error message: joints near their limits, and the last notice.
+
+        A notice is a message that the loop or the controllet has sent as an event.
+        """
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 

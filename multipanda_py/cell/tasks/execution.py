@@ -59,7 +59,7 @@ cell, which waits for its plans, the time is not limited."""
 
 
 class Planner:
-    """Planner of the subtasks, in a thread of its own; in the caller's thread for an inline cell.
+    """Planner of subtasks, which works in a thread of its own unless the cell is inline.
 
     Args:
         cell: Cell whose arms and objects are planned for.
@@ -79,7 +79,7 @@ class Planner:
 
         Args:
             subtask: Subtask to plan.
-            mode: Mode in which the subtask is planned.
+            mode: Planning mode, as in :attr:`.ExecutionMode.planning_mode`.
             start: State at the start of the subtask.
         """
         if self._pool is not None:
@@ -315,7 +315,7 @@ class Execution:
             self._go("plan")
 
     def _again(self, reason: str) -> None:
-        """Count and report a new plan.
+        """Report and count that a new plan is needed.
 
         Raises:
             TaskFailed: If the number of new plans exceeds ``MAX_REPLANS``.
@@ -342,9 +342,10 @@ class Execution:
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
-        """Return True unless tools on straight paths still approach their goals.
+        """Return True once tools on straight paths have stopped; always True for other plans.
 
-        An object that is released before its motion ends would fall from above the goal.
+        Goal errors within the tolerance are not sufficient. An object that is released while its
+        tool still moves would fall from above the goal.
         """
         if not plan.straight_paths or not plan.goals:
             return True

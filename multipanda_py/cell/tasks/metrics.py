@@ -49,7 +49,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class SubtaskMetrics:
-    """Metrics of a subtask; NaN for values without contact or carried object.
+    """Metrics of a subtask.
+
+    Values about forces are NaN without contact, and distances NaN without a carried object.
 
     Attributes:
         name: Name of the subtask.
@@ -57,8 +59,8 @@ class SubtaskMetrics:
         duration: Time until the start of the next subtask [s].
         replans: Number of new plans after the first one.
         force_rmse: RMS force error from the time at which all arms have contact [N].
-        force_peak: Maximum force [N].
-        requested: Requested force [N].
+        force_peak: Maximum contact force [N].
+        requested: Commanded contact force [N].
         off_rmse: RMS distance of carried objects from their planned positions [m].
         off_max: Maximum distance of carried objects from their planned positions [m].
     """
@@ -76,7 +78,9 @@ class SubtaskMetrics:
 
 @dataclass
 class TaskMetrics:
-    """Log and metrics of a task. Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
+    """Recorder of the states during a task, which computes metrics of its subtasks.
+
+    Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
     Args:
         runner: Runner of the task.
@@ -152,9 +156,9 @@ class TaskMetrics:
 
 
 def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
-    """Return RMS error, peak and command of the forces [N]; NaN without contact of all arms.
+    """Return RMS error, maximum and commanded value of the contact forces [N].
 
-    Values before the time at which all arms have contact are left out.
+    The evaluation begins when all arms have contact. Without such a time, the values are NaN.
     """
     pressed = [one for one in moments if one.desired_forces]
     desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)

@@ -53,16 +53,17 @@ TIMEOUT = 5.0
 class TaskRunner:
     """Executor of a task on a started cell.
 
-    The key ``on_failure`` of a subtask defines whether a failed subtask is repeated. All arms hold
-    if the task ends early: after a failure, :meth:`abort`, a fault of an arm, or the deactivation
-    of the controllet by another client. Runs on an inline cell are bitwise equal.
+    The key ``on_failure`` of a subtask in the task file defines whether a failed subtask is
+    repeated. All arms hold if the task ends early: after a failure, :meth:`abort`, a fault of an
+    arm, or the deactivation of the controllet by another client. Runs on an inline cell are
+    bitwise equal.
 
     Args:
         cell: Started cell.
         task: Task to execute.
         on_event: Function that is called with every event, in the thread that steps.
-        without: Part of the method to leave out, for ablation studies, see
-            :func:`.execution_mode`; none by default.
+        without: Part of planning or control to leave out in an ablation study: ``force``, ``plan``
+            or ``hybrid``, see :func:`.execution_mode`. None to leave out nothing.
 
     Attributes:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
@@ -111,12 +112,12 @@ class TaskRunner:
 
     @property
     def subtask(self) -> str:
-        """Name of the present subtask; after the end, of the last one."""
+        """Name of the present subtask; of the last executed one after the end of the task."""
         return self.task.subtasks[self._number].name
 
     @property
     def number(self) -> int:
-        """Index of the present subtask; after the end, of the last one."""
+        """Index of the present subtask; of the last executed one after the end of the task."""
         return self._number
 
     @property
@@ -137,7 +138,7 @@ class TaskRunner:
 
     @property
     def progress(self) -> float:
-        """Completed fraction of the task, from 0 to 1, with equal weights of all subtasks."""
+        """Completed fraction of the task, from 0 to 1. All subtasks count equally."""
         if self.state == "done":
             return 1.0
         fraction = self.execution.progress if self.execution is not None else 0.0
@@ -174,7 +175,7 @@ class TaskRunner:
         """Execute one step without waiting; does nothing before the start and after the end.
 
         Raises:
-            LoopError: If the loop has ended. Its arms then hold without a command.
+            LoopError: If the loop has ended. The arms then hold by themselves.
         """
         if not self.is_going or self.execution is None:
             return
@@ -297,7 +298,7 @@ class TaskRunner:
             self._ahead = self._planner.ask(how.subtask, how.planning_mode, plan.end)
 
     def _fail(self, reason: str) -> None:
-        """Retry the subtask, repeat it in the mode ``force``, or end the task."""
+        """Retry the subtask, repeat it without a plan (mode ``force``), or end the task."""
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None

@@ -28,7 +28,7 @@ class FrictionParams:
     scale: float = number(
         0.9, low=0, high=0.95,
         doc="compensated fraction of the friction; a torque that drives a joint grows by up to "
-        "the factor 1 / (1 - share)",
+        "the factor 1 / (1 - scale)",
     )  # fmt: skip
     phi_1: JointVector = joint_vector(
         FIGURES[0], unit="Nm", low=0, high=20, doc="height of the friction step"

@@ -25,7 +25,7 @@ class ResidualParams:
     scale: float = number(
         0.9, low=0, high=0.95,
         doc="compensated fraction of the residual; a torque that drives a joint grows by up to "
-        "the factor 1 / (1 - share)",
+        "the factor 1 / (1 - scale)",
     )  # fmt: skip
     max_torque: JointVector = joint_vector(
         "lacking_torque", unit="Nm", low=0, high=50, doc="maximum compensation torque of a joint"

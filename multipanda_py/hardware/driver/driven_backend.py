@@ -34,7 +34,7 @@ throttling). These states span one such gap.
 
 
 class StartUp:
-    """Record of the attempts to start the arms of a backend.
+    """Start of the arms of a backend: count of the attempts, and decision on another attempt.
 
     Thread: control.
     """
@@ -49,9 +49,11 @@ class StartUp:
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """Count the states in which a starting arm executes commands.
+        """End the start of an arm after :data:`START_STATES` states in a row with executed commands.
 
-        The arm counts as started after :data:`START_STATES` of them in succession.
+        Args:
+            arm: Index of the arm.
+            executing: True if the arm executes commands of the loop in its newest state.
         """
         if arm in self._attempts:
             self._executed[arm] = self._executed[arm] + 1 if executing else 0
@@ -59,10 +61,10 @@ class StartUp:
                 del self._attempts[arm]
 
     def tries_again(self, arm: int, fault: Fault) -> int:
-        """Decide whether an arm is started again after a fault, and count the attempt.
+        """Decide whether an arm must be started again after a fault, and count the attempts.
 
         Returns:
-            Number of the failed attempt, from 1, if another one follows; 0 if none follows.
+            Number of attempts before this fault if the arm must be started again, otherwise 0.
         """
         attempt = self._attempts.get(arm, 0)
         if not attempt:
@@ -74,7 +76,11 @@ class StartUp:
         return 0
 
     def give_up(self, arm: int) -> int:
-        """End the start of an arm; return the number of attempts, or 0 if the start was over."""
+        """End the start of an arm.
+
+        Returns:
+            Number of attempts to start the arm; 0 if its start has already ended.
+        """
         return self._attempts.pop(arm, 0)
 
 
@@ -82,10 +88,10 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 
 class DrivenArm(Protocol[SettingsT]):
-    """Interface of a real arm to its backend: faults, recovery and settings.
+    """Interface of one real arm for its backend: connection, faults, recovery and settings.
 
     Attributes:
-        link: Link to its driver.
+        link: Connection to the driver process of the arm.
         settings: Settings of the robot.
     """
 
@@ -107,8 +113,9 @@ class DrivenArm(Protocol[SettingsT]):
     def settings_answer(self) -> str | None:
         """Return the result of :meth:`configure`, once.
 
-        The result is None as long as the change is not completed. It is an empty string if the
-        settings apply, otherwise the reason of their rejection.
+        Returns:
+            Empty string if the robot has accepted the settings, otherwise the reason of the
+            rejection. None while the change is not completed, and after its result was returned.
         """
         ...
 
@@ -116,12 +123,12 @@ class DrivenArm(Protocol[SettingsT]):
 class DrivenBackend(Backend[SettingsT]):
     """Backend that exchanges states and torques with its arms through one driver process each.
 
-    An arm executes torques after :meth:`enable_commands`, and again after :meth:`recover`. During
-    the start, an arm with a transient fault is restarted and the fault is reported. Later, an arm
-    never recovers without a request.
+    :meth:`enable_commands` lets the arms execute torques. During the start, the backend restarts
+    an arm with a transient fault and adds a message to ``notices``. After the start, an arm with a
+    fault executes no torques until :meth:`recover`.
 
     Attributes:
-        warnings: Warnings about denied rights and about unusual properties of an arm.
+        warnings: Warnings for the user, such as a denied real-time priority.
         real_arms: Arms with their drivers, by the index of the arm.
     """
 
@@ -214,7 +221,10 @@ class DrivenBackend(Backend[SettingsT]):
         return self.descriptions[self.arms.index(arm)].name
 
     def _tries_again(self, arm: int, fault: Fault) -> bool:
-        """Return True, and add a notice, if an arm must be restarted after a fault."""
+        """Decide whether an arm must be restarted after a fault.
+
+        If it must, a message about the failed attempt is added to ``notices``.
+        """
         attempt = self._start.tries_again(arm, fault)
         if attempt:
             self.notices.append(
@@ -245,16 +255,20 @@ class DrivenBackend(Backend[SettingsT]):
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """Indices of the arms by file descriptor, which is readable when the arm has a new state.
+        """Index of the arm by file descriptor.
 
-        :meth:`read` resets the descriptors.
+        A descriptor becomes readable when its arm has a new state. :meth:`read` makes it
+        unreadable again.
         """
         return {real.link.event: index for index, real in self.real_arms.items()}
 
     def read(self, fresh: Collection[int]) -> None:
-        """Copy the newest states of the arms in ``fresh`` from their drivers.
+        """Copy the newest states of arms from their drivers.
 
-        ``tau`` of an arm that executes no commands becomes zero.
+        The commanded torque ``tau`` of an arm that executes no commands becomes zero.
+
+        Args:
+            fresh: Indices of the arms to read.
         """
         for index, real in self.real_arms.items():
             if index in fresh:
@@ -269,7 +283,11 @@ class DrivenBackend(Backend[SettingsT]):
         return self.real_arms[arm].link.is_new
 
     def write(self, fresh: Collection[int]) -> None:
-        """Send commands for the states that were read last to the arms in ``fresh``."""
+        """Send the commands of arms to their drivers.
+
+        Args:
+            fresh: Indices of the arms that get a command.
+        """
         for index, real in self.real_arms.items():
             if index in fresh:
                 real.link.write()
@@ -277,7 +295,8 @@ class DrivenBackend(Backend[SettingsT]):
     def faults(self) -> list[tuple[int, str]]:
         """Return new faults: index of the arm, and text ``kind: sentence``.
 
-        During the start, an arm with a transient fault is restarted instead.
+        During the start, an arm with a transient fault is restarted, and its fault is not
+        returned.
         """
         faults, self._faults_at_start = self._faults_at_start, []
         for index, real in self.real_arms.items():
@@ -300,11 +319,11 @@ class DrivenBackend(Backend[SettingsT]):
         self.real_arms[arm].configure(settings)
 
     def settings_responses(self) -> list[tuple[int, str]]:
-        """Continue the changes that :meth:`configure` has started; return the completed ones.
+        """Return the results of the changes of settings that are completed.
 
         Returns:
-            Index of each arm with a completed change, and the reason if the robot has rejected
-            it; an empty string if the settings apply.
+            Index of each arm with a completed change, and its result: an empty string if the
+            settings apply, otherwise the reason of the rejection.
         """
         settings_answers = []
         for index, real in self.real_arms.items():

@@ -29,12 +29,13 @@ class DriverProcess:
     Args:
         module: Full name of the driver's module.
         n_joints: Number of joints of the arm.
-        fds: File descriptors of memory, state event and torque event.
-        first_line: Settings, as the first line of its input.
+        fds: File descriptors for the driver: shared memory, eventfd of states, eventfd of
+            commands.
+        first_line: Settings as JSON, which are sent as the first line of standard input.
 
     Attributes:
         pid: Process id.
-        output: File descriptor of its standard output.
+        output: File descriptor of the standard output of the process.
     """
 
     def __init__(self, module: str, n_joints: int, fds: Sequence[int], first_line: str) -> None:
@@ -116,8 +117,8 @@ class Fault(NamedTuple):
     Attributes:
         kind: Kind of the fault, as one word such as ``driver_died``.
         text: Description, as a sentence.
-        is_transient: True if a busy machine or network can be the cause; during the start, the
-            arm is then restarted.
+        is_transient: True if a busy machine or network can be the cause, so that a restart may
+            help.
     """
 
     kind: str
@@ -133,7 +134,7 @@ an empty string."""
 
 
 class DriverWatch:
-    """Monitor of the driver process of one arm, and of drivers that replace it.
+    """Monitor that starts the driver process of one arm, checks it, and replaces it by a new one.
 
     Args:
         module: Full name of the driver's module.
@@ -145,9 +146,9 @@ class DriverWatch:
         state: State of the driver.
         is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
         warnings: Warnings of the driver about denied rights.
-        answers: Responses to :meth:`send`: ``applied`` or ``refused``, and the reason of a
-            refusal. The caller removes them.
-        messages: Number of messages that were read.
+        answers: Responses to :meth:`send`, which the caller removes. Each is ``applied`` or
+            ``refused``, and the reason of a refusal.
+        messages: Value of the message counter of the driver when its messages were last read.
 
     Thread: control, once the loop runs.
     """
@@ -196,10 +197,11 @@ class DriverWatch:
         return now - max(words[DriverWord.DRIVER_HEARTBEAT], words[DriverWord.BUSY_UNTIL])
 
     def start(self, fds: tuple[int, int, int]) -> None:
-        """Start a driver, and kill the previous one; :meth:`poll` processes its response.
+        """Kill the previous driver and start a new one, without waiting for its connection.
 
         Args:
-            fds: File descriptors of memory, state event and torque event.
+            fds: File descriptors for the driver: shared memory, eventfd of states, eventfd of
+                commands.
         """
         self.drop()
         self._words[DriverWord.DRIVER_HEARTBEAT] = _monotonic_ns()
@@ -215,7 +217,10 @@ class DriverWatch:
         self._happens(DriverEvent.RECOVER)
 
     def send(self, settings: AnyDriverSettings) -> None:
-        """Send settings to the driver; :meth:`poll` adds the response to ``answers``."""
+        """Send settings to the driver.
+
+        A later :meth:`poll` adds the driver's response to ``answers``.
+        """
         self._sent_settings.append(settings)
         if self._process is not None:
             self._process.send(settings.to_json())
@@ -224,7 +229,8 @@ class DriverWatch:
         """Check messages and heartbeat of the driver; return the faults since the last call.
 
         Args:
-            accept: Function that checks the robot's model in the first response of a driver.
+            accept: Function that checks the robot's model in the first response of a driver. It
+                returns a reason to reject the driver, or an empty string.
         """
         now = _monotonic_ns()
         if self.state is DriverState.CONNECTING:
@@ -261,7 +267,8 @@ class DriverWatch:
 
         Args:
             now: Current time, CLOCK_MONOTONIC [ns].
-            accept: Function that checks the robot's model in the response.
+            accept: Function that checks the robot's model in the response. It returns a reason to
+                reject the driver, or an empty string.
 
         Returns:
             Fault of the start, in a list; empty if there is none.
@@ -289,9 +296,10 @@ class DriverWatch:
         return []
 
     def _poll(self, now: int) -> list[Fault]:
-        """Return the fault of a driver without a recent heartbeat: ended, or not responding.
+        """Return the fault of a driver without a recent heartbeat: it has ended or does not respond.
 
-        After :data:`KILL_TIMEOUT` the driver is killed. A driver with a fault gets no second one.
+        The list is empty for a driver in the state ``FAULTED``. A driver that stays silent for
+        :data:`KILL_TIMEOUT` after its timeout is killed.
         """
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:
@@ -337,7 +345,7 @@ class DriverWatch:
             self._process.wait(seconds)
 
     def drop(self) -> None:
-        """Kill the driver and close its pipes, without waiting for its end."""
+        """Kill the driver and close its pipes; do not wait until the process has ended."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()

@@ -90,10 +90,10 @@ class DriverSide:
         os.set_blocking(1, False)
 
     def first_line(self) -> str:
-        """Wait for the settings, which are the first line of standard input, and return them.
+        """Return the settings, which are the first line of standard input; wait for this line.
 
         Raises:
-            SystemExit: If the loop has ended before it sent them.
+            SystemExit: If the loop has ended before it has sent the line.
         """
         while b"\n" not in self._received and 0 in self._inputs:
             self._receive()
@@ -134,10 +134,10 @@ class DriverSide:
         self.words[DriverWord.DRIVER_HEARTBEAT] = time.monotonic_ns()
 
     def report_busy(self, seconds: float) -> None:
-        """Report to the loop that a blocking call prevents heartbeats, or that it has ended.
+        """Report to the loop for how long a blocking call prevents heartbeats.
 
         Args:
-            seconds: Maximum duration of the call [s]; 0 if it has ended.
+            seconds: Maximum duration of the call [s]; 0 when the call has ended.
         """
         self.send_heartbeat()
         self.words[DriverWord.BUSY_UNTIL] = (
@@ -159,9 +159,9 @@ class DriverSide:
         return number
 
     def may_execute(self) -> int:
-        """Return the kind of command that the loop has enabled, or 0 if no motion may start.
+        """Return the kind of command with which a motion may start now; 0 if no motion may start.
 
-        It is 0 if commands are disabled, or if the heartbeat of the loop is too old.
+        A motion may start if the loop has enabled commands and its last heartbeat is recent.
         """
         age = time.monotonic_ns() - self.words[DriverWord.LOOP_HEARTBEAT]
         return self.words[DriverWord.ENABLED] if age < _LOOP_TIMEOUT else 0
@@ -178,15 +178,18 @@ class DriverSide:
                 self._poll_time = _MAX_POLL_TIME
 
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Wait for the command of the loop for a state: torques, (n,) [Nm], or positions [rad].
+        """Wait for the command with which the loop answers a state.
+
+        If it does not arrive in time, a command for one of the two previous states is used, unless
+        it has been used already.
 
         Args:
             number: Number of the state.
             until_ns: End of the wait, CLOCK_MONOTONIC [ns].
 
         Returns:
-            Command for the state. If it is late, the newest command that was not used yet and
-            belongs to one of the last states; None without one, or if commands are disabled.
+            Torques, (n,) [Nm], or positions, (n,) [rad]. None if no such command has arrived, or
+            if commands are disabled.
         """
         if self._poll_time:
             result = self._poll(number, until_ns)
@@ -217,13 +220,14 @@ class DriverSide:
         return result[1:]
 
     def _poll(self, number: int, until_ns: int) -> tuple[float, ...] | None:
-        """Wait for the command for a state without sleeping; return None after a timeout.
-
-        Sleeping and waking up would take longer than most controllets need for the command.
+        """Wait for the command for a state by polling, which is faster than a wake-up from sleep.
 
         Args:
             number: Number of the state.
             until_ns: End of the wait, CLOCK_MONOTONIC [ns].
+
+        Returns:
+            Number of the state, followed by the command; None after a timeout.
         """
         newest = self._answers.numbers
         until_ns = min(until_ns, _monotonic_ns() + self._poll_time)

@@ -94,8 +94,8 @@ class LoopSide:
     def read(self) -> None:
         """Copy the newest state from the driver to the state of the arm.
 
-        If the arm executes no commands, its commanded torque becomes zero. Under position or
-        velocity control, its commanded position becomes the measured one.
+        While the arm executes no commands, its commanded torque ``tau`` is set to zero. Under
+        position or velocity control, ``joint_command`` is then set to the measured positions.
         """
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event)
@@ -136,10 +136,14 @@ class LoopSide:
         os.eventfd_write(self._torque_event, 1)
 
     def poll(self, accept: Accept) -> list[Fault]:
-        """Return the faults since the last call; while the driver fails, set ``tau`` to zero.
+        """Return the faults of driver and robot since the last call.
+
+        Unless the driver is connected and sends heartbeats, the commanded torque ``tau`` is set to
+        zero.
 
         Args:
-            accept: Function that checks the robot's model in the first response of a driver.
+            accept: Function that checks the robot's model in the first response of a driver. It
+                returns a reason to reject the driver, or an empty string.
         """
         result = self.watch.poll(accept)
         if self.watch.state is not DriverState.WORKING:
@@ -167,7 +171,11 @@ class LoopSide:
         self.words[DriverWord.ENABLED] = self._kind
 
     def engage(self, kind: int) -> None:
-        """Change the kind of command; the driver ends its motion, and starts one of this kind."""
+        """Change the kind of command: the driver ends its motion and starts one of the new kind.
+
+        Args:
+            kind: New kind of command, ``TORQUES``, ``POSITIONS`` or ``VELOCITIES``.
+        """
         if self.words[DriverWord.ENABLED]:
             self.words[DriverWord.ENABLED] = kind
         self._kind, self.executing = kind, False
@@ -184,7 +192,10 @@ class LoopSide:
         return int(self._shared[0])
 
     def resume(self) -> None:
-        """Enable commands again after :meth:`suspend`; a driver with a fault starts no motion."""
+        """Enable commands again after :meth:`suspend`.
+
+        A driver with a fault starts no motion before a recovery.
+        """
         self.words[DriverWord.ENABLED] = self._kind
 
     def shut_down(self) -> None:

@@ -51,7 +51,7 @@ HEAD = 4
 
 
 class Record:
-    """Record of numbers with a sequence counter (seqlock).
+    """Array of numbers in shared memory, with a sequence counter for consistent reads (seqlock).
 
     Args:
         memory: Shared memory.
@@ -59,8 +59,8 @@ class Record:
         form: Format of the numbers, 8 bytes each.
 
     Attributes:
-        numbers: Live view of the numbers. A copy is valid if :meth:`stamp` is even, and equal
-            before and after the copy.
+        numbers: Live view of the numbers. A copy is valid if :meth:`stamp` returns the same even
+            value before and after the copy.
     """
 
     def __init__(self, memory: memoryview, at: int, form: struct.Struct) -> None:
@@ -70,7 +70,7 @@ class Record:
         self.numbers = self._bytes.cast("d")
 
     def write(self, *numbers: float) -> None:
-        """Write the numbers of the record. Thread: the only writer of this record."""
+        """Write all numbers. Only one thread of one process may write a record."""
         counter = self._counter
         counter[0] += 1
         self._form.pack_into(self._bytes, 0, *numbers)
@@ -81,7 +81,7 @@ class Record:
         return self._counter[0]
 
     def read(self) -> tuple[float, ...] | None:
-        """Return the numbers of the record; None while it is being written. Thread: reader."""
+        """Return the numbers; None if a write is in progress. Thread: reader."""
         before = self._counter[0]
         if before & 1:
             return None
@@ -99,21 +99,23 @@ class Record:
 class DriverMemory:
     """Shared memory of loop and driver for one arm with n joints.
 
-    A state begins with its number, the robot time [s], the executed kind of command (0 for none)
-    and the robot mode. q, dq, tau_J and the torques that the arm exerts on its environment follow,
-    (n,) each. A command consists of the number of the answered state, and torques or positions,
-    (n,). Torques and positions have separate records, so that they cannot be confused.
+    A state has these values in order: its number, the robot time [s], the kind of command that the
+    robot executes (0 for none) and the robot mode. Then q, dq, tau_J and the torques that the arm
+    exerts on its environment follow, (n,) each.
+
+    A command has the number of the state that it answers, and n torques or n positions. Torques
+    and positions have separate places, so that they cannot be confused.
 
     Args:
         n_joints: Number of joints, n.
         fd: File descriptor of a memory that the loop created, or None to create one.
 
     Attributes:
-        fd: File descriptor, which its owner closes.
+        fd: File descriptor of the memory.
         words: Flags, counters and times as 64-bit integers, indexed by :class:`DriverWord`.
-        state: Record of the state, written by the driver.
-        torque: Record of torques, written by the loop.
-        position: Record of positions, written by the loop.
+        state: State, written by the driver.
+        torque: Command of torques, written by the loop.
+        position: Command of positions, written by the loop.
     """
 
     def __init__(self, n_joints: int, fd: int | None = None) -> None:
@@ -131,7 +133,7 @@ class DriverMemory:
 
 
 class DriverStartError(Exception):
-    """Error at the start of a driver whose arm cannot be used; its text states the remedy.
+    """Error at the start of a driver whose arm cannot be used; the message tells users what to do.
 
     Attributes:
         final: True if another attempt is useless until settings or this computer are changed.
@@ -147,8 +149,8 @@ class AnyDriverSettings(Protocol):
 
     Attributes:
         peer: Name of the robot or topic for messages, such as ``robot 172.16.0.2``.
-        no_answer: Text of the fault if the driver does not respond, completed by the timeout.
-        answer_budget: Time for which the driver waits for the torque of the loop [s].
+        no_answer: Message about a driver that does not respond, to which the timeout is appended.
+        answer_budget: Maximum time for which the driver waits for the command of the loop [s].
     """
 
     @property
@@ -201,8 +203,8 @@ _TRANSITIONS = {
 def next_state(state: DriverState, event: DriverEvent) -> DriverState:
     """Return the state of a driver after an event.
 
-    A start or a failure changes every state. Other events change only the states in which they
-    matter: a missing heartbeat, for example, does not change the state ``FAULTED``.
+    ``START`` and ``FAIL`` change every state. Any other event changes certain states only, for
+    example ``FALL_SILENT`` only the state ``WORKING``.
     """
     if event is DriverEvent.START:
         return DriverState.CONNECTING

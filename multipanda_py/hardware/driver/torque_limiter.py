@@ -19,19 +19,19 @@ class TorqueLimiter:
     .. math:: \tau_{sent} = \mathrm{clamp}(\tau, \tau_{robot} \pm \Delta, \pm\tau_{max}).
 
     Here :math:`\tau` is the desired torque, :math:`\Delta` the maximum step, :math:`\tau_{max}`
-    the torque limit, and :math:`\tau_{robot}` the torque that the robot reports as executed.
-    Without a command of the loop for the time t, the desired torque is
+    the torque limit, and :math:`\tau_{robot}` the torque that the robot executes now. Without a
+    command of the loop for the time t, the desired torque is
 
     .. math:: \tau(t) = \tau_0 + \max(0, 1 - t / T_{ramp}) \, (\tau_{last} - \tau_0).
 
     Here :math:`\tau_{last}` is the last commanded torque and :math:`T_{ramp}` is
-    :data:`RAMP_TIME`. :math:`\tau_0` is the torque that carries the arm without the loop, zero for
-    arms that compensate gravity themselves. Large torques decay more slowly, because steps stay
-    limited.
+    :data:`RAMP_TIME`. :math:`\tau_0` is the torque that the arm needs without the loop. It is zero
+    for arms that compensate gravity and brake by themselves. Large torques take longer to decay,
+    because the step limit also applies to the decay.
 
     Args:
         limits: Maximum torques, (n,) [Nm].
-        steps: Maximum changes between two commands, (n,) [Nm]; None for those of a Franka robot.
+        steps: Maximum changes between two commands, (n,) [Nm]; None for :data:`MAX_TORQUE_STEP`.
     """
 
     def __init__(self, limits: Sequence[float], steps: Sequence[float] | None = None) -> None:
@@ -40,7 +40,11 @@ class TorqueLimiter:
         self.start()
 
     def start(self, tau: Sequence[float] | None = None) -> None:
-        """Start a motion with the torque ``tau``, (n,) [Nm]; None means zero."""
+        """Reset the last commanded torque at the start of a motion.
+
+        Args:
+            tau: Last commanded torque, (n,) [Nm]; None means zero.
+        """
         self._last = [0.0] * len(self._limits) if tau is None else list(tau)
 
     def answer(self, tau: Sequence[float], executed: Sequence[float]) -> list[float] | None:
@@ -56,13 +60,13 @@ class TorqueLimiter:
         return self._last
 
     def rehearse(self, executed: Sequence[float]) -> list[float]:
-        """Run the code of :meth:`answer` without effect, so that it is in the processor caches.
+        """Load the code of :meth:`answer` into the processor caches; change nothing.
 
         Args:
             executed: Torque that the robot executes now, (n,) [Nm].
 
         Returns:
-            Limited torque, equal to ``executed`` within the limits.
+            ``executed``, limited to the maximum torques, (n,) [Nm].
         """
         return self._bound(executed, executed)
 

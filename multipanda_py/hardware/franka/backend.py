@@ -51,12 +51,13 @@ class Reconfiguration:
     without a motion.
 
     Args:
-        link: Link to the driver of the arm.
-        dq: Live joint velocities of the arm, (7,) [rad/s].
+        link: Connection to the driver of the arm.
+        dq: Live joint velocities, (7,) [rad/s]. The change begins when the arm is at rest.
         settings: New settings.
 
     Attributes:
-        recovers: True if a recovery was requested during the change; the arm recovers after it.
+        recovers: True to recover the arm after the change, because a recovery was requested
+            meanwhile.
 
     Thread: control.
     """
@@ -70,14 +71,14 @@ class Reconfiguration:
         self._start_step(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Record a fault of the arm; the change then does not wait for the next motion."""
+        """Record a fault of the arm, after which the change does not start the next motion."""
         self._faulted = True
 
     def progress(self) -> str | None:
         """Execute the next step if possible; called in every cycle of the loop.
 
         Returns:
-            None until the change is completed; then an empty string if the settings apply,
+            None until the change is completed. Then an empty string if the settings apply,
             otherwise the reason why they do not.
         """
         return self._step()
@@ -133,7 +134,15 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Let the next motion start; wait for it if there was a motion before the change."""
+        """Enable commands; wait for the next motion if the arm was in motion before the change.
+
+        Args:
+            answer: Result of the change: an empty string if the settings apply, otherwise the
+                reason why they do not.
+
+        Returns:
+            ``answer``, or None during the wait.
+        """
         self._answer = answer
         if not self._faulted:
             self._link.resume()
@@ -226,21 +235,21 @@ class RealArm:
             self._change.recovers = True
 
     def configure(self, settings: FrankaSettings) -> None:
-        """Start to change the settings of the robot; its motion stops meanwhile.
+        """Start to change the settings of the robot, which executes no commands during the change.
 
-        Settings that belong to the driver or the loop (``answer_budget``, ``priority``, the model
-        check) stay unchanged.
+        The settings of the driver, of its wait for the loop and of the model check (``priority``,
+        ``answer_budget``, ``model_check``) stay unchanged.
         """
         changed = changed_settings(self._at_start, settings, self._description)
         self._requested_settings = settings
         self._change = Reconfiguration(self.link, self._state.dq, changed)
 
     def settings_answer(self) -> str | None:
-        """Continue the change of :meth:`configure`.
+        """Continue the change that :meth:`configure` has started; return its result once.
 
         Returns:
-            None without a change, and until it is completed; then, once, an empty string if the
-            settings apply, otherwise the reason why they do not.
+            Empty string if the settings apply, otherwise the reason why they do not. None while
+            the change is not completed, and after its result was returned.
         """
         change = self._change
         reason = None if change is None else change.progress()
@@ -259,7 +268,12 @@ STATE_RATE = 1000.0
 
 
 def check_real_arms(config: CellConfig, arms: Sequence[str]) -> Iterator[str]:
-    """Yield a message for each setting of a cell that real Franka arms cannot have."""
+    """Yield a message for each setting in the cell file that real Franka arms do not support.
+
+    Args:
+        config: Contents of the cell file.
+        arms: Names of the arms with backend ``franka``.
+    """
     owner: dict[str, str] = {}
     for name in arms:
         arm = config.arms[name]
@@ -309,7 +323,7 @@ class Franka(DrivenBackend[FrankaSettings]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> FrankaGripper:
-        """Start the gripper process of an arm; the cell must run.
+        """Start the gripper process of an arm in a running cell.
 
         Args:
             arm: Name of the arm.
@@ -322,7 +336,7 @@ class Franka(DrivenBackend[FrankaSettings]):
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a sentence on what the drivers did while the loop was stopped."""
+        """Return a sentence for users on the reaction of the drivers to a stalled loop."""
         return (
             f"the drivers of {', '.join(arms)} have brought their torques to zero and ended the "
             "motions; the robots hold their configuration. Recover them when the loop runs"
@@ -336,6 +350,11 @@ class Franka(DrivenBackend[FrankaSettings]):
         return RealArm(state, description, address, self.settings[index], cpus, self._warn)
 
     def switch_interface(self, arm: int, interface: str) -> None:
-        """Let the driver of an arm end its motion and start one for another command interface."""
+        """Let the driver of an arm end its motion, and start one with another command interface.
+
+        Args:
+            arm: Index of the arm in the cell.
+            interface: New command interface, ``effort``, ``position`` or ``velocity``.
+        """
         kinds = dict(zip(COMMAND_INTERFACES, (TORQUES, POSITIONS, VELOCITIES)))
         self.real_arms[arm].link.engage(kinds[interface])

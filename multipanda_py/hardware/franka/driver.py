@@ -4,10 +4,11 @@
 The loop runs ``python -m multipanda_py.hardware.franka.driver MEMORY STATE_EVENT TORQUE_EVENT
 JOINTS`` with three inherited file descriptors and the number of joints. Lines on standard input
 are settings as JSON. The first line of JSON on standard output reports the connection or an error.
-Later lines report faults and results of new settings. The end of standard input ends the driver.
+Later lines report faults, and responses to new settings. The end of standard input ends the
+driver.
 
 libfranka can block forever if the network fails. The loop therefore monitors the heartbeat of the
-driver, and the process ends without destructors of libfranka.
+driver. For the same reason, the process exits without calling destructors of libfranka.
 """
 
 from __future__ import annotations
@@ -52,9 +53,10 @@ _MAX_PLAUSIBLE_AGE = 1_000_000_000
 
 
 class StateAge:
-    """Age of the robot state that libfranka read last, from the kernel's time stamp of its packet.
+    """Time since the arrival of the robot state that libfranka read last.
 
-    On a busy machine, a state may have waited in the socket before it was read.
+    The kernel records the arrival of each packet. On a busy machine, a packet may wait in the
+    socket before libfranka reads it.
 
     Args:
         fd: File descriptor of the socket that receives states; None without one.
@@ -65,7 +67,7 @@ class StateAge:
         self()  # The kernel records time stamps only after the first request.
 
     def __call__(self) -> int:
-        """Return the age [ns]; 0 if it is unknown."""
+        """Return the age [ns]; 0 without a socket or without a plausible time stamp."""
         if self._fd is None:
             return 0
         try:
@@ -108,7 +110,7 @@ class SettingsLost(Exception):
 
 
 class Driver:
-    """Control of a robot: publishes states at rest, and runs motions, recoveries and settings."""
+    """Main loop of the driver: publishes states, and runs motions, recoveries and new settings."""
 
     def __init__(self, robot: Any, loop: DriverSide, settings: DriverSettings) -> None:
         self._robot, self._loop = robot, loop
@@ -166,7 +168,7 @@ class Driver:
                 return True
 
     def _watch(self, mode: str, state: Any) -> None:
-        """Report a fault if the new robot mode permits no motion."""
+        """Report a fault if the robot has changed to a mode in which it starts no motion."""
         before, self._mode = self._mode, mode
         if mode in ("Idle", "Move", "AutomaticErrorRecovery"):
             return
@@ -231,7 +233,9 @@ class Driver:
             raise SettingsLost(f"the robot rejects even its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the control for the current kind of command, and the function that starts it."""
+        """Return the control for the enabled kind of command, and the function that starts its
+        motion.
+        """
         if self._kind not in self._controls:
             # Imported only on demand, because this needs numpy, which takes memory and time.
             self._loop.report_busy(_IMPORT_TIME)
@@ -269,9 +273,9 @@ class Driver:
 
 
 def _write_errors(loop: DriverSide, state: Any) -> None:
-    """Write the errors of a state to shared memory, before a state with a new mode is published.
+    """Write the robot's errors to shared memory, before a state with a new mode is published.
 
-    The loop reads the errors together with this state.
+    The loop reads the errors when it reads that state.
     """
     loop.words[DriverWord.CURRENT_ERRORS] = bits_of(state.current_errors)
     loop.words[DriverWord.LAST_ERRORS] = bits_of(state.last_motion_errors)
@@ -282,7 +286,10 @@ def _is_broken_link(error: RuntimeError) -> bool:
 
 
 def main() -> NoReturn:
-    """Connect to loop and robot, run the driver, and end without destructors. Thread: main."""
+    """Connect to loop and robot, and run the driver. Thread: main.
+
+    The process exits without calling destructors of libfranka, which could block.
+    """
     loop = connect_to_loop()
     try:
         settings = DriverSettings.from_json(loop.first_line())

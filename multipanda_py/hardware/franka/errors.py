@@ -112,7 +112,7 @@ def fault_of_mode(mode: str, names: Iterable[str]) -> tuple[str, str]:
 
     Args:
         mode: Name of libfranka's ``RobotMode``, neither ``Idle`` nor ``Move``.
-        names: Names of the errors that caused it.
+        names: Names of the robot's errors, used in the text for mode ``Reflex``.
     """
     kind, text = _MODES.get(mode, ("not_ready", f"the robot is in mode {mode}; check Desk"))
     if kind == "reflex":

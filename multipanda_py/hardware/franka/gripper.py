@@ -38,23 +38,23 @@ END_TIMEOUT = 2.0
 
 @dataclass
 class _Pending:
-    """Command that was sent to the gripper, and its result when it is available."""
+    """Command that was sent to the gripper; ``result`` is None until the command has ended."""
 
     command: GripperCommand
     result: GripperResult | None = None
 
 
 class FrankaGripper(Gripper):
-    """Gripper of a real arm, controlled through a process of its own.
+    """Gripper of a real arm, controlled through a separate process.
 
     If this process has ended, the next command starts a new one. A process without a heartbeat is
-    killed, so that it executes no pending command later.
+    killed, so that it cannot execute an earlier command later.
 
     Args:
         arm: Name of the arm.
         address: Address of the robot.
-        publish: Function that receives the width [m] and True if an object is grasped, at 20 Hz.
-            Thread: a reader.
+        publish: Function that receives the width [m] and True if an object is grasped. A
+            background thread calls it at 20 Hz.
         check: Function that raises an error if the cell is not running; called during waits.
         heartbeat_timeout: Timeout of the heartbeat after the first message [s].
     """
@@ -82,9 +82,10 @@ class FrankaGripper(Gripper):
         return self._link.process.pid
 
     def state(self) -> GripperState:
-        """Return the newest measurement and its age; before the first one, the width is 0.
+        """Return the newest measurement and its age; the width is 0 before the first measurement.
 
-        libfranka does not measure during a motion, so the measurement is from before the motion.
+        libfranka does not measure during a motion. The result is then the last measurement before
+        the motion.
         """
         with self._changed:
             age = time.monotonic() - self._measured_at
@@ -172,8 +173,8 @@ class _Link:
 
     Attributes:
         process: Child process.
-        pending: Pending commands by number.
-        closing: True after a request to end.
+        pending: Commands without a result, by the number of the command.
+        closing: True once :meth:`close` was called.
         stalled_for: Time without a heartbeat after which the process was killed [s]; 0 if not
             killed.
     """
@@ -200,7 +201,12 @@ class _Link:
         self._reader.start()
 
     def send(self, number: int, pending: _Pending) -> bool:
-        """Send a numbered command to the process; return False if the process has ended."""
+        """Send a command to the process; return False if the process has ended.
+
+        Args:
+            number: Number of the command, which the process repeats in the result.
+            pending: Command, which receives the result.
+        """
         stream = self.process.stdin
         if stream is None or self.process.poll() is not None:
             return False

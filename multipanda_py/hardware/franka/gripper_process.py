@@ -2,19 +2,19 @@
 """Process of a real gripper: ``python -m multipanda_py.hardware.franka.gripper_process ADDRESS``.
 
 A call of libfranka blocks its process for seconds, or forever if the robot disappears. A child
-process, the *worker*, therefore holds the connection to the robot. This process communicates with
-its owner. To stop the fingers, or if the robot does not respond, it kills the worker and forks a
-new one.
+process, the *worker*, therefore holds the connection to the robot. This process, the supervisor,
+exchanges messages with the process that started it, the *owner*. To stop the fingers, or if the
+robot does not respond, the supervisor kills the worker and forks a new one.
 
 Standard input has one command per line, as a JSON object with ``number`` and the fields of
 :class:`.GripperCommand`. Standard output has these messages:
 
 - ``width``, ``max_width`` and ``is_grasped``: measurement, at the rate of the gripper.
-- ``done``, ``outcome`` and ``text``: result of the command with the number ``done``.
+- ``done``, ``outcome`` and ``text``: result of a command; ``done`` is the number of the command.
 - ``problem``: problem of the connection.
 - Empty object: heartbeat.
 
-The end of the input ends both processes.
+The end of standard input ends supervisor and worker.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ def send_line(fd: int, **message: object) -> None:
 
 
 def work(library: Any, address: str, commands: int, answers: int, owner: int) -> NoReturn:
-    """Execute commands from one pipe and write results to the other; never returns.
+    """Execute commands from one pipe, and write results to another pipe; never returns.
 
     Args:
         library: Module pylibfranka.
         address: Address of the robot.
-        commands: File descriptor to read from.
-        answers: File descriptor to write to.
+        commands: File descriptor from which commands are read.
+        answers: File descriptor to which measurements and results are written.
         owner: Id of the parent process; the worker ends with it.
     """
     try:
@@ -105,7 +105,12 @@ def _serve(hand: Any, commands: int, answers: int) -> None:
 
 
 def _measure(hand: Any, answers: int) -> None:
-    """Wait for the next state of the gripper (20 Hz), and write it to ``answers``."""
+    """Wait for the next state of the gripper (20 Hz), and send it to the supervisor.
+
+    Args:
+        hand: Connected ``pylibfranka.Gripper``.
+        answers: File descriptor to which the state is written.
+    """
     state = hand.read_once()
     send_line(
         answers,
@@ -154,8 +159,8 @@ class Worker:
 
     Attributes:
         fd: File descriptor from which the worker's messages are read.
-        number: Number of the command that the worker executes, or 0.
-        problem: Reason that the worker has given for its end, or an empty string.
+        number: Number of the command that the worker executes; 0 without a command.
+        problem: Reason for the end of the worker, from its last message; empty without a reason.
         deadline: Deadline of the worker's next message, CLOCK_MONOTONIC [s].
     """
 
@@ -192,7 +197,10 @@ class Worker:
 
 
 class Supervisor:
-    """Supervisor that forwards commands to a worker, and ensures a result of every command."""
+    """Supervisor that forwards commands to a worker, and replaces the worker if it must be killed.
+
+    Every command gets a result, also if the worker ends before it has sent one.
+    """
 
     def __init__(self, library: Any, address: str) -> None:
         self._library, self._address = library, address
@@ -261,7 +269,15 @@ class Supervisor:
             worker.deadline = time.monotonic() + RESPONSE_TIMEOUT
 
     def _drop(self, outcome: Outcome, text: str) -> None:
-        """Kill the worker, and report the outcome of its command, if it has one, to the owner."""
+        """Kill the worker.
+
+        The owner gets ``outcome`` as the result of the command that the worker was executing, if
+        any.
+
+        Args:
+            outcome: Outcome of the command. ``FAILED`` also reports a problem of the connection.
+            text: Reason for the kill.
+        """
         worker, self._worker = self._worker, None
         if worker is None:
             return

@@ -58,7 +58,7 @@ class Difference:
 
 
 class ModelCheck:
-    """Comparison of a robot's own model with that of this package, which is built in advance."""
+    """Comparison of the dynamic model in a robot with the model of this package."""
 
     def __init__(self, arm: ArmDescription) -> None:
         self._model: Any = build_pinocchio(arm)
@@ -70,13 +70,13 @@ class ModelCheck:
     def compare(
         self, options: FrankaSettings, measurements: Mapping[str, Any]
     ) -> list[Difference]:
-        """Return the maximum difference of every quantity at the measured configuration.
+        """Return the maximum difference between both models in every quantity.
 
-        Rotor inertias are subtracted from the mass matrix of this package, because the robot's
-        mass matrix excludes them.
+        The quantities are computed at the measured configuration. Rotor inertias are subtracted
+        from the mass matrix of this package, because the robot's mass matrix excludes them.
 
         Args:
-            options: Tolerances, and the load of both models.
+            options: Settings with the tolerances, and with the load for the model of this package.
             measurements: Robot's model as flat, column-major lists; see
                 :func:`.robot_connection.measure`.
 

@@ -35,9 +35,9 @@ class JointMode:
     Attributes:
         name: Name for messages.
         start: Function that starts a motion. Its arguments are a ``pylibfranka.Robot`` and the
-            name of the robot's controller that follows the motion.
-        command: Function that returns the libfranka command. Its arguments are the last and the
-            next commanded positions, (n,) [rad] each.
+            name of the internal controller with which the robot follows commands.
+        command: Function that returns the libfranka command. Its arguments are the previous and
+            the new commanded positions, (n,) [rad] each.
     """
 
     name: str
@@ -75,9 +75,9 @@ _BRAKING_FRACTION = 0.9
 
 
 class SpeedNearLimits:
-    """Speed limit from which an arm can always brake before a position limit.
+    """Joint speed limit that decreases near position limits, so that the arm can always brake.
 
-    It is slightly below the limit that an FR3 itself applies.
+    An FR3 has such a speed limit as well, which is slightly higher.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
@@ -118,15 +118,17 @@ _FOLLOWING_TOLERANCE = 2e-6
 class PositionControl:
     """Motion that answers states with the positions of the loop, and brakes without commands.
 
-    Each command continues from ``q_d``, the last command that the robot reports. Without a command
-    in time, the robot *bridges* the gap: it moves on with constant acceleration, and must not
-    accept the late command as well. A state older than :data:`MAX_STATE_AGE` is therefore not
-    answered. If the robot bridges a command that was sent in time, the next command is omitted,
-    because the first one may still arrive.
+    Each command continues from ``q_d``, the last command that the robot reports as used. If no
+    command arrives in time, the robot *bridges* the gap: it moves on with constant acceleration. A
+    command for the bridged cycle must not arrive later, so no command is sent in two cases:
 
-    Velocity commands lead from ``q_d`` to the positions of the loop, so that robot and loop do not
-    drift apart. The correction is at most as fast as the commanded motion, and at rest as
-    :data:`MAX_CORRECTION_SPEED`. If ``q_d`` does not follow the commands, the motion ends.
+    - The state is older than :data:`MAX_STATE_AGE`.
+    - The robot has bridged a cycle although its command was sent in time. That command may still
+      arrive.
+
+    Velocity commands also correct the difference between ``q_d`` and the positions of the loop.
+    The speed of this correction is at most that of the commanded motion, or
+    :data:`MAX_CORRECTION_SPEED` at rest. If ``q_d`` does not follow the commands, the motion ends.
 
     Args:
         loop: Connection to the loop.
@@ -218,10 +220,11 @@ class PositionControl:
                 refuse_settings(loop, self._mode.name)
 
     def _catch_up(self, state: Any) -> str:
-        """Continue from the robot's ``q_d`` if it differs from the command.
+        """Continue from the robot's ``q_d`` if it differs from the last command.
 
         Returns:
-            Reason to end the motion, if ``q_d`` has differed for too long; empty otherwise.
+            Reason to end the motion if ``q_d`` has differed for :data:`MAX_UNFOLLOWED_CYCLES`;
+            otherwise an empty string.
         """
         executed = np.array(state.q_d)
         gap = executed - self._limiter.q
@@ -243,7 +246,7 @@ class PositionControl:
 
 
 def _bridged(state: Any) -> Vector:
-    """Return the next ``q_d``, (n,) [rad], if the robot gets no command for the given state."""
+    """Return the ``q_d`` of the next cycle without a command in this cycle, (n,) [rad]."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)
 

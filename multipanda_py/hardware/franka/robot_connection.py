@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connection of a driver to its robot: settings, start, model and texts of failures."""
+"""Connection of a driver to its robot: settings, start, model, and messages about errors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ class DriverSettings:
         torque_limits: Maximum torques, (7,) [Nm].
         motion_limits: Limits of commanded motions: lower and upper positions, velocities,
             accelerations, jerks, (5, 7).
-        motion_controller: Name of the robot's controller that follows commanded motions.
-        answer_budget: Time for which the driver waits for the torque of the loop [s].
+        motion_controller: Internal controller of the robot under position or velocity control,
+            ``joint_impedance`` or ``cartesian_impedance``.
+        answer_budget: Maximum time for which the driver waits for the command of the loop [s].
         priority: Priority for SCHED_FIFO, 0 for none.
         cpus: Cores that the driver may use.
-        EE_in_flange: Pose of the end effector.
-        K_in_EE: Pose of the stiffness frame.
+        EE_in_flange: Pose of the end effector in the flange frame.
+        K_in_EE: Pose of the stiffness frame in the end-effector frame.
         load_mass: Mass of the load [kg].
         load_com: Centre of mass of the load in the flange frame, (3,) [m].
         load_inertia: Inertia of the load [kg m^2].
@@ -64,7 +65,7 @@ class DriverSettings:
 
     @property
     def no_answer(self) -> str:
-        """Text of the fault if the driver does not respond, to be followed by the timeout."""
+        """Message about a driver that does not respond, to which the timeout is appended."""
         return (
             f"{self.peer} accepts connections but does not respond: check that the address is "
             "that of a robot, and restart the robot if it is; waited"
@@ -114,8 +115,8 @@ def from_frame(frame: Numbers, pose: Numbers) -> Numbers:
     """Return a pose relative to another frame, :math:`T_{frame}^{-1} T_{pose}`.
 
     Args:
-        frame: Pose of the frame, (16,), column-major.
-        pose: Pose in the same reference frame, (16,), column-major.
+        frame: Pose of the other frame, (16,), column-major.
+        pose: Pose to convert, in the same coordinates as ``frame``, (16,), column-major.
     """
     matrix = [0.0] * 16
     for column in range(4):
@@ -135,11 +136,11 @@ PROBE_SPEED = 0.5
 def open_robot(settings: DriverSettings) -> Any:
     """Connect to the robot, clear the error of a killed driver, and send the settings.
 
-    A driver that was killed during a motion causes a communication error. Only this error is
-    cleared here.
+    A driver that was killed during a motion leaves the robot with a communication error. Other
+    errors of the robot are not cleared.
 
     Raises:
-        DriverStartError: If the robot cannot be used; the text states the remedy.
+        DriverStartError: If the robot cannot be used. The message tells users what to do.
     """
     ip = settings.robot_ip
     try:
@@ -179,17 +180,21 @@ def _is_idle(robot: Any) -> bool:
 
 
 def fresh_state(robot: Any) -> Any:
-    """Return a current state; the first one may have waited in the socket for seconds."""
+    """Return a current state.
+
+    The first state that libfranka reads may have waited in the socket for seconds, so it is
+    discarded.
+    """
     robot.read_once()
     return robot.read_once()
 
 
 def measure(robot: Any) -> dict[str, Any]:
-    """Return the robot's model at the measured configuration, with its frames and loads.
+    """Return joint positions, frames and loads of the robot, and its model at these positions.
 
-    Keys are the names of libfranka's state, and ``mass``, ``coriolis``, ``gravity`` and
-    ``jacobian``. Matrices are flat and column-major, as in libfranka. Coriolis torques are those
-    at :data:`PROBE_SPEED`.
+    The keys ``mass``, ``coriolis``, ``gravity`` and ``jacobian`` have the model; the other keys
+    are fields of libfranka's ``RobotState``. Matrices are flat and column-major, as in libfranka.
+    The Coriolis torques are computed for the speed :data:`PROBE_SPEED` of all joints.
     """
     model, state = robot.load_model(), fresh_state(robot)
     result: dict[str, Any] = {
@@ -253,6 +258,9 @@ def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
     Args:
         robot: Reachable robot, without a motion handle in use.
         text: Error text of libfranka, used if the robot's state shows no fault.
+
+    Returns:
+        Name of the robot mode, and kind and text of the fault.
     """
     state = fresh_state(robot)
     mode = state.robot_mode.name

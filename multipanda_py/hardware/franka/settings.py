@@ -38,22 +38,22 @@ class LoadSettings(Settings):
 
     @property
     def load(self) -> Load:
-        """Load of the arm beyond its tool."""
+        """Load of the arm without its tool; no load if ``load_mass`` is zero."""
         if self.load_mass <= 0.0:
             return NO_LOAD
         return Load(self.load_mass, np.array(self.load_com), inertia_matrix(self.load_inertia))
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return why a value of ``load_inertia`` is impossible; empty if it is valid.
+        """Return the reason why a value of ``load_inertia`` is impossible.
 
-        The result is empty for all other settings.
+        The result is an empty string for a valid value, and for every other setting.
         """
         return _of_no_body(value) if name == "load_inertia" else ""
 
 
 def _of_no_body(values: Sequence[float]) -> str:
-    """Return why an inertia is impossible, or an empty string.
+    """Return the reason why no rigid body can have an inertia; empty if the inertia is possible.
 
     Its principal moments must be positive and obey the triangle inequality.
 
@@ -86,12 +86,12 @@ _TOLERANCE_BOUNDS: dict[str, Any] = {
 class FrankaSettings(LoadSettings):
     """Settings of a Franka robot and its driver.
 
-    Thresholds, impedances, load and stiffness frame may be changed under hold at rest; all other
-    settings are read at the start. The end-effector frame of the robot is always that of the
-    controllets.
+    Thresholds, impedances, load and stiffness frame may be changed while the arm is on hold and at
+    rest. All other settings are read at the start. The end-effector frame of the robot is always
+    that of the controllets.
 
-    A simulated arm compensates the load, and stops at upper thresholds that are set explicitly. It
-    ignores all other settings.
+    A simulated arm compensates the load. It stops if an upper threshold that the cell file sets is
+    exceeded. It ignores all other settings.
     """
 
     lower_torque_thresholds: list[float] = vector(
@@ -178,7 +178,14 @@ class FrankaSettings(LoadSettings):
 def driver_settings(
     robot_ip: str, options: FrankaSettings, description: ArmDescription, cpus: Sequence[int]
 ) -> DriverSettings:
-    """Return the settings of an arm's driver."""
+    """Return the settings for the driver of an arm.
+
+    Args:
+        robot_ip: Address of the robot.
+        options: Section ``franka`` of the arm in the cell file.
+        description: Description of the arm.
+        cpus: Cores that the driver may use.
+    """
     return DriverSettings(
         robot_ip=robot_ip,
         torque_limits=description.limits.torque.tolist(),
@@ -198,7 +205,12 @@ def driver_settings(
 def changed_settings(
     settings: DriverSettings, options: FrankaSettings, arm: ArmDescription
 ) -> DriverSettings:
-    """Return a driver's settings with new thresholds, impedances, load and stiffness frame.
+    """Return a copy of driver settings with new thresholds, impedances, load and stiffness frame.
+
+    Args:
+        settings: Settings of the driver.
+        options: New settings of the robot.
+        arm: Description of the arm.
 
     Thread: control.
     """
@@ -237,9 +249,10 @@ def pose_ee_in_flange(arm: ArmDescription) -> Matrix:
 
 
 def commanded_load(options: FrankaSettings, arm: ArmDescription) -> Load:
-    """Return the load to set on the robot: load and tool of the arm as one body.
+    """Return the load for libfranka's ``set_load``: load and tool of the arm as one body.
 
-    The tool is left out if the end effector in Desk includes it (``tool_in_desk``).
+    With ``tool_in_desk``, the tool is excluded, because the end effector in Desk already includes
+    it.
     """
     tool = arm.tool
     if tool is None or options.tool_in_desk:

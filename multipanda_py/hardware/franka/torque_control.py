@@ -33,7 +33,7 @@ def publish(loop: DriverSide, state: Any, executing: int, mode: int) -> int:
 
 
 def refuse_settings(loop: DriverSide, control: str) -> None:
-    """Reject new settings during a motion, because robots accept them only without one.
+    """Reject new settings during a motion, because a robot accepts settings only without a motion.
 
     Args:
         loop: Connection to the loop, with the settings on standard input.
@@ -51,7 +51,7 @@ def finish(loop: DriverSide, handle: Any, command: Any) -> None:
     Args:
         loop: Connection to the loop.
         handle: Motion of libfranka.
-        command: Command for the last state.
+        command: Last command of the motion.
     """
     loop.report_busy(FINISH_TIME)
     command.motion_finished = True
@@ -63,9 +63,9 @@ _HALF_PERIOD = 0.0005  # Tolerance for the end of the decay [s].
 
 
 class TorqueControl:
-    """Motion that answers states with the torques of the loop.
+    """Motion under torque control: answers each state of the robot with the torque of the loop.
 
-    Without an answer the torque decays, and the motion ends at zero torque.
+    If the loop sends no torque, the last one decays to zero, and the motion ends.
     """
 
     def __init__(self, loop: DriverSide, settings: DriverSettings) -> None:

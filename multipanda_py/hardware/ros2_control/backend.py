@@ -86,8 +86,9 @@ class TopicArm:
     def settings_answer(self) -> str | None:
         """Return the result of :meth:`configure`, once.
 
-        The result is None as long as the driver has not responded. It is an empty string if the
-        settings apply, otherwise the reason why they do not.
+        Returns:
+            Empty string if the settings apply, otherwise the reason why they do not. None while
+            the driver has not responded, and after the result was returned.
         """
         answers = self.link.watch.answers
         if self._requested_settings is None:
@@ -103,7 +104,11 @@ class TopicArm:
 
 
 def _no_model(_result: object) -> str:
-    """Accept every driver, because there is no robot model to check; return an empty string."""
+    """Accept the first response of every driver, because it contains no robot model to check.
+
+    Returns:
+        Empty string, which means that the driver is accepted.
+    """
     return ""
 
 
@@ -150,10 +155,10 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     @classmethod
     def interfaces_with(cls, settings: Ros2ControlSettings) -> tuple[str, ...]:
-        """Return the command interfaces that controllets may use.
+        """Return the command interfaces that controllets may use with these settings.
 
-        With effort commands the result is effort. With position commands it is position and
-        velocity, because the loop integrates velocities to positions.
+        If the driver sends efforts, this is ``effort``. If it sends positions, these are
+        ``position`` and ``velocity``, because the loop integrates velocities to positions.
         """
         return (
             COMMAND_INTERFACES[:1]
@@ -168,7 +173,7 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a sentence on what the drivers did while the loop was stopped."""
+        """Return a sentence for users on the reaction of the drivers to a stalled loop."""
         return (
             f"the drivers of {', '.join(arms)} brake the arms and compensate gravity where "
             "needed. Recover them when the loop runs"
@@ -181,9 +186,12 @@ class Ros2Control(DrivenBackend[Ros2ControlSettings]):
         return TopicArm(state, description, self.settings[index], cpus)
 
     def switch_interface(self, arm: int, interface: str) -> None:
-        """Switch a driver between efforts and positions.
+        """Let the driver of an arm use another command interface.
 
-        For velocity commands, the loop sends the integrated positions.
+        Args:
+            arm: Index of the arm in the cell.
+            interface: New command interface, ``effort``, ``position`` or ``velocity``. For
+                ``velocity``, the loop sends integrated positions.
         """
         kind = TORQUES if interface == COMMAND_INTERFACES[0] else POSITIONS
         self.real_arms[arm].link.engage(kind)

@@ -47,13 +47,14 @@ Limiter = TypeVar("Limiter")
 class TopicControl(ABC, Generic[Limiter]):
     """Control of one arm over its topics, from the first state to the last command.
 
-    The external controller repeats the last command, so this control answers every state after the
-    first command. If the loop does not respond or has ended, or after a fault, it brakes the arm.
+    The external controller repeats the last command forever. This control therefore sends a
+    command for every state, once it has sent the first one. It brakes the arm after a fault, and
+    if the loop does not respond or has ended.
 
     Args:
         loop: Connection to the loop.
         topics: Topics of the arm.
-        reading: Newest state from the topics, which is published to the loop immediately.
+        reading: Reader of the joint states. Its newest state is published to the loop immediately.
         settings: Settings of the driver.
 
     Thread: main.
@@ -99,14 +100,17 @@ class TopicControl(ABC, Generic[Limiter]):
 
     @abstractmethod
     def _act_without_state(self) -> None:
-        """Send a command that keeps the arm safe, if needed, while no valid state arrives."""
+        """Brake or hold the arm while no valid state arrives."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Brake the arm; the last command keeps it at rest."""
+        """Brake the arm before the driver ends. The last command keeps it at rest afterwards."""
 
     def _use(self, settings: TopicDriverSettings) -> None:
-        """Use settings with another load or damping; arm and topics must be the same."""
+        """Apply settings of the driver.
+
+        They may differ from the present settings in load and damping only.
+        """
         self._settings = settings
         is_torque = settings.effort == "torque"
         self._observer = MomentumObserver(unpacked(settings)) if is_torque else None
@@ -174,10 +178,10 @@ class TopicControl(ABC, Generic[Limiter]):
         )
 
     def _check_timeout(self) -> float:
-        """Process a state for which the loop has sent no command.
+        """Count a state without a command of the loop, and end the motion after a timeout.
 
-        After :data:`.RAMP_TIME` without commands the motion ends. A fault is reported if the loop
-        still runs and commands are enabled.
+        The timeout is :data:`.RAMP_TIME`. A fault is reported if the loop still runs and commands
+        are enabled.
 
         Returns:
             Time since the last command of the loop [s].
@@ -237,7 +241,7 @@ Numbers = list[float]
 
 
 class RestingTorque:
-    r"""Torque that carries and brakes an arm without a command of the loop.
+    r"""Torque that holds an arm against gravity and brakes it, without a command of the loop.
 
     .. math:: \tau_0 = g(q) - D \dot q.
 
@@ -247,7 +251,7 @@ class RestingTorque:
     Args:
         model: Pinocchio model with tool, load and the direction of gravity.
         damping: Diagonal of D, (n,) [Nm s/rad].
-        carries: True if the arm does not compensate gravity itself.
+        carries: True to include :math:`g(q)`, because the arm does not compensate gravity itself.
 
     Thread: the driver's.
     """
@@ -281,8 +285,8 @@ _monotonic_ns = time.monotonic_ns
 class EffortControl(TopicControl[TorqueLimiter]):
     """Effort control of an arm.
 
-    Without commands of the loop, efforts are sent that carry and brake the arm. Without states,
-    the sent efforts carry the arm in its last known configuration.
+    Without commands of the loop, the driver sends efforts that hold the arm against gravity and
+    brake it. Without states, it sends efforts that hold the arm at its last known configuration.
 
     Thread: main.
     """
@@ -310,10 +314,10 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._next_torque(number, until, resting))
 
     def _start(self, resting: list[float]) -> None:
-        """Begin a motion with the effort that was sent last.
+        """Begin a motion at the effort that was sent last.
 
         Args:
-            resting: Effort that carries and brakes the arm, (n,) [Nm].
+            resting: Effort that holds the arm against gravity and brakes it, (n,) [Nm].
         """
         # Before the first command of this driver, the effort that carries the arm is assumed to
         # be the present one.
@@ -329,7 +333,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         Args:
             number: Number of the published state.
             until: End of the wait for the loop, CLOCK_MONOTONIC [ns].
-            resting: Torque that carries and brakes the arm, (n,) [Nm].
+            resting: Torque that holds the arm against gravity and brakes it, (n,) [Nm].
         """
         words, limiter = self._loop.words, self._limiter
         sent = self._sent or resting
@@ -347,7 +351,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         return limiter.silent(self._check_timeout(), sent, resting)
 
     def _act_without_state(self) -> None:
-        """Approach the torque that carries the arm at rest in its last known configuration."""
+        """Change the effort towards the one that holds the arm at its last known configuration."""
         reading = self._reading
         if self._sent is None or not reading.q:
             return
@@ -360,7 +364,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         super()._send(tau)
 
     def _leave(self) -> None:
-        """Brake the arm; at rest or after a timeout, send the effort that carries it there."""
+        """Brake the arm; at rest or after a timeout, send the effort that holds it there."""
         self._armed = self._moving = False
         if self._sent is None:
             return
@@ -387,9 +391,9 @@ POSITION_STOP_TIME = 2.0
 class TopicPositions(TopicControl[MotionLimiter]):
     """Position control of an arm; commands are limited in velocity, acceleration and jerk.
 
-    Without commands of the loop, or without states, the commanded position brakes within these
-    limits. The external controller then holds the last position. After a loss of states, the next
-    motion begins at rest at the measured position, and nothing is sent until then.
+    Without commands of the loop, the commanded position brakes within these limits. The external
+    controller then holds the last position. After a timeout of the states, nothing is sent. When
+    states return, the next motion begins at rest at the measured position.
 
     Thread: main.
     """
@@ -427,10 +431,10 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._send(self._limiter.q.tolist())
 
     def _start(self) -> None:
-        """Begin a motion at the last commanded position, or at the measured one.
+        """Begin a motion at the last commanded position.
 
-        The measured position is used before the first command, and if the arm rests too far from
-        the last command.
+        It begins at the measured position if there is no last command. The measured position also
+        replaces a command at rest that is more than :data:`MAX_COMMAND_DISTANCE` from the arm.
         """
         limiter, q = self._limiter, np.array(self._reading.q)
         if self._sent is None or (
@@ -442,7 +446,11 @@ class TopicPositions(TopicControl[MotionLimiter]):
         self._loop.start_motion(POSITIONS)
 
     def _act_without_state(self) -> None:
-        """Brake; at rest, send nothing, because the last command stays in effect."""
+        """Brake the commanded position after an invalid state.
+
+        At rest and after a timeout of the states, nothing is sent, because the last command stays
+        in effect.
+        """
         limiter = self._limiter
         if self._lost_states:
             limiter.start(limiter.q)

@@ -39,12 +39,15 @@ class StateMessage(Protocol):
 class JointReading:
     """Newest state of the joints of an arm, from base to flange.
 
+    A position that a joint cannot have reached since its last state is a jump. States with a jump
+    are rejected.
+
     Args:
         names: Names of the joints, n.
-        fastest: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps of positions.
+        fastest: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps.
         endless: True for each continuous joint, (n,), whose position may change by full rotations.
-        longest: Upper bound of the elapsed time in the check for jumps [s]. After a longer gap
-            with a larger position change, states are rejected until :meth:`forget`.
+        longest: Maximum time for which motion since the last state is assumed [s]. If a larger
+            change is found after a longer gap, states are rejected until :meth:`forget`.
         slides: True for each prismatic joint, (n,).
 
     Attributes:
@@ -81,7 +84,8 @@ class JointReading:
         """Read a message, in which joints may have any order.
 
         Returns:
-            True if it is a newer state of this arm; False if it has other joints or is not newer.
+            True if the message is a new state of this arm. False if it has only other joints, or a
+            time stamp that is not newer.
 
         Raises:
             StateInvalid: If joints or numbers are missing or not finite, or a joint has moved too
@@ -117,13 +121,14 @@ class JointReading:
 
     @property
     def is_behind(self) -> bool:
-        """True if the stamp of the last message is older than that of the state."""
+        """True if the last message has an older time stamp than the last accepted state."""
         return self._stamp < self.time
 
     def follow_back(self) -> None:
-        """Accept states with smaller stamps again, after a clock was set back or restarted.
+        """Continue from the last message if its time stamp is older than that of the last state.
 
-        The next state is accepted without a check for jumps.
+        This happens after a clock was set back or restarted. The next state is then accepted
+        without a check for jumps.
         """
         if self.is_behind:
             self.time, self._before = self._stamp, []
@@ -184,7 +189,12 @@ RATE_RANGE = (0.8, 1.25)
 
 
 def first_states(topics: Topics, settings: TopicDriverSettings, loop: DriverSide) -> JointReading:
-    """Wait for the first states, and for a subscriber of the command topic.
+    """Wait until states arrive at the right rate, and until the command topic has a subscriber.
+
+    Args:
+        topics: Topics of the arm.
+        settings: Settings of the driver.
+        loop: Connection to the loop, which gets heartbeats during the wait.
 
     Returns:
         Reader with the newest state.

@@ -28,7 +28,7 @@ EFFORT, POSITION = "effort", "position"
 class Ros2ControlSettings(LoadSettings):
     """Topics, timing and limits of an arm behind an external controller manager.
 
-    Load and damping may be changed later; all other settings are read at the start.
+    Load and damping may be changed while the cell runs. All other settings are read at the start.
     """
 
     state_topic: str = text(
@@ -90,7 +90,7 @@ class TopicDriverSettings:
 
     Attributes:
         arm: Name of the arm.
-        joint_names: Names of the joints in its messages, from base to flange, n.
+        joint_names: Names of the joints in messages, from base to flange, n.
         velocity_limits: Maximum speeds, (n,) [rad/s].
         endless: True for each continuous joint, (n,).
         slides: True for each prismatic joint, (n,): its units are m and N instead of rad and Nm.
@@ -99,12 +99,12 @@ class TopicDriverSettings:
         torque_limits: Maximum torques, (n,) [Nm].
         torque_steps: Maximum torque changes between two commands, (n,) [Nm].
         damping: Damping that brakes the arm without commands of the loop, (n,) [Nm s/rad].
-        carries: True if the arm does not compensate gravity itself.
+        carries: True if the driver must compensate gravity, because the arm does not.
         model: Model of the arm with its tool, encoded by :func:`packed`.
-        flange_frame: Name of the flange frame of that model.
+        flange_frame: Name of the flange frame in ``model``.
         load_mass: Mass of the load beyond the tool [kg].
         load_com: Centre of mass of the load in the flange frame, (3,) [m].
-        load_inertia: Inertia about the centre of mass, row-major, (9,) [kg m^2].
+        load_inertia: Inertia of the load about its centre of mass, row-major, (9,) [kg m^2].
         cpus: Cores that the driver may use.
     """
 
@@ -136,7 +136,7 @@ class TopicDriverSettings:
 
     @property
     def peer(self) -> str:
-        """Name of the arm's topic for messages."""
+        """Name of the arm for messages, which contains its state topic."""
         return f"the arm on {self.state_topic}"
 
     @property
@@ -149,7 +149,7 @@ class TopicDriverSettings:
 
     @property
     def no_answer(self) -> str:
-        """Text of the fault if the driver does not respond, to be followed by the timeout."""
+        """Message about a driver that does not respond, to which the timeout is appended."""
         return f"the driver of {self.peer} does not start; waited"
 
     def to_json(self) -> str:
@@ -198,7 +198,12 @@ def driver_settings(
 def changed_settings(
     sent: TopicDriverSettings, settings: Ros2ControlSettings, arm: ArmDescription
 ) -> TopicDriverSettings:
-    """Return a driver's settings with a new load and damping, without building a new model.
+    """Return a copy of a driver's settings with a new load and damping.
+
+    Args:
+        sent: Settings of the driver.
+        settings: New settings of the arm. Only load and damping are used.
+        arm: Description of the arm.
 
     Thread: control.
     """
@@ -222,7 +227,7 @@ def packed(model: Any) -> str:
 
 
 def unpacked(sent: TopicDriverSettings) -> Any:
-    """Decode the pinocchio model in a driver's settings, with the tool, and add the load."""
+    """Return the pinocchio model of an arm with tool and load, from a driver's settings."""
     model = pin.Model()
     model.loadFromString(zlib.decompress(base64.b64decode(sent.model)).decode())
     inertia = np.reshape(sent.load_inertia, (3, 3))

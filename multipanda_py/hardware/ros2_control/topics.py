@@ -90,7 +90,7 @@ class Topics:
 
 
 def _executor(context: Context) -> Executor:
-    """Return an events executor, or a slower single-threaded executor if rclpy has none."""
+    """Return an events executor, or a single-threaded one if this rclpy has no events executor."""
     try:
         from rclpy.experimental.events_executor import EventsExecutor
     except ImportError:

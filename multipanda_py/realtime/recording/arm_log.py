@@ -35,28 +35,28 @@ class ArmLog:
     """Samples of one arm with j joints at n instants; None for quantities that are not recorded.
 
     Attributes:
-        arm: Name in the cell, or in the log.
+        arm: Name of the arm in the cell, or in the file.
         robot: Name of the robot model, such as ``fr3``; None if unknown.
         joints: Joint names without the prefix of the arm, (j,).
-        time: Robot time, strictly increasing, (n,) [s]. Several recordings in one log follow each
-            other, with shifted times if necessary.
+        time: Robot time, strictly increasing, (n,) [s]. If several recordings were joined, later
+            ones are shifted in time where necessary.
         q: Measured positions, (n, j) [rad; m for prismatic joints].
         dq: Measured velocities, (n, j) [rad/s].
         tau: Measured joint torques, (n, j) [Nm].
         tau_commanded: Commanded joint torques, (n, j) [Nm].
         gravity_in_tau: True if measured torques include gravity, as libfranka's ``tau_J`` and all
             logs of this package do.
-        gravity_in_tau_commanded: True if commanded torques include gravity, unlike libfranka's
-            ``tau_J_d`` and ``tau`` of this package. If the loop adds gravity, the column
-            ``tau_gravity`` contains it.
+        gravity_in_tau_commanded: True if commanded torques include gravity. Those of libfranka
+            (``tau_J_d``) and of this package exclude it. The column ``tau_gravity`` contains
+            gravity torques that the loop has added.
         columns: Other columns by name, each (n, ...), such as ``tau_ext``, ``target_pose`` or
             ``fault``; ``doc/rows.md`` lists all names.
-        laws: Names of the controllets, by the numbers in the column ``owner``.
-        starts: Indices of the samples at which recordings begin; the first is 0.
-        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown, which means an
-            upright arm.
-        rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors. Sensors
-            behind the gears do not measure it.
+        laws: Names of the controllets. The column ``owner`` contains indices into this tuple.
+        starts: Indices of the samples at which joined recordings begin; the first is 0.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown: the arm is then
+            taken as upright.
+        rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors; False for
+            sensors between gear and link.
 
     Raises:
         LogError: If shapes do not match, or time does not increase.
@@ -159,7 +159,7 @@ class ArmLog:
         return [run for run in runs if run.stop - run.start >= min_count]
 
     def part(self, run: slice) -> ArmLog:
-        """Return a part of the samples as a log; its arrays are views.
+        """Return a range of the samples as a log, whose arrays are views of this log.
 
         Args:
             run: Range of samples with a positive step.
@@ -172,11 +172,11 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return a copy of the log with other samples, and the same properties of the arm.
+        """Return a log of the same arm with other samples.
 
         Args:
             columns: Arrays of equal length, by column name. ``time`` and ``q`` are required.
-            starts: Indices of the first samples of the joined recordings.
+            starts: Indices of the samples at which joined recordings begin.
         """
         return replace(
             self,
@@ -197,8 +197,9 @@ class ArmLog:
     def to_pandas(self) -> pd.DataFrame:
         """Return a table: ``time``, ``q1`` ... ``qj``, ``dq1`` ..., then all other columns.
 
-        A quantity with several numbers per sample has numbered columns from 1, in row-major order.
-        The column ``law`` is the name of the controllet that owns the arm.
+        A vector has one column per element, with its index from 1 at the end of the name. Elements
+        of a matrix are numbered in row-major order. The column ``law`` is the name of the
+        controllet that owns the arm.
         """
         from multipanda_py.registry import needed
 
@@ -215,14 +216,14 @@ class ArmLog:
 
 
 def joined(logs: list[ArmLog]) -> ArmLog:
-    """Join several recordings of one arm in succession.
+    """Join several recordings of one arm to one log, in the given order.
 
-    Every simulation begins at time zero. A recording that does not begin after the end of the
-    previous one is therefore shifted to begin one second after it. Columns that are not in all
-    recordings are dropped.
+    A recording that does not begin after the end of the previous one is shifted in time. It then
+    begins one second after that end. Columns that are not in all recordings are dropped.
 
     Raises:
-        LogError: If joints or the meaning of torques differ.
+        LogError: If robots, joints or controllets differ, or only some torques include gravity or
+            rotors.
     """
     first = logs[0]
     for other in logs[1:]:
@@ -255,7 +256,7 @@ def motion_of(log: ArmLog, name: str, gravity: Any = None) -> MeasuredMotion:
     Args:
         log: Log of the arm.
         name: Name of the log, for messages.
-        gravity: Gravity in the base frame, (3,) [m/s^2]; None for that of the log.
+        gravity: Gravity in the base frame, (3,) [m/s^2]; None to use that of the log.
 
     Raises:
         IdentificationRejected: If torques were not recorded, or do not include gravity.
@@ -308,10 +309,10 @@ def arm_log_of_records(
     """Return the log of an arm from cycle records; records without a new state are omitted.
 
     Args:
-        records: Fields of the arm by name, (n, ...) each.
-        cycles: Fields of the cell: ``time`` and ``wake_ns``, (n,).
+        records: Fields of the arm in n cycle records by name, (n, ...) each.
+        cycles: Fields ``time`` and ``wake_ns`` of the same records, a structured array (n,).
         facts: Properties of the arm.
-        laws: Names of the controllets, by number.
+        laws: Names of the controllets. The field ``owner`` contains indices into this tuple.
 
     Raises:
         LogError: If there is no record.
@@ -352,13 +353,14 @@ def arm_log_of_records(
 
 
 def _forward(time: Vector) -> tuple[Vector, tuple[int, ...], NDArray[np.bool_]]:
-    """Omit repeated samples, and shift times so that they increase.
+    """Remove samples with repeated times, and shift times so that they increase.
 
-    A reset of the clock begins a new recording, which is shifted to one second after the last one.
+    A time that decreases, for example after a reset of the simulation, begins a new recording. It
+    is shifted to begin one second after the previous recording.
 
     Returns:
-        Times of the selected samples, indices of the first samples of recordings, and a flag of
-        each original sample, True if selected.
+        Times of the remaining samples, indices at which recordings begin, and a flag for each
+        original sample, True if it remains.
     """
     step = np.diff(time)
     selected = np.concatenate([[True], step != 0.0])
@@ -375,9 +377,9 @@ def arm_logs(
     """Return the logs of arms from cycle records, by name.
 
     Args:
-        rows: Records in order, (n,).
+        rows: Cycle records in order, (n,).
         facts: Properties of the arms, in the order of the cell.
-        laws: Names of the controllets, by number.
+        laws: Names of the controllets. The field ``owner`` contains indices into this tuple.
 
     Raises:
         LogError: If there is no record.

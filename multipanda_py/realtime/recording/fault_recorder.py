@@ -39,7 +39,10 @@ def fault_folder(settings: RecorderConfig, cell: str) -> Path:
 
 
 def records_faults(settings: RecorderConfig) -> bool:
-    """Return True if cell file and environment enable fault recordings."""
+    """Return True if faults are to be recorded.
+
+    The cell file or the environment variable :data:`FAULT_LOGS_VARIABLE` can disable it.
+    """
     return settings.faults and os.environ.get(FAULT_LOGS_VARIABLE, "").lower() not in (
         "off",
         "0",
@@ -89,12 +92,12 @@ class FaultSink:
     def add(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> None:
-        """Store cycle records in memory, and around a fault also in its file.
+        """Store cycle records in memory, and write those around a fault to its file.
 
         Args:
             rows: Cycle records in order, (n,).
             times: Time of each record since the epoch, (n,) [ns].
-            events: Events of the loop in the time of these records.
+            events: Events of the loop during these records.
         """
         if not len(rows):
             return
@@ -116,18 +119,25 @@ class FaultSink:
     def keep_now(self, reason: str) -> None:
         """Write the last seconds to a file without a fault, such as after a crash of the owner.
 
+        The owner is the process that owns the cell.
+
         Args:
-            reason: Reason as a word, which becomes part of the file name.
+            reason: Reason in one word, which becomes part of the file name.
         """
         if self._ring and self._sink is None:
             self._start(int(self._ring[-1][1][-1]), "cell", reason)
 
     def finish(self, how_it_went: dict[str, str] | None = None) -> None:
-        """Finish the current file, if any; ``how_it_went`` is its additional metadata."""
+        """Complete and close the current file, if any.
+
+        Args:
+            how_it_went: Metadata that are known only at the end, such as the number of lost
+                records.
+        """
         self._end(how_it_went)
 
     def give_up(self) -> None:
-        """Close the current file without an index."""
+        """Close the current file without an index of its chunks, after a write error."""
         if self._sink is not None:
             self._sink.give_up()
             self._sink = None

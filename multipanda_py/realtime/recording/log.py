@@ -52,9 +52,10 @@ class EventMessage:
 
 
 def event_message(event: LoopEvent, time: int) -> EventMessage:
-    """Return an event as a ``rcl_interfaces/Log`` message, with the arm as its ``name``.
+    """Return an event as a ``rcl_interfaces/Log`` message.
 
-    The kind of the event is its ``function``.
+    The field ``name`` of the message is the arm, ``file`` the controllet, and ``function`` the
+    kind of the event.
 
     Args:
         event: Event of a loop.
@@ -99,10 +100,11 @@ class Log:
 
     Attributes:
         arms: Logs of the arms, by name.
-        source: Paths of the files.
+        source: Paths of the files of which the log was read.
         about: Metadata of the log: versions, date, number of lost records.
         cell: Cell file as JSON if a cell recorded the log, otherwise empty.
-        marks: Events by robot time; a log joined from several ones has those of the first.
+        marks: Events in the order of robot time. If several logs were joined, only those of the
+            first log.
     """
 
     arms: Mapping[str, ArmLog]
@@ -145,7 +147,9 @@ class Log:
 
 
 def joined_logs(logs: Sequence[Log]) -> Log:
-    """Join the samples of several logs of one experiment, in the given order.
+    """Join several logs of one experiment in the given order: the samples of each arm are joined.
+
+    Cell file and events are those of the first log.
 
     Raises:
         LogError: If an arm has different robots in two logs.
@@ -168,7 +172,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return marks for the start and end of faults, and for changes of controllets, by time."""
+    """Return the start and end of faults, and changes of controllets, in the order of time."""
     marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -219,16 +223,17 @@ _MAX_GAP_FRACTION = 0.05
 def check_log(
     log: ArmLog, robot: str | None = None, shortest: float = 0.0, *, moves: bool = True
 ) -> list[str]:
-    """Check a log before computations; return one message per problem, empty without problems.
-
-    Decreasing time is not checked, because :class:`.ArmLog` rejects it.
+    """Check a log for missing data, wrong units, joints at rest and saturated torques.
 
     Args:
         log: Log of one arm.
-        robot: Name of the expected robot model; by default that of the log. Checks of joint limits
-            need a model.
+        robot: Name of the expected robot model; by default that of the log. If both are unknown,
+            limits are not checked.
         shortest: Minimum duration [s].
         moves: True if every joint has to move.
+
+    Returns:
+        One message per problem.
 
     Raises:
         UnknownName: If there is no such robot model.
@@ -246,13 +251,17 @@ def check_log(
 
 
 def check_columns(log: ArmLog, robot: str | None = None) -> list[str]:
-    """Check a log for a wrong robot, wrong units or swapped columns; return one message per fault.
+    """Check a log for a wrong robot, wrong units or swapped columns.
 
     Samples with non-finite numbers are ignored.
 
     Args:
         log: Log of one arm.
-        robot: Name of the expected robot model; by default that of the log.
+        robot: Name of the expected robot model; by default that of the log. If both are unknown,
+            limits are not checked.
+
+    Returns:
+        One message per problem.
 
     Raises:
         UnknownName: If there is no such robot model.
@@ -290,7 +299,7 @@ def check_recording(log: Log) -> list[str]:
 
 
 def known_robot(log: ArmLog) -> str | None:
-    """Return the robot model of a log, or None if it is unknown or defined by files."""
+    """Return the robot model of a log; None if it is unknown or not in :data:`.MODELS`."""
     return log.robot if log.robot in MODELS else None
 
 

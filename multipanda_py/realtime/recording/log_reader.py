@@ -55,15 +55,16 @@ _JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
 
 
 def read_table(path: Path, robot: str | None = None) -> Log:
-    """Read a CSV or Parquet file with the columns ``time`` [s], ``q1`` ..., ``dq1`` ..., ``tau1``.
+    """Read a CSV or Parquet file with columns ``time`` [s], ``q1`` ..., ``dq1`` ..., ``tau1`` ....
 
-    Columns may have any order. The names ``position``, ``velocity`` and ``effort`` are accepted
-    too, and joints may be counted from 0. A column ``arm`` distinguishes several arms. Other
-    numeric columns keep their names.
+    Columns may have any order; ``time`` and ``q`` are required. The names ``position``,
+    ``velocity`` and ``effort`` are accepted too. Joint numbers may begin at 0. In a file of
+    several arms, the column ``arm`` contains the name of the arm. Other numeric columns keep their
+    names.
 
     Args:
         path: Path of the file.
-        robot: Name of the robot model, or None.
+        robot: Name of the robot model; None if it is unknown.
 
     Raises:
         LogError: If columns or samples are missing, the file is truncated, or time decreases.
@@ -126,10 +127,15 @@ def _arm_of_table(table: pd.DataFrame, name: str, path: Path, robot: str | None)
 
 
 def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], dict[str, Any]]:
-    """Group the columns of a table.
+    """Group the columns of a table by quantity.
+
+    Args:
+        names: Columns of the table, by their names as text.
+        path: Path of the table, for messages.
 
     Returns:
-        Numbered columns in the order of the joints, by quantity, and all other columns, by name.
+        Columns with joint numbers by quantity, as lists in the order of the joints. All other
+        columns by name.
 
     Raises:
         LogError: If a joint has two columns, or the number of a joint is missing.
@@ -195,7 +201,9 @@ _ROBOT_NAMES = {"panda": "fer"}
 
 
 def read_bag(path: Path, robot: str | None = None) -> Log:
-    """Read the joint states of a ROS bag; each of their topics is an arm, named by its namespace.
+    """Read the joint states of a ROS bag. Each topic with joint states is one arm.
+
+    The name of the arm is the namespace of the topic.
 
     Args:
         path: Path of a ``.db3`` or ``.mcap`` file, or of the folder of a bag.
@@ -280,7 +288,7 @@ FORMER_FIELDS = {
 
 
 def is_ours(path: Path) -> bool:
-    """Return True if an MCAP file was recorded by a cell."""
+    """Return True if a cell of this package has recorded an MCAP file."""
     return CYCLES_TOPIC in topics_in(path)
 
 
@@ -330,7 +338,7 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
 
 
 def _records(content: McapContent, topic: str) -> NDArray[np.void]:
-    """Return the messages of a topic as records, with the fields that the file defines."""
+    """Return the messages of a topic as records, whose fields are defined in the file."""
     fields: list[Any] = []
     for line in content.schemas[topic][1].splitlines():
         match = _LINE.match(line)
@@ -347,7 +355,10 @@ def _records(content: McapContent, topic: str) -> NDArray[np.void]:
 
 
 def _shaped(records: NDArray[np.void]) -> dict[str, NDArray[Any]]:
-    """Return the fields of an arm with the names and shapes of a cycle record."""
+    """Return the fields of an arm by name, with the shapes that they have in a cycle record.
+
+    The file contains them as flat arrays with lower-case names.
+    """
     joints = records.dtype["q"].shape[0]
     result = {}
     for name in records.dtype.names or ():
@@ -418,7 +429,7 @@ def _read_one(path: Path, robot: str | None) -> Log:
 
 
 def log_of_rows(rows: NDArray[np.void], config: CellConfig) -> Log:
-    """Return the log of cycle records of a cell, as :func:`read` does for a file.
+    """Convert cycle records of a cell to a log.
 
     Args:
         rows: Records in order, (n,), from :meth:`.Cell.records` or :class:`.RecordFollower`.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write and read chunks of MCAP files; reading needs no index."""
+"""Write and read chunks of MCAP files, which are compressed blocks of messages.
+
+The reader needs no index, and so reads incomplete files, too.
+"""
 
 from __future__ import annotations
 
@@ -34,13 +37,13 @@ _COMPRESSION_LEVEL = 1
 
 @dataclass
 class Chunk:
-    """Chunk of an MCAP file, followed by the indexes of its messages.
+    """Chunk of an MCAP file, together with the message indexes that follow it in the file.
 
     Attributes:
-        data: Bytes of chunk and indexes.
-        chunk_length: Number of bytes of the chunk itself.
-        index_offsets: Offset of the index of each channel in ``data``, by channel number.
-        counts: Number of messages, by channel number.
+        data: Bytes of the chunk and of its message indexes.
+        chunk_length: Number of bytes of the chunk without message indexes.
+        index_offsets: Offset of a channel's message index in ``data`` [bytes], by channel number.
+        counts: Number of messages of each channel, by channel number.
         start_time: Time of the first cycle record, since the epoch [ns].
         end: Time of the last cycle record, since the epoch [ns].
         size: Size of the messages before compression [bytes].
@@ -60,10 +63,10 @@ class Chunk:
 
 
 class ChunkMaker:
-    """Encoder of cycle records to chunks.
+    """Encoder that makes chunks of MCAP messages from cycle records.
 
     Args:
-        topics: Topics; the channel number of each topic is its index plus 1.
+        topics: Topics of the messages. The channel number of a topic is its index plus 1.
 
     Raises:
         LogError: If the compression library is not installed.
@@ -89,12 +92,12 @@ class ChunkMaker:
     def make(
         self, rows: Rows, times: NDArray[np.int64], events: Sequence[EventMessage] = ()
     ) -> Chunk:
-        """Encode cycle records to a chunk.
+        """Encode cycle records and events as one chunk.
 
         Args:
             rows: Cycle records, (n,), n >= 1.
             times: Time of each record since the epoch, (n,) [ns].
-            events: Events of the loop in the time of these records.
+            events: Events of the loop during these records.
         """
         blocks: list[bytes] = []
         indexes: list[tuple[int, NDArray[np.void]]] = []
@@ -168,7 +171,13 @@ def _messages(
 
 
 def _head(size: int, channel: int, time: int = 0) -> bytes:
-    """Return the header of a message whose record has ``size`` bytes in total."""
+    """Return the beginning of a message record of an MCAP file, up to the data of the message.
+
+    Args:
+        size: Size of the whole record [bytes].
+        channel: Channel number.
+        time: Log time since the epoch [ns].
+    """
     return struct.pack("<BQHIQQ", _MESSAGE, size - _RECORD_HEAD_SIZE, channel, 0, time, time)
 
 
@@ -189,12 +198,13 @@ class McapContent:
     """Content of an MCAP file.
 
     Attributes:
-        schemas: Name and definition of the message type, by topic.
-        messages: Blocks of messages of equal size, (n, bytes) each, by topic.
-        times: Log times since the epoch, (n,) each [ns], by topic.
-        about: Metadata by name, from all metadata records of the file.
+        schemas: Name and definition of the message type of each topic, by topic.
+        messages: Messages of each topic, by topic. They are a list of blocks, (n, bytes), with n
+            messages of equal size.
+        times: Log times of these messages since the epoch, (n,) per block [ns], by topic.
+        about: Entries of all metadata records, by name.
         attachments: Attachments by name.
-        is_whole: True if the file is complete; a killed recorder does not write its end.
+        is_whole: True if the file is complete, False if its recorder was killed or still runs.
     """
 
     schemas: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -211,7 +221,7 @@ class McapContent:
 
 
 def topics_in(path: Path) -> dict[str, str]:
-    """Return the topics at the beginning of a file, and their types.
+    """Return the topics of a file that are declared before its first message, with their types.
 
     Raises:
         LogError: If it is not an MCAP file.
@@ -255,7 +265,13 @@ def _records(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield opcode and data of each chunk, and add all other records to ``content``.
 
-    Reading ends at the first record with the opcode ``stop_at``, which is yielded without data.
+    Args:
+        file: Open MCAP file.
+        path: Path of the file, for messages.
+        content: Content to which records are added.
+        topics: Topics by channel number, to which channels are added; None if not needed.
+        stop_at: Opcode of the record at which reading ends, which is yielded without data; 0 to
+            read the whole file.
     """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is not an MCAP file")
@@ -295,7 +311,15 @@ def _keep(
     schemas: dict[int, Any],
     topics: dict[int, str] | None,
 ) -> None:
-    """Add a record that is not a chunk to ``content``."""
+    """Add a schema, channel, metadata record or attachment to ``content``.
+
+    Args:
+        code: Opcode of the record.
+        data: Content of the record.
+        content: Content to which the record is added.
+        schemas: Schemas by number, which channels refer to; a schema is added.
+        topics: Topics by channel number, to which a channel is added; None if not needed.
+    """
     records = needed("mcap.records")
     if code == _SCHEMA:
         schema = records.Schema.read(_stream(data))
@@ -349,7 +373,7 @@ def _decompressed(chunk: Any) -> bytes:
 
 
 def _blocks(raw: bytes) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.uint8]]]:
-    """Yield runs of successive messages of one channel and equal size.
+    """Yield blocks of successive messages that have the same channel and the same size.
 
     Yields:
         Number of the channel, log times of the messages (n,) [ns], and messages (n, bytes).

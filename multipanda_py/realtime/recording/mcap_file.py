@@ -23,15 +23,16 @@ _MAGIC = b"\x89MCAP0\r\n"
 
 
 class McapFile:
-    """Writer of an MCAP file in chunks, each readable as soon as it is written.
+    """Writer of an MCAP file in chunks. A chunk is readable as soon as it is written.
 
-    The index is written at the end. A file without an index, of a killed writer, is still readable
-    by this package, and by other tools after ``mcap recover``.
+    The index of the chunks is written at the end. If the writer is killed before, this package can
+    still read the file. Other tools can read it after ``mcap recover``.
 
     Args:
         path: Path of the file; its folder exists.
-        topics: Topics in the order of :class:`.ChunkMaker`; the topic of events is added.
-        attachments: Texts by file name.
+        topics: Topics in the order of :class:`.ChunkMaker`. The topic of events is added as the
+            last one.
+        attachments: Texts to attach, by file name.
         about: Metadata of the file.
         begin: Time of the first record, since the epoch [ns].
 
@@ -39,7 +40,7 @@ class McapFile:
         size: Number of bytes written so far.
 
     Raises:
-        OSError: If the file cannot be written, here and in all methods.
+        OSError: If the file cannot be written. All methods can raise it.
         LogError: If ``mcap`` is not installed.
     """
 
@@ -122,7 +123,7 @@ class McapFile:
         self._about.append(self._records.MetadataIndex(start, self.size - start, name))
 
     def finish(self, how_it_went: Mapping[str, str] | None = None) -> Path:
-        """Write the index and close the file; return its path.
+        """Write the index of the chunks and close the file; return its path.
 
         Args:
             how_it_went: Metadata that are known only at the end, such as the number of lost
@@ -165,7 +166,7 @@ class McapFile:
         return self.path
 
     def give_up(self) -> None:
-        """Close the file without an index."""
+        """Close the file without the index of its chunks, after a write error."""
         with contextlib.suppress(OSError):  # A full disk raises the same error again.
             self._stream.close()
 
@@ -194,7 +195,7 @@ _NS_PER_SECOND = 1_000_000_000
 
 
 class FileSink:
-    """Writer of all cycle records to a file, and to further files above a maximum size.
+    """Writer of all cycle records to MCAP files. A new file begins at the size ``split``.
 
     Args:
         plan: Description of the cell.
@@ -208,7 +209,7 @@ class FileSink:
         size: Size of the finished files [bytes].
 
     Raises:
-        OSError: If a file cannot be written, here and in all methods.
+        OSError: If a file cannot be written. All methods can raise it.
     """
 
     def __init__(
@@ -229,7 +230,7 @@ class FileSink:
         Args:
             rows: Cycle records in order, (n,).
             times: Time of each record since the epoch, (n,) [ns].
-            events: Events of the loop in the time of these records.
+            events: Events of the loop during these records.
         """
         if not len(rows):
             return
@@ -240,23 +241,28 @@ class FileSink:
             self.finish({})
 
     def finish(self, how_it_went: dict[str, str]) -> None:
-        """Finish the current file, if any; ``how_it_went`` is its additional metadata."""
+        """Complete and close the current file, if any.
+
+        Args:
+            how_it_went: Metadata that are known only at the end, such as the number of lost
+                records.
+        """
         file, self._file = self._file, None
         if file is not None:
             file.finish({**how_it_went, "rows": f"{self.rows}"})
             self.size += file.size
 
     def give_up(self) -> None:
-        """Close the current file without an index, because its disk is full."""
+        """Close the current file without an index of its chunks, after a write error."""
         file, self._file = self._file, None
         if file is not None:
             file.give_up()
 
     def open_file(self, time: int) -> McapFile:
-        """Return the current file, or create it.
+        """Return the current file. If there is none, create it.
 
         Args:
-            time: Time since the epoch [ns].
+            time: Time of the first record, since the epoch [ns].
         """
         if self._file is not None:
             return self._file

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured motion of an arm, and checks of log columns for wrong units and swapped columns.
 
-Every check takes columns of one arm, (N, n) each, and joint names without prefix. It returns one
-message per problem, without the name of the log.
+Each check is a function that takes columns of one arm, (N, n) each, and joint names without
+prefix. It returns one message per problem, without the name of the log.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ class MeasuredMotion:
         time: Strictly increasing time, (N,) [s].
         q: Measured positions, (N, n) [rad, m].
         tau: Measured torques including gravity, (N, n) [Nm, N].
-        dq: Measured velocities, (N, n) [rad/s, m/s], or None; used only for checks of the
-            positions, whose filtered derivatives are more accurate.
-        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None for that of the arm model.
+        dq: Measured velocities, (N, n) [rad/s, m/s], to check the positions; None for no check.
+            Identification uses filtered derivatives of the positions instead, which are more
+            accurate.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None to use that of the arm
+            model.
         joints: Joint names, or None if unknown.
-        starts: Indices of the samples at which recordings begin.
+        starts: Indices of the samples at which joined recordings begin.
         rotors_in_tau: True if the torques include the torque that accelerates the rotors.
     """
 
@@ -118,7 +120,11 @@ class MeasuredMotion:
         return self.part(slice(first, last))
 
     def split(self, held_out: float) -> tuple[MeasuredMotion, MeasuredMotion]:
-        """Split the motion in two parts; the last has the fraction ``held_out`` of its time."""
+        """Split the motion in two parts by time.
+
+        Args:
+            held_out: Fraction of the duration in the second part.
+        """
         end = self.time[-1] - held_out * (self.time[-1] - self.time[0])
         at = int(np.searchsorted(self.time, end))
         return self.part(slice(0, at)), self.part(slice(at, len(self.time)))
@@ -154,7 +160,7 @@ PERIOD_RANGE = (2e-5, 0.2)
 
 
 def other_joints(joints: Sequence[str], robot: Robot) -> list[str]:
-    """Check that joint names belong to a robot; any prefix is allowed.
+    """Check that joint names belong to a robot. Prefixes that end with ``_`` are ignored.
 
     Returns:
         One message if the names do not belong to the robot, otherwise an empty list.
@@ -180,7 +186,7 @@ def wrong_times(time: Vector) -> list[str]:
 
 
 def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check positions for degrees and swapped columns; return one message per fault.
+    """Check positions for degrees and swapped columns; return one message per wrong joint.
 
     Args:
         q: Measured positions, (N, n) [rad, m].
@@ -205,7 +211,7 @@ def wrong_positions(q: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 
 
 def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Check torques for wrong units and swapped columns; return one message per fault.
+    """Check torques for wrong units and swapped columns; return one message per problem.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
@@ -227,14 +233,17 @@ def wrong_torques(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list
 def wrong_velocities(
     time: Vector, q: Matrix, dq: Matrix, joints: Sequence[str], runs: Sequence[slice]
 ) -> list[str]:
-    """Check that velocities are the slopes of positions; return one message per fault.
+    """Check that velocities are the slopes of positions.
 
     Args:
         time: Time, (N,) [s].
         q: Positions, (N, n) [rad, m].
         dq: Velocities, (N, n) [rad/s, m/s].
         joints: Joint names.
-        runs: Ranges of samples between gaps.
+        runs: Index ranges of samples without gaps, as from :meth:`MeasuredMotion.runs`.
+
+    Returns:
+        One message about the first problem; an empty list if there is none.
     """
     runs = [run for run in runs if run.stop - run.start >= MIN_RUN_SAMPLES]
     if not runs:
@@ -272,7 +281,9 @@ def wrong_velocities(
 
 
 def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str]:
-    """Find joints whose torque is too often at its limit; return one message per joint.
+    """Find joints whose torque is at its limit in too many samples; return one message per joint.
+
+    The maximum fraction of such samples is :data:`MAX_SATURATED_FRACTION`.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
@@ -289,11 +300,14 @@ def saturated(tau: Matrix, joints: Sequence[str], limits: ArmLimits) -> list[str
 
 
 def clipped_torques(tau: Matrix, joints: Sequence[str]) -> list[str]:
-    """Find torques that a sensor or driver clips; return one message per joint and limit.
+    """Find joints whose torque a sensor or driver clips at its maximum or minimum.
 
     Args:
         tau: Measured torques, (N, n) [Nm, N].
         joints: Names of the joints, for messages.
+
+    Returns:
+        One message per joint and clipped value.
     """
     near = np.maximum(EQUALITY_TOLERANCE * np.abs(tau).max(axis=0), ROUNDING_TORQUE)
     result = []
@@ -326,11 +340,13 @@ def constant_joints(q: Matrix, joints: Sequence[str]) -> list[str]:
 
 
 def correlations(a: Matrix, b: Matrix) -> Matrix:
-    """Return the correlations of all pairs of columns, (n, n); NaN for constant columns.
+    """Return the correlation of each column of ``a`` with each column of ``b``, (n, n).
+
+    It is NaN for constant columns.
 
     Args:
-        a: First samples, (N, n).
-        b: Second samples, (N, n).
+        a: Signals, one per column, (N, n).
+        b: Other signals at the same instants, (N, n).
     """
     one, other = (x - x.mean(axis=0) for x in (a, b))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):

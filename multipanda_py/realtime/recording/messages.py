@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialise many ROS 2 messages at once.
 
-If strings and lengths are constant, messages of one type differ only in their numbers. Such a
-message is serialised once, numpy copies it, and the numbers are filled in. The format is OMG CDR,
-little endian: a header of four bytes, then every value at a multiple of its size from there.
+If strings and array lengths are constant, the messages of a type differ only in their numbers. One
+message is then serialised, numpy copies its bytes, and the numbers of each message are filled in.
+The format is OMG CDR, little endian. After a header of four bytes, every value begins at a
+multiple of its size, counted from the end of the header.
 """
 
 from __future__ import annotations
@@ -46,7 +47,12 @@ _BAR = "=" * 80
 
 
 def definition(schema: str) -> str:
-    """Return the definition of a message type, followed by those of its parts, as in a log.
+    """Return the definition of a message type, and of all types that it contains.
+
+    The format is that of the schema encoding ``ros2msg`` in MCAP files.
+
+    Args:
+        schema: Name of the type, such as ``sensor_msgs/msg/JointState``.
 
     Raises:
         KeyError: If this package records no messages of the type.
@@ -59,7 +65,7 @@ def definition(schema: str) -> str:
 
 
 def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the definition of a message whose bytes are a cycle record.
+    """Return the definition of a message type whose serialised data are the bytes of a record.
 
     Args:
         fields: Fields of the record, all with 8 bytes per number.
@@ -92,10 +98,10 @@ _LITTLE_ENDIAN = bytes([0, 1, 0, 0])
 
 @dataclass(frozen=True)
 class Numbers:
-    """Variable numbers of a message, such as one of its array fields.
+    """Successive numbers of one type in a message, which differ from message to message.
 
     Attributes:
-        name: Name in the record.
+        name: Name of their field in :attr:`Layout.dtype`.
         kind: numpy name of the type.
         shape: Shape; () for one number.
         counted: True if their count precedes them, as in a ROS array without a fixed size.
@@ -113,19 +119,19 @@ STAMP = (Numbers("sec", "i4"), Numbers("nanosec", "u4"))
 
 
 def header(frame: str) -> tuple[Part, ...]:
-    """Return the parts of a ``std_msgs/Header``."""
+    """Return a ``std_msgs/Header`` as parts of a message: variable time and constant frame."""
     return (*STAMP, frame)
 
 
 class Layout:
-    """Byte layout of a message type.
+    """Byte layout of a message type with constant strings.
 
     Args:
         schema: Name of the type, such as ``sensor_msgs/msg/JointState``.
-        parts: Parts in the order of the fields.
+        parts: Numbers and constant texts of the message, in the order of its fields.
 
     Attributes:
-        dtype: One message as a numpy record with the names of its numbers.
+        dtype: numpy type of a serialised message, with one field per :class:`Numbers`.
         template: Bytes of one message with all numbers zero.
     """
 
@@ -172,7 +178,13 @@ class Layout:
 
 
 def copies(template: bytes, dtype: np.dtype[Any], count: int) -> NDArray[np.void]:
-    """Return copies of one record, (count,)."""
+    """Return copies of one serialised message, as an array of records, (count,).
+
+    Args:
+        template: Bytes of the message.
+        dtype: Type of a record, with the size of the message.
+        count: Number of copies.
+    """
     raw = np.empty((count, len(template)), np.uint8)
     raw[:] = np.frombuffer(template, np.uint8)
     return raw.view(dtype)[:, 0]

@@ -86,9 +86,10 @@ Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | Non
 
 
 def _panels(log: ArmLog) -> list[Panel]:
-    """Return the panels of a plot as tuples: label, curves, limits of each curve.
+    """Return the panels of a plot as tuples: label, curves, limits.
 
-    A curve is a tuple of name, values (n,) and line style.
+    A curve is a tuple of name, values (n,) and line style. Limits are an array of lower and one of
+    upper limits, with an element per curve; None if there are no limits.
     """
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
@@ -129,7 +130,14 @@ def _panels(log: ArmLog) -> list[Panel]:
 
 
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:
-    """Return the panel of the time between samples: maximum up to the next plotted sample."""
+    """Return the panel with the time between samples.
+
+    A plotted sample shows the maximum of all samples until the next plotted one.
+
+    Args:
+        log: Log with all samples.
+        shown: Log with the plotted samples only.
+    """
     step = 1e3 * np.diff(log.time, append=log.time[-1] + log.period)
     longest = np.maximum.reduceat(step, np.searchsorted(log.time, shown.time))
     return "time between\nsamples [ms]", [("", longest, "-")], None

@@ -2,9 +2,15 @@
 """Recorder process, which writes the cycle records of a loop to files without disturbing the loop.
 
 Run as ``python -m multipanda_py.realtime.recording.process FD``, with the file descriptor of the
-shared memory that contains the cycle records. The first two lines of standard input are JSON: a
-:class:`.CellPlan`, then options. A further line or the end of standard input ends the process. It
-reports its result as a line of JSON on standard output.
+shared memory that contains the cycle records. Its input and output are lines of JSON. The first
+two lines of standard input are a :class:`.CellPlan` and the options. A further line or the end of
+standard input ends the process. On standard output, an empty object reports that recording has
+begun, and the last line is the result.
+
+The option ``kind`` is ``file`` for all records or ``faults`` for the seconds around faults, and
+``path`` is a file or folder. Further options are the arguments of :class:`.FileSink` or
+:class:`.FaultSink`, and the cores of the process (``cpus``). Recording begins with record number
+``since`` and event number ``event_count``.
 """
 
 from __future__ import annotations
@@ -41,7 +47,8 @@ class _End:
 
     Attributes:
         requested: Event that is set when the process has to end.
-        reason: Reason to write the last seconds to a file; empty to discard them.
+        reason: Reason to save the last seconds, as one word for the file name; empty to discard
+            them. Only a recorder of faults uses it.
     """
 
     def __init__(self, lines: Iterator[bytes]) -> None:

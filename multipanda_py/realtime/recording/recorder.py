@@ -68,8 +68,8 @@ class Recording:
 
     Args:
         plan: Description of the cell.
-        fd: File descriptor of its shared memory; this process may close it afterwards.
-        options: Options of :mod:`multipanda_py.realtime.recording.process`.
+        fd: File descriptor of the shared memory of the cell; the caller may close it afterwards.
+        options: Options of the process, see :mod:`multipanda_py.realtime.recording.process`.
     """
 
     def __init__(self, plan: CellPlan, fd: int, options: Mapping[str, Any]) -> None:
@@ -107,14 +107,19 @@ class Recording:
         """Request the end of the process, which first writes the remaining records.
 
         Args:
-            reason: Reason to write the last seconds to a file, as a word; empty to discard them.
+            reason: Reason to save the last seconds, as one word for the file name; empty to
+                discard them. Only a recorder of faults uses it.
         """
         self._send(json.dumps({"end": reason}))
 
     def stop(self, reason: str = "") -> dict[str, Any]:
-        """Stop the process and return its report, with a key ``error`` after an error.
+        """Stop the process and return its report. It is safe to call this twice.
 
-        It is safe to call this twice.
+        Args:
+            reason: Reason, see :meth:`ask_to_stop`.
+
+        Returns:
+            Report, with a key ``error`` after an error.
         """
         self.ask_to_stop(reason)
         result: dict[str, Any] = {}

@@ -49,14 +49,14 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell for a recorder, which needs no cell file and no controllets.
+    """Description of a cell for a recorder, which then needs neither cell file nor controllets.
 
     Attributes:
         name: Name of the cell.
         rate: Number of cycles per second.
         records: Layout of the cycle records in shared memory.
         arms: Arms in order.
-        laws: Names of the controllets, by index.
+        laws: Names of the controllets, by their index in the cycle record.
         attachments: Texts attached to every recording, by name: cell file, robot descriptions.
         about: Metadata of every file.
     """
@@ -128,10 +128,10 @@ class Topic:
         name: Name as in ROS.
         layout: Layout of its messages.
         definition: Definition of its type, as text.
-        columns: Function that converts cycle records, (n,), to the numbers of messages by name,
-            each (n, ...).
-        chosen: Function that returns, for cycle records, flags of those with a message, (n,);
-            None if every record has one.
+        columns: Function that returns the numbers of n messages from n cycle records. Its result
+            contains an array (n, ...) for each :class:`.Numbers` of the layout, by name.
+        chosen: Function that returns one flag per cycle record, True if the record becomes a
+            message; None if all records become messages.
         is_stamped: True if its messages begin with a header.
     """
 
@@ -149,7 +149,12 @@ def rows_topic(arm: str) -> str:
 
 
 def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
-    """Return the topics of a cell."""
+    """Return the topics of a recording.
+
+    Args:
+        plan: Description of the cell.
+        dtype: Type of a cycle record.
+    """
     cycle = cycle_dtype(dtype)
     topics = [
         _as_it_is(CYCLES_TOPIC, "Cycle", CYCLE_FIELDS, cycle, lambda rows: packed(rows, cycle))
@@ -184,7 +189,15 @@ def _as_it_is(
     record: np.dtype[np.void],
     take: Callable[[Rows], NDArray[np.void]],
 ) -> Topic:
-    """Return a topic whose messages are the bytes of the records that ``take`` selects."""
+    """Return a topic whose messages contain records as raw bytes.
+
+    Args:
+        name: Name of the topic.
+        kind: Beginning of the name of the message type, such as ``Arm``.
+        fields: Fields of the records.
+        record: Type of the records.
+        take: Function that returns the records from cycle records.
+    """
     raw = f"V{record.itemsize}"
     return Topic(
         name,
@@ -196,7 +209,16 @@ def _as_it_is(
 
 
 def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Topic]:
-    """Yield the topic with all fields of an arm, then its topics as the ROS node has them."""
+    """Yield the topics of an arm.
+
+    The first topic contains all fields of the arm. The others are topics of the ROS node, such as
+    ``joint_states``.
+
+    Args:
+        index: Index of the arm in the cell.
+        arm: Description of the arm.
+        record: Type of the fields of one arm in a cycle record.
+    """
     name = rows_topic(arm.name)
     yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
     n = len(arm.joints)
@@ -239,14 +261,26 @@ def _pose(position: NDArray[np.float64], rotation: NDArray[np.float64]) -> Colum
 
 
 def _states(*columns: NDArray[np.float64] | None) -> Columns:
-    """Return positions, velocities and efforts; missing columns are NaN."""
+    """Return the numbers of joint states by name; numbers are NaN for missing columns.
+
+    Args:
+        columns: Positions, velocities and efforts, (n, j) each; None for a missing column.
+    """
     known = next(column for column in columns if column is not None)
     nothing = np.full_like(known, np.nan)
     return dict(zip(_JOINT_STATE, (nothing if c is None else c for c in columns)))
 
 
 def _commands(arms: Rows, n: int) -> Columns:
-    """Return joint commands: positions and velocities, or torques."""
+    """Return joint commands as joint states.
+
+    They contain positions and velocities under position or velocity control, otherwise torques.
+    Numbers that are not commanded are NaN.
+
+    Args:
+        arms: Fields of the arm in cycle records, (n,).
+        n: Number of joints.
+    """
     command = arms["joint_command"][:, :2, :n].copy()
     effort = arms["tau"][:, :n].copy()
     is_effort = arms["interface"] == 0

@@ -79,7 +79,7 @@ def examine_machine() -> Iterator[Finding]:
 
 
 def _discovery() -> Finding:
-    """Check whether other hosts can discover the node; ROS 2 accepts commands from all of them."""
+    """Check that other hosts cannot discover the node, because ROS 2 lets them command it."""
     name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
     desired = os.environ.get(name, "")
     return Finding(

@@ -42,7 +42,7 @@ class Closeable(ABC):
 
 
 def input_is_open() -> bool:
-    """Return True while the parent process keeps standard input open; discard the input."""
+    """Return True until the parent process closes standard input or ends; discard the input."""
     return not select.select([0], [], [], 0.0)[0] or bool(os.read(0, 4096))
 
 
@@ -50,10 +50,10 @@ _MAX_LINE_SIZE = select.PIPE_BUF  # Maximum size of a line that is written at on
 
 
 def open_closed_streams() -> None:
-    """Open standard streams that were closed at the start, on the null device.
+    """Open the null device for each standard stream that was closed at the start of the process.
 
-    Files or sockets opened later would otherwise get their numbers, and receive the output of
-    libraries.
+    A file or socket that is opened later could otherwise get the number of a closed stream. It
+    would then receive the output of libraries to that stream.
 
     Thread: main, before anything is opened.
     """
@@ -72,10 +72,10 @@ def open_closed_streams() -> None:
 
 
 def never_wait_for_output(numbers: Sequence[int] = (1, 2)) -> None:
-    """Make output to terminals and pipes non-blocking: text that the reader does not take is lost.
+    """Make output to terminals and pipes non-blocking: output that exceeds a full buffer is lost.
 
-    A pager, or a terminal after Ctrl-S, would otherwise block the process once its buffer is full.
-    Descriptors are reopened, because their flags are shared with other processes.
+    A buffer is full if its reader stops, such as a pager, or a terminal after Ctrl-S. The file
+    descriptors are opened anew, so that other processes that share them keep blocking output.
 
     Args:
         numbers: Numbers of the file descriptors.
@@ -137,10 +137,10 @@ def module_command(
 
 
 def ended(process: subprocess.Popen[Any], seconds: float) -> int:
-    """Wait until a process ends that has been requested to end, and return its exit code.
+    """Wait for the end of a process, and return its exit code.
 
     Args:
-        process: Process that is ending.
+        process: Process that was requested to end.
         seconds: Time after which the process is killed [s].
     """
     try:
@@ -229,10 +229,11 @@ class JsonLinesChild:
     Args:
         module: Full name of a module of an installed package.
         arguments: Arguments of the module.
-        captures_output: True to read its output with :meth:`lines`; False if it writes to the
-            output of this process.
+        captures_output: True to read the output of the child with :meth:`lines`; False to let the
+            child write to the standard output of this process.
 
-    Thread: one at a time. Create it in the main thread, whose end stops the child.
+    Thread: one at a time. Create it in the main thread, because the child ends with its creating
+    thread.
     """
 
     def __init__(self, module: str, *arguments: str, captures_output: bool = True) -> None:

@@ -5,8 +5,8 @@ Fast DDS, the default middleware of ROS 2, gives every process a *segment* of 0.
 which a killed process leaves there. The segment of a living process has a locked file with the
 same name and the suffix ``_el``.
 
-A sender to a *port* creates the file of the port. A sender that is killed meanwhile leaves an
-empty file, and every process that opens it waits forever.
+A process that sends to a *port* first creates a file for the port. If it is killed during the
+creation, an empty file remains. Every process that opens this file waits forever.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEFAULT_PROFILE_FILES = ("DEFAULT_FASTDDS_PROFILES.xml", "DEFAULT_FASTRTPS_PROF
 
 
 def discovery_hint() -> str:
-    """Return the end of a message that no node was found: settings that the user should check."""
+    """Return a hint to append to the error that no node was found: settings to check."""
     domain = os.environ.get("ROS_DOMAIN_ID", "0")
     return (
         f". Check the namespace of the cell and ROS_DOMAIN_ID, which is {domain} here. Between "
@@ -51,10 +51,10 @@ def check_domain() -> None:
 
 
 def announce_without_types() -> None:
-    """Let Fast DDS announce no message types, unless the user has configured another profile.
+    """Let Fast DDS announce topics without message types, unless the user has set a profile.
 
-    Otherwise, a client that is killed while it requests types would hide topics of the node from
-    later clients. ROS needs no announced types. Other middleware ignores this setting.
+    A client that is killed while it requests types would otherwise hide topics of the node from
+    later clients. ROS does not need announced types. Other middleware ignores this setting.
 
     Thread: main, before the first context of ROS.
     """
@@ -103,7 +103,8 @@ def release_half_made_ports(folder: Path = SEGMENT_FOLDER) -> int:
     Returns:
         Number of removed ports.
 
-    Thread: any. Call it before this process opens ports, because it could wait for one.
+    Thread: any. Call it before this process opens ports, because an incomplete port would block
+    it.
     """
     result = 0
     with contextlib.suppress(OSError):
@@ -128,8 +129,8 @@ def _is_half_made(file: os.stat_result) -> bool:
 def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove read access of other users to the segments and ports that this process has mapped.
 
-    They contain states, targets and requests. Fast DDS makes them readable for all users, whatever
-    the umask.
+    Segments and ports contain states, targets and requests. Fast DDS makes them readable for all
+    users, whatever the umask.
 
     Returns:
         Number of files whose mode has changed.

@@ -66,8 +66,8 @@ class CellLock:
 def lock_folder() -> Path:
     """Return the folder for the locks of this user.
 
-    It is in the user's runtime folder of the system, or in the folder for temporary files without
-    one. Environment variables have no effect, because all processes of a user must use the same
+    It is in the user's folder below ``/run/user``, or in ``/tmp`` if the system has no such
+    folder. Environment variables have no effect, because all processes of a user must use the same
     locks.
     """
     user = str(os.getuid())
@@ -78,7 +78,14 @@ def lock_folder() -> Path:
 
 
 def _open_own_folder(folder: Path) -> int:
-    """Open the folder, created if necessary, and reject a folder of another user."""
+    """Open the folder of the locks, which is created if it is missing.
+
+    Returns:
+        File descriptor.
+
+    Raises:
+        LoopError: If the folder belongs to another user, or other users may enter it.
+    """
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
@@ -99,7 +106,18 @@ def _open_own_folder(folder: Path) -> int:
 
 
 def _open_own_file(path: Path, folder: int) -> int:
-    """Open a regular file in the folder, without following links and without blocking."""
+    """Open or create a lock file of this user, without following links and without blocking.
+
+    Args:
+        path: Path of the file.
+        folder: File descriptor of its folder.
+
+    Returns:
+        File descriptor.
+
+    Raises:
+        LoopError: If it is not a regular file of this user.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path.name, flags, 0o600, dir_fd=folder)

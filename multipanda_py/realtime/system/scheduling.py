@@ -41,7 +41,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """True for a pinned loop; False for drivers of arms, because they need little time."""
+        """True for a pinned loop. Drivers of arms do not count, because they need little time."""
         return (
             len(self.cpus) == 1
             and self.name != DRIVER_NAME
@@ -100,8 +100,9 @@ class LoopCore:
     Without the lock, two cells that start at the same time would choose the same core.
 
     Attributes:
-        realtime: Real-time settings with the number of the core.
-        fds: File descriptor of the lock, which the loop's process inherits; empty without a lock.
+        realtime: Real-time settings, whose ``cpu`` is the number of the core.
+        fds: File descriptor of the lock, which the loop's process inherits; empty if no core is
+            reserved.
     """
 
     def __init__(self, realtime: RealtimeConfig) -> None:
@@ -162,7 +163,8 @@ reader does not take a message, and would keep that reader from the core."""
 def loop_cpu(config: RealtimeConfig) -> int | None:
     """Return the core for the loop, or None if the loop is not pinned.
 
-    As long as :class:`LoopCore` has chosen no core, this is the last one.
+    If ``realtime.cpu`` is automatic and :class:`LoopCore` has not yet chosen a core, the result is
+    the last core.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if config.cpu == -2 or len(cpus) < 2:
@@ -171,10 +173,10 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 
 
 def other_cpus(config: RealtimeConfig) -> list[int]:
-    """Return the cores without a pinned loop, for example for drivers.
+    """Return the cores to which no loop is pinned, for example for drivers.
 
-    If all cores have one, the result is all cores but that of the loop of this cell. A single core
-    is always returned.
+    If loops are pinned to all cores, the result is all cores except that of this cell's loop. A
+    single core is returned in any case.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -208,12 +210,12 @@ def has_priority() -> bool:
 
 @contextlib.contextmanager
 def before_others(config: RealtimeConfig) -> Iterator[None]:
-    """Start processes within this context with a lower niceness, for a fast start.
+    """Give the processes that start in this context more computing time, by a lower niceness.
 
     The start of a loop takes some seconds of computation, and much more on a busy machine. The
     niceness is unchanged if ``realtime.priority`` is 0, or if the machine refuses the change.
 
-    Thread: any. It also applies to the calling thread within the context.
+    Thread: any. The calling thread has the lower niceness in the context, too.
     """
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
@@ -229,7 +231,7 @@ def before_others(config: RealtimeConfig) -> Iterator[None]:
 
 
 def end_fast_start() -> None:
-    """Set the niceness of this process to that of its parent, after a fast start.
+    """Set the niceness of this process to that of its parent, when its fast start is complete.
 
     Thread: control, of a process started within :func:`before_others`.
     """
@@ -241,11 +243,11 @@ def end_fast_start() -> None:
 def before_ordinary_threads(config: RealtimeConfig) -> Iterator[None]:
     """Give threads that start in this context the lowest real-time priority.
 
-    They run before all ordinary threads, but after a loop and its drivers. Among them, the policy
-    is round robin, so that a busy thread does not block the others. Priorities stay unchanged if
-    ``realtime.priority`` is 0, or if the machine denies the change.
+    These threads run before all ordinary threads, but after a loop and its drivers. Their
+    scheduling policy is round robin, so that a busy one does not block the others. Priorities stay
+    unchanged if ``realtime.priority`` is 0, or if the machine denies the change.
 
-    Thread: any. It also applies to the calling thread within the context.
+    Thread: any. The calling thread has the priority in the context, too.
     """
     if config.priority == 0 or has_priority():
         yield
@@ -310,7 +312,7 @@ def enter_realtime(config: RealtimeConfig) -> list[str]:
 
 @contextlib.contextmanager
 def without_collections() -> Iterator[None]:
-    """Disable garbage collections in this context, to speed up work without cyclic garbage."""
+    """Disable garbage collection in this context. This speeds up work without cyclic garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

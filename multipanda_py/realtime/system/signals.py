@@ -68,13 +68,14 @@ def end_at_once(program: str) -> None:
 def end_in_order(timeout: float = 0.0) -> None:
     """Let signals raise :class:`Interrupted`, because there are resources to release.
 
-    In a process that did not call :func:`end_at_once`, the handlers stay unchanged.
+    Without an earlier call of :func:`end_at_once` in this process, its signal handlers stay
+    unchanged.
 
     Thread: main.
 
     Args:
-        timeout: Maximum duration of the orderly end [s], printed when a signal arrives. 0 means
-            no limit and no text.
+        timeout: Maximum duration of the orderly end [s], printed when a signal arrives. 0 means no
+            limit and no text.
     """
     global end_timeout
     if program_name:
@@ -83,10 +84,11 @@ def end_in_order(timeout: float = 0.0) -> None:
 
 
 def time_left(usual: float) -> float:
-    """Return the time that a part of the program may take to end [s].
+    """Return the maximum time for the end of a part of the program, such as a child process [s].
 
     Args:
-        usual: Maximum time [s]; after a signal, the deadline of the orderly end may shorten it.
+        usual: Maximum time without a signal [s]. After a signal, the result is at most the time
+            until the deadline of the orderly end.
     """
     return min(usual, max(0.0, deadline - time.monotonic())) if deadline else usual
 

@@ -74,7 +74,12 @@ def _column_jacobian(*arguments: Any) -> Matrix:
 
 
 class LoadedFlange:
-    """Replaceable payload at the frame ``flange_frame`` of a pinocchio model without payload."""
+    """Payload on the flange of a pinocchio model, which can be replaced.
+
+    Args:
+        model: Pinocchio model without payload.
+        flange_frame: Name of the flange's frame in the model.
+    """
 
     def __init__(self, model: Any, flange_frame: str) -> None:
         self._model = model
@@ -129,7 +134,7 @@ class ArmModel:
         self._bind()
 
     def _bind(self) -> None:
-        """Store pinocchio's result arrays, because access by its properties is slow."""
+        """Keep references to pinocchio's result arrays, because its properties are slow."""
         zero = np.zeros(self._model.nv)
         pin.computeAllTerms(self._model, self._data, zero, zero)
         pin.updateFramePlacements(self._model, self._data)
@@ -140,7 +145,11 @@ class ArmModel:
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Make a state refer to the arrays of this model. :meth:`update` changes them in place."""
+        """Connect a state to the results of this model, which :meth:`update` changes in place.
+
+        Args:
+            state: State for which the model computes mass matrix, Coriolis torques and Jacobian.
+        """
         state.jacobian_gram = self._gram
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
@@ -150,7 +159,11 @@ class ArmModel:
         self.load_mass = load.mass
 
     def hessian(self) -> Matrix:
-        r"""Return :math:`\partial J_{rj} / \partial q_k` as [k, j, r] at the last state."""
+        r"""Return the derivative of the Jacobian by the joint positions, (n, n, 6).
+
+        Element [k, j, r] is :math:`\partial J_{rj} / \partial q_k`, at the last state of
+        :meth:`update`.
+        """
         _joint_hessians(self._model, self._data)
         hessian = _frame_hessian(self._model, self._data, self._frame, _AXES)
         n = self._model.nv
@@ -189,7 +202,7 @@ _gravity = pin.computeGeneralizedGravity
 
 
 def model_with_gravity(arm: ArmDescription) -> Any:
-    """Return the pinocchio model of an arm with gravity in the direction given by its mounting."""
+    """Return the pinocchio model of an arm, with gravity for the orientation of its base."""
     model = build_pinocchio(arm)
     down_in_base = -arm.rotation_base_in_world[2]
     model.gravity = pin.Motion(STANDARD_GRAVITY * down_in_base, np.zeros(3))

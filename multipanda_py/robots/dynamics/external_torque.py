@@ -58,7 +58,10 @@ class MomentumObserver:
         self._estimate[:] = 0.0
 
     def resume(self) -> None:
-        """Continue from the last estimate with the next state after a gap."""
+        """Continue from the last estimate at the next :meth:`update`.
+
+        Call this after states are missing.
+        """
         self._goes_on = True
 
     def update(self, q: Vector, dq: Vector, tau_J: Vector, period: float) -> Vector:
@@ -108,16 +111,19 @@ class ExternalEstimate:
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau).
 
-    r is the estimate of a :class:`.MomentumObserver` from the measured torque without friction. It
-    is accurate but slow. The robot's own estimate :math:`\tau_{robot}` is fast but biased. It is
-    smoothed to :math:`\tau_s` with T = 5 ms, and low-pass filtered to :math:`\bar\tau` with 1/K =
-    50 ms. The complementary filter uses each estimate in its frequency range. At rest, static
-    friction of the joints looks like an external torque.
+    Slow changes come from r, and fast ones from the robot's own estimate :math:`\tau_{robot}`
+    (complementary filter):
 
-    After a gap in time or values that are not finite, the estimate continues without a step.
+    - r is the output of a :class:`.MomentumObserver` whose input is the measured torque minus
+      modelled friction. It is accurate but slow.
+    - :math:`\tau_{robot}` is fast but biased. A filter with T = 5 ms removes its noise, which
+      gives :math:`\tau_s`. A filter with 1/K = 50 ms gives its slow part :math:`\bar\tau`.
+
+    At rest, static friction of the joints appears as an external torque. After missing states, or
+    states with values that are not finite, the estimate continues without a step.
 
     Args:
-        arm: Identified description of the arm.
+        arm: Description of the arm with identified parameters.
         state: State of the arm, updated in place by the caller.
         period: Cycle time [s].
 
@@ -144,7 +150,10 @@ class ExternalEstimate:
         self._start_time = False
 
     def update(self) -> None:
-        """Replace ``tau_ext`` of the state. Call this once after each reading of the state."""
+        """Set ``tau_ext`` of the state to the estimate.
+
+        Call this once per cycle, after the state is read.
+        """
         state, now = self._state, float(self._state.robot_time)
         period = now - self._before if now and self._before else self._period
         self._before = now
@@ -183,19 +192,20 @@ class ExternalEstimate:
 
 
 class ResidualCorrection:
-    r"""Correction of external torques by a learned residual of the measured torques.
+    r"""Correction of external torques by the output of a network for model errors.
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 
-    The residual :math:`r_\tau` is the part of the measured torques that the model lacks, such as
-    friction. The external torques contain it with the opposite sign, so the sum is free of it.
-    Outside of its training data the residual fades out.
+    The network predicts the residual :math:`r_\tau`: the part of the measured torques that the
+    model of the arm lacks, such as friction. The external torques contain it with the opposite
+    sign, so the sum is free of it. Outside of the range of the training data, the residual fades
+    to zero.
 
     Args:
         state: State of the arm, updated in place by the caller.
-        live: Predictor of the learned residual of the arm.
-        estimate: Estimator that replaces the external torques of the robot before the correction.
-            None to correct those of the robot.
+        live: Network that predicts the residual of the arm.
+        estimate: Estimator of the external torques to correct. None: the external torques of the
+            robot are corrected.
 
     Thread: control.
     """
@@ -207,7 +217,7 @@ class ResidualCorrection:
         self._torques = live.residual[2 * state.n_joints :]
 
     def set_load(self, load: Load) -> None:
-        """Set the payload at the flange."""
+        """Set the payload at the flange in ``estimate``, if there is one."""
         if self._tau_ext is not None:
             self._tau_ext.set_load(load)
 

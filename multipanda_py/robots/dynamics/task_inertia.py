@@ -17,7 +17,7 @@ _TINY = 1e-12
 def fade(w: NDArray[np.float64], w_p: float) -> NDArray[np.float64]:
     r"""Return :math:`\varphi(w / w_p) / w` of :class:`TaskInertia` for eigenvalues w, (n,).
 
-    It is 1 / w for w >= w_p, and bounded below.
+    It is 1 / w for w >= w_p. For smaller w it increases to 3 / w_p at w = 0.
     """
     ratio = np.minimum(np.maximum(w, 0.0) / w_p, 1.0)
     faded: NDArray[np.float64] = (3.0 - 2.0 * np.sqrt(ratio)) / np.maximum(w, w_p)
@@ -190,11 +190,14 @@ class TaskInertia:
         return inertia
 
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
-        r"""Return :math:`\Lambda_d` with :math:`\lambda^2` times ``slower``, (6, 6), symmetric.
+        r"""Return :math:`\Lambda_d` for a damping of s :math:`\lambda^2`, (6, 6), symmetric.
 
-        With this matrix :math:`\Lambda_s`, a task for a twist :math:`\dot x` settles at the joint
-        velocity :math:`M^{-1} J^T \Lambda_s \dot x`. The condition is that motions in damped
-        directions are braked at ``slower`` times the rate of the task.
+        Let a controller accelerate the end effector towards a twist :math:`\dot x` at a rate d. Let
+        it brake motions in damped directions at the rate s d. The joint velocity then settles at
+        :math:`M^{-1} J^T \Lambda_s \dot x`. Here :math:`\Lambda_s` is the returned matrix.
+
+        Args:
+            slower: Factor s.
         """
         if self.damping == 0.0:
             return self.inertia

@@ -65,7 +65,10 @@ def min_capsule(cloud: Cloud) -> Capsule:
 
 
 def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
-    """Return position and direction of the axis of a small capsule, with ``axis`` as a start."""
+    """Search for a small capsule around a cloud; return position and direction of its axis.
+
+    The search starts along ``axis``.
+    """
     frame = rotation_of_axis(axis)
     across = cloud.points @ frame
     center = frame @ ((across.min(axis=0) + across.max(axis=0)) / 2.0)
@@ -87,10 +90,15 @@ def _search(cloud: Cloud, axis: Vector) -> tuple[Vector, Vector]:
 
 
 def _about(cloud: Cloud, positions: Matrix, axes: Matrix) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return the smallest capsule along each of k lines.
+    """Return the smallest capsule around a cloud along each of k lines.
 
-    Lines have points, (k, 3) [m], and unit directions, (k, 3). The results are volumes [m^3],
-    heights of both ends of the segments along the lines [m], and radii [m], (k,) each.
+    Args:
+        cloud: Balls that the capsules contain.
+        positions: Point on each line, (k, 3) [m].
+        axes: Unit direction of each line, (k, 3).
+
+    Returns:
+        Volumes [m^3], positions of both ends along the lines [m], and radii [m], (k,) each.
     """
     offsets = cloud.points - positions[:, None]
     heights = np.einsum("knj,kj->kn", offsets, axes)
@@ -119,6 +127,11 @@ def inertia_warnings(name: str, body: Load, around: Cloud) -> Iterator[str]:
         \operatorname{tr} I / 2 \le m \max_i \lVert p_i - c \rVert^2
 
     Violations are not errors, because the geometry may be simpler than the link.
+
+    Args:
+        name: Name of the link, for messages.
+        body: Inertial properties of the link, in its frame.
+        around: Geometry of the link, in its frame.
     """
     com = body.com
     if (out := around.distance_outside(com)) > 0.0:
@@ -141,14 +154,14 @@ joined first."""
 
 
 def capsules_around(parts: Sequence[Cloud], max_capsules: int) -> tuple[Capsule, ...]:
-    """Return capsules that together contain all parts.
+    """Return capsules that together contain all parts of a link.
 
-    Two parts share a capsule if it is hardly larger than their own capsules together
-    (``MAX_VOLUME_RATIO``), or if there are too many capsules. The pair with the smallest growth in
-    volume comes first.
+    Two parts share one capsule if its volume is at most ``MAX_VOLUME_RATIO`` times the volume of
+    two separate capsules, or if there are too many capsules. Pairs with the smallest growth in
+    volume are joined first.
 
     Args:
-        parts: Convex parts of a link.
+        parts: Convex parts of the link.
         max_capsules: Maximum number of capsules.
     """
     clouds = list(parts)
@@ -199,8 +212,8 @@ class Fit:
     """Capsules fitted to an arm.
 
     Attributes:
-        capsules: Capsules by link of the description, in its frame.
-        origins: Source of the capsules, by link.
+        capsules: Capsules by link name, in the frame of the link.
+        origins: Text on the source of the capsules, by link name.
         warnings: Warnings on inertias that contradict the geometry.
     """
 
@@ -212,14 +225,15 @@ class Fit:
 def fit_capsules(
     chain: Chain, shapes: Mapping[str, Mapping[str, Sequence[Shape]]], max_capsules: int
 ) -> Fit:
-    """Fit capsules to the geometry of links. A link without geometry gets one between its joints.
+    """Fit capsules to the geometry of the links of an arm.
 
-    Collision geometry is preferred to visual geometry.
+    Visual geometry is used only for links without collision geometry. A link without geometry gets
+    a capsule from its joint to the next joint.
 
     Args:
         chain: Chain of the arm.
-        shapes: Shapes by link of the description, and by ``collision`` and ``visual``.
-        max_capsules: Maximum number of capsules per link of the description.
+        shapes: Shapes by link name, and by ``collision`` and ``visual``.
+        max_capsules: Maximum number of capsules per link.
 
     Raises:
         ConfigurationError: A mesh cannot be read.

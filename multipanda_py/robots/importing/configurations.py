@@ -77,9 +77,9 @@ class RandomPostures:
         return {pair for pair, touches in zip(self._pairs, self._hits()) if touches}
 
     def overlapping(self) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of links whose capsules touch in more than 10 % of the configurations.
+        """Return the pairs of links whose capsules touch in more than 10 % of random configurations.
 
-        Real links do not touch that often, so the capsules of these pairs are too wide. Adjacent
+        Real links do not touch that often, so these capsules are wider than their links. Adjacent
         links are left out.
         """
         count = min(CONFIGURATION_COUNT, MAX_PAIR_TESTS // max(len(self._pairs), 1))
@@ -95,9 +95,10 @@ class RandomPostures:
     def ready(self, overlapping: Sequence[tuple[int, int]]) -> Vector | None:
         """Return a ready configuration from which the tool can move in all directions, (n,) [rad].
 
-        Candidates are random collision-free configurations on a grid of 45 degrees. The smallest
-        singular value of their Jacobian exceeds 70 % of the best one. The result has the tool down
-        and far in front, and many joints at zero.
+        Candidates are random collision-free configurations with joint angles in steps of 45
+        degrees. The smallest singular value of their Jacobian is at least 70 % of the largest one
+        among all candidates. The result is the candidate with the tool down and far in front, and
+        many joints at zero.
 
         Args:
             overlapping: Pairs of links that may touch.
@@ -134,7 +135,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if no link is near the floor, and only pairs in ``known`` touch."""
+        """Return True if no link is near the floor, and no links touch except pairs in ``known``."""
         return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:

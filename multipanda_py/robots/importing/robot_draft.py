@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draft of an arm's YAML file: the data that its description lacks, with their sources."""
+"""Draft of a robot's YAML file: the data that its URDF or MJCF lacks, with their sources."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class ArmEnds:
 
 
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
-    """Find the only arm of a description, or the one that matches base and tip.
+    """Find the arm in a URDF or MJCF, by base and tip if there are several.
 
-    An arm starts with the link before its first joint. It ends with the link after its last rotary
-    joint, or with a link that is fixed to this one. Prismatic joints after the last rotary joint
-    are fingers and do not belong to the arm.
+    An arm starts with the link before its first joint. It ends with the link after its last
+    revolute joint, or with a link that is fixed to this last link. Prismatic joints after the last
+    revolute joint are fingers and do not belong to the arm.
 
     Args:
-        tree: Description.
+        tree: Links and joints of the URDF or MJCF.
         base: Name of the base link; empty to find it.
         tip: Name of the last link; empty to find it.
 
@@ -94,9 +94,10 @@ def _ends(tree: Tree) -> str:
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return the possible tip links of arms, one for each last rotary joint of a chain.
+    """Return the possible tips of arms, one for each revolute joint that no revolute joint follows.
 
-    The tip is the first link that is fixed to the link after the joint, or else this link.
+    A tip is the first link that is fixed to the child link of the joint. Without a fixed link, the
+    child link is the tip.
     """
     tips = []
     for link, joint in tree.above.items():
@@ -112,8 +113,8 @@ def _tips(tree: Tree) -> list[str]:
 def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
     """Return the arm that ends at a tip.
 
-    It starts at ``base`` if this link leads to the tip. Otherwise it starts with the link before
-    its first moving joint.
+    It starts at ``base`` if the chain to the tip contains this link. Otherwise it starts with the
+    link before the first moving joint of the chain.
     """
     joints: list[str] = []
     link = start = tip
@@ -130,19 +131,19 @@ def _up_from(tree: Tree, tip: str, base: str) -> ArmEnds:
 
 @dataclass(frozen=True, eq=False)
 class RobotDraft:
-    """Result of importing a description.
+    """Arm imported from a URDF or MJCF, with fitted capsules and default values.
 
     Attributes:
-        kind: Format of the description: ``urdf`` or ``mjcf``.
-        robot: Robot with all numbers.
+        kind: Format of the imported file: ``urdf`` or ``mjcf``.
+        robot: Complete robot.
         arm: Base and tip.
-        chain: Chain of the arm in the description.
+        chain: Chain of the arm in the imported file.
         fit: Capsules that enclose the links.
-        shapes: Geometry, by link of the description, and by ``collision`` and ``visual``.
-        known: Keys of the given YAML file.
-        left_out: Notes on links and joints that are not part of the arm.
-        ready: Comment on the source of the ready configuration.
-        warnings: Warnings on implausible values of the description.
+        shapes: Geometry, by link name, and by ``collision`` and ``visual``.
+        known: Keys of the YAML file that the user gave.
+        left_out: Notes on links and joints of the imported file that are not part of the arm.
+        ready: Comment on the source of the ready configuration, for the new YAML file.
+        warnings: Warnings on implausible values of the imported file.
     """
 
     kind: str
@@ -170,17 +171,18 @@ def draft_robot(
     """Import an arm from a URDF or MJCF, fit its capsules and choose default values.
 
     Args:
-        source: Path of the description.
+        source: Path of the URDF or MJCF.
         base: First link; by default the link before the first joint of the only arm.
-        tip: Last link; by default the first link fixed behind the last joint.
+        tip: Last link; by default the first link that is fixed to the link after the last joint.
         name: Name of the robot; by default the name of the file.
-        extra: YAML file with known data, whose numbers are kept; capsules are fitted anyway.
+        extra: YAML file with known data, which replace default values. Its keys ``capsules`` and
+            ``overlapping`` are not used.
         packages: Folders for ``package://`` URLs.
         max_capsules: Maximum number of capsules per link.
 
     Raises:
-        ConfigurationError: The file cannot be read, or it has no such arm or several. The arm has
-            no limits, a link without a valid body, or a missing mesh.
+        ConfigurationError: The file cannot be read, or it has no arm or several arms between base
+            and tip. The arm has no limits, a link without a valid body, or a missing mesh.
     """
     if not source.is_file():
         raise ConfigurationError(f"{source}: file does not exist. Name a URDF or MJCF file.")
@@ -276,11 +278,11 @@ _FIGURES = {
 
 
 def draft_yaml(draft: RobotDraft, source: str) -> str:
-    """Return the complete YAML text of a robot, with a comment on every number.
+    """Return the text of a YAML file for an imported robot, with a comment on every number.
 
     Args:
-        draft: Result of the import.
-        source: Path of the description relative to the YAML file's folder.
+        draft: Imported robot.
+        source: Path of its URDF or MJCF relative to the folder of the YAML file.
     """
     robot, fit = draft.robot, draft.fit
     check = {key: "" if key in draft.known else ". CHECK" for key in _LIMITS}

@@ -28,15 +28,15 @@ MAX_MESH_SIZE = 1 << 28
 
 
 def find_mesh(name: str, description: Path, packages: Sequence[Path] = ()) -> Path:
-    """Return the path of a mesh that a description names.
+    """Return the path of a mesh from its name in a URDF.
 
     The package of ``package://NAME/...`` is searched in ``packages``, then in the folders above
-    the description. ``file://...`` is an absolute path. Any other name is relative to the folder
-    of the description.
+    the URDF. ``file://...`` is an absolute path. Any other name is relative to the folder of the
+    URDF.
 
     Args:
-        name: Name in the description.
-        description: Path of the description.
+        name: Name of the mesh in the URDF.
+        description: Path of the URDF.
         packages: Folders of packages, or folders that contain packages.
 
     Raises:
@@ -97,7 +97,10 @@ _DIRECTIONS = _directions(200)
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Convex hull of balls: mesh vertices, box corners, a sphere or the rims of a cylinder.
+    """Solid as the convex hull of balls.
+
+    The centres are the vertices of a mesh, the corners of a box, the centre of a sphere, the ends
+    of a capsule's axis, or points around the rims of a cylinder.
 
     Attributes:
         points: Centres of the balls, (n, 3) [m].
@@ -117,7 +120,10 @@ class Cloud:
         return max(0.0, float((_DIRECTIONS @ point - reach).max()))
 
     def outermost(self) -> Cloud:
-        """Return only the balls that are outermost in one of 200 directions."""
+        """Return the cloud without inner balls.
+
+        Each remaining ball extends farthest in at least one of 200 directions.
+        """
         if len(self.points) <= len(_DIRECTIONS):
             return self
         reach = _DIRECTIONS @ self.points.T + self.radii
@@ -185,12 +191,12 @@ class Shape:
 
     Attributes:
         kind: ``box``, ``sphere``, ``cylinder``, ``capsule`` or ``mesh``.
-        size: Edges of a box; radius of a sphere; radius and length of a cylinder, or of a capsule
-            without its round ends; empty for a mesh [m].
-        position: Position of its centre or origin, (3,) [m].
+        size: Size [m]. Box: three edges. Sphere: radius. Cylinder and capsule: radius and length,
+            without the round ends of a capsule. Mesh: empty.
+        position: Position of the centre, or of the origin of a mesh, (3,) [m].
         rotation: Orientation, (3, 3); cylinders and capsules are along z.
-        mesh: Function that reads the vertices and triangles of a mesh.
-        rgba: Colour, or None if the description has none.
+        mesh: Function that reads the vertices and triangles of a mesh; None for other kinds.
+        rgba: Colour, or None if the URDF or MJCF has none.
     """
 
     kind: str
@@ -201,7 +207,7 @@ class Shape:
     rgba: tuple[float, ...] | None = None
 
     def cloud(self) -> Cloud:
-        """Return the points that a capsule must contain, in the frame of the link.
+        """Return balls whose convex hull encloses the solid, in the frame of the link.
 
         Raises:
             ConfigurationError: A mesh cannot be read.
@@ -315,9 +321,13 @@ _MUJOCO_KINDS = {
 def body_shapes(mjcf: Path, links: Sequence[str]) -> dict[str, dict[str, list[Shape]]]:
     """Return the geometry of some bodies of an MJCF.
 
+    Args:
+        mjcf: Path of the MJCF.
+        links: Names of the bodies.
+
     Returns:
-        Shapes in the frame of the body's joint, by body, and by ``collision`` for geoms with
-        contacts or ``visual`` for others.
+        Shapes by body, and by ``collision`` (geoms with contacts) and ``visual`` (other geoms).
+        Their frame is at the joint of the body, along the axes of the body.
     """
     # Imported here, because loading MuJoCo takes half a second.
     mujoco = needed("mujoco")
@@ -379,7 +389,7 @@ Shapes: TypeAlias = Mapping[str, Mapping[str, Sequence[Shape]]]
 
 
 def kind_of(source: Path) -> str:
-    """Return ``urdf`` or ``mjcf``; a file that cannot be read counts as URDF."""
+    """Return the format of a robot description: ``mjcf``, or ``urdf`` for any other file."""
     try:
         with open_regular(source, MAX_DESCRIPTION_SIZE) as file:
             tag = next(ElementTree.iterparse(file, events=("start",)))[1].tag
@@ -389,7 +399,7 @@ def kind_of(source: Path) -> str:
 
 
 def tree_of(source: Path) -> Tree:
-    """Read links and joints with :func:`.read_urdf` or :func:`.read_mjcf`."""
+    """Read the links and joints of a URDF or MJCF."""
     if kind_of(source) == "urdf":
         return read_urdf(source)
     # Imported here, because loading MuJoCo takes half a second.
@@ -399,7 +409,16 @@ def tree_of(source: Path) -> Tree:
 
 
 def shapes_of(source: Path, links: Sequence[str], packages: Sequence[Path] = ()) -> Shapes:
-    """Read the geometry of some links with :func:`.link_shapes` or :func:`.body_shapes`."""
+    """Read the geometry of some links of a URDF or MJCF.
+
+    Args:
+        source: Path of the URDF or MJCF.
+        links: Names of the links.
+        packages: Folders of packages for the meshes of a URDF, or folders that contain packages.
+
+    Returns:
+        Shapes by link, and by ``collision`` and ``visual``.
+    """
     if kind_of(source) == "urdf":
         return link_shapes(source, links, packages)
     return body_shapes(source, links)
