@@ -7,7 +7,7 @@ machine does hits both. Of every window there is the processor time of the loop'
 cycle, by the scheduler's clock, and the median time that its cycles took.
 
     .venv/bin/python benchmarks/recorder.py                  # about three minutes
-    .venv/bin/python benchmarks/recorder.py --pairs 5 --window 1 --only shadow
+    .venv/bin/python benchmarks/recorder.py --pairs 5 --window 1 --only monitor
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def fault_recorder(cell: Cell) -> Iterator[int]:
 
 
 @contextmanager
-def shadow(cell: Cell) -> Iterator[int]:
+def monitor(cell: Cell) -> Iterator[int]:
     """Let twins follow; give the process."""
     line = [
         sys.executable,
         "-m",
         "multipanda_py.apps.cli",
-        "shadow",
+        "monitor",
         "--node",
         cell.config.cell.name,
     ]
@@ -120,7 +120,7 @@ def shadow(cell: Cell) -> Iterator[int]:
     drain.wait(30.0)
 
 
-FOLLOWERS = {"file": file_recorder, "faults": fault_recorder, "shadow": shadow}
+FOLLOWERS = {"file": file_recorder, "faults": fault_recorder, "monitor": monitor}
 
 
 def pairs(

@@ -2,9 +2,12 @@
 """Contract of a compliant actuator: springs between one or two motors and a joint.
 
 To add an actuator, write one file with its parameters and the two methods ``elastic_torque`` and
-``link_stiffness``. Motor positions follow from the equilibrium angle of the joint and a stiffness
-preset. If this map differs from the default, also override ``references`` and its inverse.
-Example::
+``link_stiffness``. In these methods, ``self.of`` has the parameters by name, (n,) for n joints.
+
+The first motor sets the equilibrium angle of the joint. A second motor, if any, sets the joint
+stiffness by its position, the *stiffness preset*. Two antagonistic motors set angle and stiffness
+together. For another relation of these quantities, also override ``references``,
+``equilibrium_of`` and ``preset_of``. Example::
 
     @dataclass(frozen=True)
     class CubicParams(ActuatorParams):
@@ -48,7 +51,7 @@ from multipanda_py.state import Vector
 
 @dataclass(frozen=True)
 class ActuatorParams:
-    """Parameters that every actuator has. Each is one number for all joints, or one per joint."""
+    """Parameters of every actuator: one number for all joints, or one number per joint."""
 
     max_deflection: float = number(
         0.8,
@@ -62,7 +65,7 @@ class ActuatorParams:
 
 @dataclass(frozen=True)
 class PresetParams(ActuatorParams):
-    """Parameters of an actuator whose second motor sets the stiffness."""
+    """Parameters of an actuator whose second motor sets the joint stiffness by its position."""
 
     preset_low: float = number(0.0, unit="rad", doc="minimum stiffness preset")
     preset_high: float = number(0.0, unit="rad", doc="maximum stiffness preset")
@@ -83,12 +86,12 @@ class AntagonisticParams(PresetParams):
 def values_by_name(
     kind: str, params: type, values: Mapping[str, ArrayLike], n_joints: int
 ) -> dict[str, Vector]:
-    """Return the values of all parameters of an actuator, by name, (n_joints,) each and read-only.
+    """Return all parameters of an actuator by name, each as a read-only array (n_joints,).
 
     Args:
         kind: Name of the actuator, for error messages.
         params: Dataclass that declares the parameters.
-        values: Values that differ from the defaults: one number, or one number per joint.
+        values: Parameters that differ from the defaults, each one number or one number per joint.
         n_joints: Number of joints.
 
     Raises:
@@ -107,12 +110,16 @@ def values_by_name(
 
 
 def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one number per joint, (n_joints,), from one number or one per joint.
+    """Return one number per joint, (n_joints,), which may be infinite or NaN.
 
-    The numbers may be infinite or NaN.
+    Args:
+        description: Name of the quantity, with which an error message begins.
+        value: One number for all joints, or one number per joint.
+        n_joints: Number of joints.
 
     Raises:
-        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number.
+        ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not a number
+            but, for example, a bool or a text.
     """
     try:
         text = np.asarray(value)
@@ -130,7 +137,12 @@ def numbers_of_joints(description: str, value: ArrayLike, n_joints: int) -> Vect
 
 
 def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
-    """Return one finite number per joint, (n_joints,), from one number or one per joint.
+    """Return one finite number per joint, (n_joints,).
+
+    Args:
+        description: Name of the quantity, with which an error message begins.
+        value: One number for all joints, or one number per joint.
+        n_joints: Number of joints.
 
     Raises:
         ActuatorRejected: If the count is neither 1 nor ``n_joints``, or a value is not finite.
@@ -146,8 +158,12 @@ def finite_numbers(description: str, value: ArrayLike, n_joints: int) -> Vector:
 def whole_number(description: str, value: Any) -> int:
     """Check that a value is an integer of 1 or more, and return it.
 
+    Args:
+        description: Name of the value, with which an error message begins.
+        value: Value to check.
+
     Raises:
-        ActuatorRejected: If the value is less than 1 or not an integer; a bool is not accepted.
+        ActuatorRejected: If the value is below 1, a bool or not an integer.
     """
     is_number = isinstance(value, Integral) and not isinstance(value, bool)
     if not is_number or value < 1:
@@ -158,9 +174,13 @@ def whole_number(description: str, value: Any) -> int:
 def positive_number(description: str, value: Any, unit: str) -> float:
     """Check that a number is finite and above 0, and return it.
 
+    Args:
+        description: Name of the value, with which an error message begins.
+        value: Value to check.
+        unit: Unit of the value, for the error message.
+
     Raises:
-        ActuatorRejected: If the value is not a scalar number, is infinite, or is not above 0; a
-            bool is not accepted.
+        ActuatorRejected: If the value is a bool, not a scalar number, infinite, or not above 0.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     if not is_number or not 0.0 < value < math.inf:
@@ -212,17 +232,18 @@ larger one. With a smaller one, the parameters of an actuator are rejected."""
 
 
 class ElasticTorque(NamedTuple):
-    r"""Spring torques on n joints and their motors, (n,) or, for k samples, (k, n) each [Nm].
+    r"""Spring torques on n joints and their motors, (n,) or, for k configurations, (k, n) each [Nm].
 
-    A motor ahead of its joint causes a positive ``link`` torque on the joint. ``motor_1`` and
-    ``motor_2``, the :math:`\tau_i` in equations, load the motors:
+    ``link`` is the torque on the joints. It is positive if a motor angle is above the joint angle.
+    ``motor_1`` and ``motor_2`` are the loads :math:`\tau_i` of the motors:
 
     .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
 
-    with the position :math:`\theta_i`, inertia J and torque :math:`\tau_{m,i}` of motor i. If the
-    second motor moves a lever or a pivot, ``motor_2`` is its load in its own unit.
+    Motor i has the position :math:`\theta_i`, inertia J and torque :math:`\tau_{m,i}`. The dots
+    are torques of other origin than springs. If the second motor moves linearly, ``motor_2`` is
+    a force [N].
 
-    All three follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
+    All loads follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
     :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Do not write to these
     arrays: two of them may be the same object.
     """
@@ -236,7 +257,10 @@ P = TypeVar("P", bound=ActuatorParams)
 
 
 class Actuator(ABC, Generic[P]):
-    """Base class of compliant actuators: the springs of n joints of one kind, vectorised.
+    """Base class of compliant actuators. One object has the springs of n joints.
+
+    The stiffness preset of a joint is the position of its second motor. For two antagonistic
+    motors, it is half the difference of their positions.
 
     Args:
         n_joints: Number of joints, n.
@@ -245,14 +269,16 @@ class Actuator(ABC, Generic[P]):
     Attributes:
         of: Parameters by name, (n,) each, read-only.
         n_joints: Number of joints.
-        preset_low: Minimum stiffness presets, (n,); zero without a second motor.
-        preset_high: Maximum stiffness presets, (n,).
+        preset_low: Minimum stiffness presets, (n,), in ``preset_unit``; zero without a second
+            motor.
+        preset_high: Maximum stiffness presets, (n,), in ``preset_unit``; zero without a second
+            motor.
 
     Raises:
         ActuatorRejected: If the number of joints is below 1, a parameter does not exist or is out
-            of bounds, or the presets do not change the stiffness.
+            of bounds, or the minimum and maximum presets give nearly the same stiffness.
 
-    Thread: any; it has no state.
+    Thread: any. Methods do not change the object.
     """
 
     Params: ClassVar[type[Any]]
@@ -304,9 +330,10 @@ class Actuator(ABC, Generic[P]):
         return own or bool(np.any(self.of.get("coupling", 0.0)))
 
     def on_parameters(self) -> None:
-        """Check combinations of parameters and precompute values that depend on them only.
+        """Check combinations of parameters, and precompute values that depend on parameters only.
 
-        Called once, after ``of`` is set. Raise :meth:`rejected` for an invalid combination.
+        The constructor calls it once. The parameters are in ``self.of``. For an invalid
+        combination, ``raise self.rejected(message)``.
         """
 
     @abstractmethod
@@ -314,32 +341,32 @@ class Actuator(ABC, Generic[P]):
         """Return the spring torques on joints and motors.
 
         Args:
-            q: Joint angles, (n,) or (k, n) [rad].
+            q: Joint angles, (n,), or (k, n) for k configurations [rad].
             theta_1: Positions of the first motors, same shape [rad].
             theta_2: Positions of the second motors, same shape [rad, or m for a linear motor].
         """
 
     @abstractmethod
     def link_stiffness(self, q: Vector, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return the stiffness of the link, (n,) or (k, n) [Nm/rad].
+        r"""Return the joint stiffness at fixed motor positions, (n,) or (k, n) [Nm/rad].
 
         .. math:: \sigma = -\partial\tau_{link}/\partial q
 
-        It is the decrease of the ``link`` torque with the joint angle q.
+        :math:`\tau_{link}` is the ``link`` torque of :meth:`elastic_torque`, and q the joint angle.
 
         Args:
-            q: Joint angles, (n,) or (k, n) [rad].
+            q: Joint angles, (n,), or (k, n) for k configurations [rad].
             theta_1: Positions of the first motors, same shape [rad].
             theta_2: Positions of the second motors, same shape [rad, or m for a linear motor].
         """
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the positions of the first and the second motors, (n,) each.
+        """Return the positions of the first and of the second motors, (n,) each.
 
-        By default, antagonistic motors are at equilibrium plus and minus preset. For other
-        actuators, the first motor is at the equilibrium and the second at the preset. An actuator
-        that overrides this map also overrides its inverse, :meth:`equilibrium_of` and
-        :meth:`preset_of`.
+        By default, the first of two antagonistic motors is at equilibrium plus preset, and the
+        second at equilibrium minus preset. In other actuators, the first motor is at the
+        equilibrium and the second at the preset. A subclass that overrides this method also
+        overrides :meth:`equilibrium_of` and :meth:`preset_of`, which invert it.
 
         Args:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].
@@ -368,12 +395,12 @@ class Actuator(ABC, Generic[P]):
         return 0.5 * (theta_1 + theta_2) if self.is_antagonistic else theta_1
 
     def coupling_torque(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return :math:`g(\theta_1, \theta_2)` of a spring between the two motors, (n,) [Nm].
+        r"""Return the torque g of a spring between the two motors of a joint, (n,) [Nm].
 
-        The loads of the motors become :math:`\tau_1 + g` and :math:`\tau_2 - g`, with the spring
-        torques :math:`\tau_i` of :class:`ElasticTorque`. The joint is not affected. The default is
-        :math:`k_c (\theta_1 - \theta_2)` with the parameter ``coupling`` as :math:`k_c`, and zero
-        without that parameter.
+        It adds to the loads ``motor_1`` and ``motor_2`` of :class:`ElasticTorque`, which become
+        :math:`\tau_1 + g` and :math:`\tau_2 - g`. The joint is not affected. By default,
+        :math:`g = k_c (\theta_1 - \theta_2)` with the parameter ``coupling`` as :math:`k_c`. An
+        actuator without this parameter has :math:`g = 0`.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -384,11 +411,11 @@ class Actuator(ABC, Generic[P]):
         return self.of["coupling"] * (theta_1 - theta_2)
 
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return the damping :math:`d` between motors and joint at the current preset [Nm s/rad].
+        r"""Return the damping coefficient d between motors and joint, (n,) [Nm s/rad].
 
-        The torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the velocities of the
-        equilibrium and of the joint. The first motor receives the opposite torque; two
-        antagonistic motors receive one half each.
+        The damping torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the equilibrium
+        angle :math:`\theta_{eq}` and the joint angle q. The first motor receives the opposite
+        torque. Of two antagonistic motors, each receives half of it.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -401,29 +428,36 @@ class Actuator(ABC, Generic[P]):
         return damping
 
     def clipped(self, deflection: Vector) -> Vector:
-        """Return deflections limited to the maximum deflection of the spring [rad]."""
+        """Return spring deflections, limited to the parameter ``max_deflection`` in both directions.
+
+        Args:
+            deflection: Deflections of one spring per joint, (n,) or (k, n) [rad].
+        """
         result: Vector = np.minimum(np.maximum(deflection, self._lower), self._limit)
         return result
 
     def within(self, deflection: Vector) -> Vector:
-        """Return 1 where a deflection is below its maximum, else 0.
+        """Return 1 where a spring is deflected by less than ``max_deflection``, else 0.
 
-        Use it as a factor on the stiffness of a spring: beyond the maximum deflection the torque
+        Multiply the stiffness of a spring by it: beyond the maximum deflection the spring torque
         is constant, so the stiffness is zero.
+
+        Args:
+            deflection: Deflections of one spring per joint, (n,) or (k, n) [rad].
         """
         # Unlike a comparison, heaviside returns NaN for NaN, which later checks find.
         result: Vector = np.heaviside(self._limit - np.abs(deflection), 0.0)
         return result
 
     def at_limit(self, q: Vector, theta_1: Vector, theta_2: Vector) -> NDArray[np.bool_]:
-        """Return a mask of the joints with a spring at its maximum deflection, (n,).
+        """Return True for each joint with a spring at or beyond its maximum deflection, (n,).
 
-        The torque of such a spring is saturated, and thus only a bound of the true torque.
+        The calculated torque of such a spring is constant, and may differ from the true torque.
 
         Args:
             q: Joint angles, (n,) [rad].
             theta_1: Positions of the first motors, (n,) [rad].
-            theta_2: Positions of the second motors, (n,) [rad].
+            theta_2: Positions of the second motors, (n,) [rad]; used for antagonistic motors only.
         """
         result: NDArray[np.bool_] = np.abs(theta_1 - q) >= self._limit
         if self.is_antagonistic:
@@ -433,8 +467,12 @@ class Actuator(ABC, Generic[P]):
     def checked_preset(self, preset: ArrayLike) -> Vector:
         """Check stiffness presets, and return one per joint, (n,).
 
+        Args:
+            preset: One preset for all joints, or one per joint, in ``preset_unit``.
+
         Raises:
-            ActuatorRejected: If their number is wrong, or one is not finite or out of range.
+            ActuatorRejected: If their number is wrong, or one is not within ``preset_low`` and
+                ``preset_high``.
         """
         values = numbers_of_joints(f"{self.kind()}: stiffness preset", preset, self.n_joints)
         low, high = self.preset_low, self.preset_high
@@ -446,11 +484,12 @@ class Actuator(ABC, Generic[P]):
         return values
 
     def equilibrium_for(self, q: ArrayLike, torque: ArrayLike, preset: ArrayLike = 0.0) -> Vector:
-        r"""Return the equilibrium at which springs exert a given torque on joints at ``q``, (n,).
+        r"""Return the equilibrium angles at which springs exert given joint torques, (n,) [rad].
 
         Solve :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for the
-        equilibrium :math:`\theta_{eq}` [rad], with the preset p. If :math:`\tau` balances gravity,
-        the result is ``q`` plus the static deflection of the springs.
+        equilibrium angle :math:`\theta_{eq}`, with the joint angle q, the torque :math:`\tau` and
+        the preset p. If :math:`\tau` balances gravity, :math:`\theta_{eq} - q` is the static
+        deflection of the springs.
 
         Args:
             q: Joint angles, one number or (n,) [rad].
@@ -478,11 +517,11 @@ class Actuator(ABC, Generic[P]):
     def nearest_equilibrium(
         self, q: Vector, torque: Vector, preset: Vector, start: Vector | None = None
     ) -> Vector:
-        """Return the equilibrium of :meth:`equilibrium_for`, or the nearest one that exists.
+        """Return the equilibrium angles of :meth:`equilibrium_for`, also beyond the spring range.
 
-        For a torque beyond the range of the springs, the result is the equilibrium at their
-        maximum deflection. The arguments are not checked, to save time in a loop. The solver takes
-        Newton steps, and bisects when a step leaves the bracket.
+        If the springs cannot exert a torque, its equilibrium angle is the one at their maximum
+        deflection, (n,) [rad]. The arguments are not checked, to save time in a loop. The solver
+        takes Newton steps. It bisects if a step leaves the interval that contains the solution.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -508,15 +547,15 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        """Return the maximum torque that the springs can exert on each joint, (n,) [Nm].
+        """Return the maximum torque that springs can exert on each joint in both directions, (n,).
 
-        It applies to both directions, and is limited by the deflection of the springs and by the
-        torques of the motors. It is zero if a motor cannot even hold the preset.
+        The maximum deflection of the springs and the maximum torques of the motors limit it [Nm].
+        It is zero if a motor is too weak to hold the preset of an unloaded joint.
 
         Args:
             preset: Stiffness presets, one number or (n,).
-            motors: Maximum torques of both motors, one number, (n,) or (2, n) [Nm, or N for a
-                linear second motor].
+            motors: Maximum torques of the motors: one number for all, (n,) for both motors of each
+                joint, or (2, n) [Nm, or N for a linear second motor]. By default unlimited.
 
         Raises:
             ActuatorRejected: If a preset is out of range.
@@ -542,7 +581,11 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the lower and upper equilibrium at which all springs are fully deflected."""
+        """Return the two equilibrium angles with fully deflected springs, (n,) each [rad].
+
+        They are below and above the joint angle q. At both, all springs of the joint are at or
+        beyond their maximum deflection.
+        """
         reach = self._limit + np.abs(preset) if self.is_antagonistic else self._limit
         return q - reach, q + reach
 
@@ -584,7 +627,10 @@ class Actuator(ABC, Generic[P]):
                         )
 
     def _refuse_idle_presets(self) -> None:
-        """Check that presets change the stiffness. If not, parameters were probably swapped."""
+        """Reject parameters with which the maximum preset gives nearly the minimum stiffness.
+
+        Two parameters were then probably exchanged.
+        """
         low, high, zero = self.preset_low, self.preset_high, np.zeros(self.n_joints)
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)

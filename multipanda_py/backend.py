@@ -25,12 +25,12 @@ SettingsT = TypeVar("SettingsT", bound=Settings, default=Settings)
 
 
 class Backend(ABC, Generic[SettingsT]):
-    """Base class of backends: reads the states of all arms of one kind, and applies their torques.
+    """Base class of backends, which read the states of arms and apply torques to them.
 
-    One object serves all arms of a cell with this backend. It fills ``q``, ``dq``, ``tau_J``,
-    ``tau_ext`` and ``fingers`` of its states and applies their ``tau + tau_gravity``. ``tau``
-    excludes gravity. ``tau_gravity`` is zero for arms that compensate gravity themselves, as a
-    real Franka does.
+    One object serves all arms of a cell with this backend. In the state of each arm it fills
+    ``q``, ``dq``, ``tau_J``, ``tau_ext`` and ``finger_positions``. It applies the torque
+    ``tau + tau_gravity`` of this state: ``tau`` excludes gravity, and ``tau_gravity`` is zero for
+    arms that compensate gravity themselves, as a real Franka does.
 
     Args:
         config: Configuration of the whole cell.
@@ -45,14 +45,15 @@ class Backend(ABC, Generic[SettingsT]):
         settings_section: Name of the settings section of an arm in the cell file, and of the ROS
             node with these settings as parameters. If empty, both have the name of the backend.
         settings: Settings of the cell file, by index of the arm.
-        present: Presence of the movable objects in the scene, 1 or 0, (n,). The loop owns this
-            array and records it; see :meth:`spawn_object`.
+        present: 1 for each movable object in the scene and 0 for each absent one, (n,). The loop
+            sets it after :meth:`spawn_object` and :meth:`delete_object`.
         time: Time of the simulated world [s], if ``provides_time``.
-        warnings: Messages for the user after :meth:`connect` or a recovery. The reader clears the
-            list.
-        notices: Messages for the user at run time. The loop reports each as an event.
+        warnings: Messages for the user. The backend appends to the list in :meth:`connect` and
+            during a recovery; the loop reports them and clears it.
+        notices: Messages for the user. The backend may append to the list at any time; the loop
+            reports each message as an event and clears it.
 
-    Thread: control, except class methods, which the owner of the cell calls.
+    Thread: control; any thread for class methods.
     """
 
     Settings: ClassVar[type[Settings]] = Settings
@@ -97,14 +98,14 @@ class Backend(ABC, Generic[SettingsT]):
 
     @classmethod
     def check_arms(cls, config: CellConfig, arms: Sequence[str]) -> Iterable[str]:
-        """Check the configuration of the arms that name this backend, and return its faults.
+        """Return the faults in the configuration of all arms with this backend.
 
         Args:
-            config: Cell whose sections are well formed.
-            arms: Names of the arms.
+            config: Configuration of the cell, in which each section alone has been checked.
+            arms: Names of the arms with this backend.
 
         Returns:
-            Messages that begin with the path: ``arms.left.robot_ip: missing; ...``.
+            Messages that begin with a key of the cell file: ``arms.left.robot_ip: missing; ...``.
         """
         return ()
 
@@ -116,20 +117,28 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return a handle on the gripper of an arm; None to use :meth:`command_gripper`.
+        """Return an object that commands the gripper of an arm without the loop.
+
+        None: the loop passes gripper commands to :meth:`command_gripper`.
 
         Args:
             arm: Name of the arm, which has a gripper.
             config: Section of the arm in the cell file.
-            publish: Callback that receives the width [m] and whether an object is grasped; may be
-                called from any thread.
-            check: Callback that raises :class:`.LoopError` unless the cell runs.
+            publish: Function to call with each measurement, from any thread: width [m], and True
+                if an object is grasped.
+            check: Function that raises :class:`.LoopError` unless the cell runs.
         """
         return None
 
     @classmethod
     def describe_stall(cls, arms: Sequence[str]) -> str:
-        """Return a text on what arms do while the loop is stalled, or "" if this is unknown."""
+        """Return a text for messages about a blocked loop: what the arms do in the meantime.
+
+        The text is empty if this is unknown.
+
+        Args:
+            arms: Names of the arms with this backend.
+        """
         return ""
 
     @abstractmethod
@@ -141,7 +150,10 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def enable_commands(self) -> None:
-        """Start the execution of commands, after the warm-up of the loop."""
+        """Let the arms execute commands from now on.
+
+        Called once, after the first cycles of the loop, which are slow.
+        """
 
     @property
     def commands_enabled(self) -> bool:
@@ -156,10 +168,10 @@ class Backend(ABC, Generic[SettingsT]):
 
     @property
     def wake_fds(self) -> dict[int, int]:
-        """File descriptors that become readable with a new state, by index of the arm.
+        """Indices of arms by file descriptor, which is readable when its arm has a new state.
 
-        :meth:`read` of an arm clears its descriptor. Simulated arms have none, because the loop
-        reads them on its own clock.
+        The loop waits for these descriptors, and :meth:`read` resets those of the arms it reads.
+        For simulated arms the mapping is empty: the loop reads them once per period.
         """
         return {}
 
@@ -168,7 +180,8 @@ class Backend(ABC, Generic[SettingsT]):
         """Copy the newest states of arms into :attr:`states`.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle.
+            fresh: Indices in the cell of the arms to read. In a cycle that only some arms started,
+                other arms are left out.
         """
 
     def is_new(self, arm: int) -> bool:
@@ -177,20 +190,22 @@ class Backend(ABC, Generic[SettingsT]):
 
     @abstractmethod
     def write(self, fresh: Collection[int]) -> None:
-        """Apply the torques of arms, and advance a simulated world by one period.
+        """Apply the torques of arms. A simulated world also advances by one period.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle.
+            fresh: Indices in the cell of the arms with new torques, as for :meth:`read`.
         """
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command, or store a measurement of a gripper that has its own driver.
+        """Start a gripper command. For a gripper of :meth:`make_gripper`, store a measurement.
+
+        By default, measurements are stored in the state of the arm, and commands fail.
 
         Args:
-            arm: Index in the cell.
-            number: Number of the command, which becomes the first element of ``state.gripper``.
-            record: :attr:`.GripperCommand.record`. The record of a measurement has
-                :attr:`.Action.MEASURED`, the width [m], and 1 if an object is grasped.
+            arm: Index of the arm in the cell.
+            number: Number of the command or measurement, for ``state.gripper[0]``.
+            record: Command as in :attr:`.GripperCommand.record`, or measurement:
+                :attr:`.Action.MEASURED`, width [m], and 1 if an object is grasped.
         """
         state = self.states[self.arms.index(arm)]
         if record[0] == Action.MEASURED:
@@ -200,14 +215,17 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:2] = number, Outcome.FAILED
 
     def grasped_object(self, arm: int) -> int:
-        """Return the number of the movable object in a gripper, from 1; 0 if it is unknown.
+        """Return the object that the gripper of an arm has just grasped; 0 if it is unknown.
 
-        Called when the gripper of an arm has started to hold an object.
+        Objects are numbered from 1, in the order of ``objects``.
+
+        Args:
+            arm: Index of the arm in the cell.
         """
         return 0
 
     def faults(self) -> Sequence[tuple[int, str]]:
-        """Return arms that have stopped since the last call, each with the reason."""
+        """Return index and reason for each arm that has stopped since the last call."""
         return ()
 
     def recover(self, arm: int) -> None:
@@ -233,17 +251,24 @@ class Backend(ABC, Generic[SettingsT]):
         self._configured.append((arm, ""))
 
     def responds_to_configure(self, arm: int) -> bool:
-        """Return True if :meth:`settings_responses` will answer a :meth:`configure` of an arm."""
+        """Return True if :meth:`settings_responses` will return a result for an arm.
+
+        The loop calls it after :meth:`configure`, to detect a plug-in that never responds.
+
+        Args:
+            arm: Index of the arm in the cell.
+        """
         own = getattr(self.settings_responses, "__func__", None) is not Backend.settings_responses
         return own or any(index == arm for index, _ in self._configured)
 
     def settings_responses(self) -> Sequence[tuple[int, str]]:
-        """Return the answers to :meth:`configure` since the last call.
+        """Return the results of :meth:`configure` that have arrived since the last call.
 
-        Called in every cycle while an answer is due.
+        Called in every cycle, until each :meth:`configure` has a result.
 
         Returns:
-            Index of each arm that has answered, and the reason of a rejection or "".
+            Index of each arm with a result, and the reason of a rejection. An empty reason means
+            that the arm uses the new settings.
         """
         answers, self._configured = self._configured, []
         return answers
@@ -252,21 +277,22 @@ class Backend(ABC, Generic[SettingsT]):
         """Set the pose and velocity of a movable object. Called only if :attr:`provides_time`.
 
         Args:
-            record: Index of the object, pose and velocity, (14,). The pose is position [m] and
-                quaternion x y z w in the world. The velocity is the linear velocity in the world
-                [m/s] and the angular velocity in the axes of the object [rad/s].
+            record: Index of the object (1 number), pose (7) and velocity (6), (14,). The pose is
+                position [m] and quaternion x y z w in the world. The velocity is the linear
+                velocity in the world [m/s], and the angular velocity in the axes of the object
+                [rad/s].
         """
         raise BackendError(f"backend {type(self).__name__} cannot move objects")
 
     def find_penetration(self, record: Vector) -> tuple[str, float] | None:
-        """Return the arm that an object at a given pose would penetrate, or None.
+        """Return the arm that an object at a given pose would penetrate.
 
         Args:
-            record: Pose of the object, as in :meth:`set_object_pose`.
+            record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the arm, and depth beyond that of a resting contact [m]. None without
-            penetration, or if it is unknown.
+            Name of the arm, and penetration depth [m]. None if the object does not penetrate an
+            arm deeper than a resting contact, or if this is unknown.
         """
         return None
 
@@ -274,11 +300,11 @@ class Backend(ABC, Generic[SettingsT]):
         """Add an absent object to the scene, unless its pose is occupied.
 
         Args:
-            record: Pose of the object, as in :meth:`set_object_pose`.
+            record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the obstacle at this pose (an arm, an object or ``floor``) and penetration
-            depth [m]. None on success.
+            None on success. Otherwise the name of the obstacle at this pose (an arm, an object or
+            ``floor``), and the penetration depth [m].
         """
         raise BackendError(f"backend {type(self).__name__} cannot spawn objects")
 
@@ -287,7 +313,7 @@ class Backend(ABC, Generic[SettingsT]):
         raise BackendError(f"backend {type(self).__name__} cannot remove objects")
 
     def save(self) -> object | None:
-        """Return the complete state for :meth:`load`, or None if it cannot be saved.
+        """Return the complete state of a simulated world for :meth:`load`; None for real arms.
 
         Called between two cycles.
         """
@@ -308,10 +334,9 @@ class Backend(ABC, Generic[SettingsT]):
     def switch_interface(self, arm: int, interface: str) -> None:
         """Start to change the command interface of an arm at rest; returns at once.
 
-        With ``effort``, the arm executes ``tau`` of its state. With ``position`` or ``velocity``
-        it executes ``joint_command``, whose first row starts at the present position. Until it
-        executes the new command, :meth:`is_ready` is false, ``tau`` is zero and ``joint_command``
-        has the measured positions.
+        After the change, the arm executes another array of its state: ``tau`` with ``effort``,
+        and ``joint_command`` with ``position`` or ``velocity``. Until then, :meth:`is_ready` is
+        False, ``tau`` is zero, and the first row of ``joint_command`` has the measured positions.
 
         Args:
             arm: Index in the cell.

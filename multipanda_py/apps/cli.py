@@ -23,10 +23,10 @@ COMMANDS = {
     "run": "run", "panel": "panel", "teleop": "teleop", "task": "task", "check": "check",
     "list": "list", "render": "render", "delay-margin": "delay_margin", "robot": "descriptions",
     "moveit": "descriptions", "perturb": "twin", "validate": "twin", "sweep": "twin",
-    "refine": "refine", "pairs": "pairs", "residual": "residual", "dataset": "dataset",
+    "calibrate": "calibrate", "pairs": "pairs", "residual": "residual", "dataset": "dataset",
     "doctor": "check", "bench": "bench", "fci-sim": "fci_sim", "inject": "fci_sim",
     "excite": "excite", "identify": "identify", "actuators": "actuators", "record": "logs",
-    "plot": "logs", "shadow": "shadow",
+    "plot": "logs", "monitor": "monitor",
 }  # fmt: skip
 """Module of each command in :mod:`multipanda_py.apps.commands`, in the order of the help."""
 

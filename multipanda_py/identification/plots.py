@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _POINTS = 4000  # Approximate maximum number of plotted points of a curve.
 
 
-def draw_shadow(
+def draw_monitor(
     parts: Sequence[MonitoredLog], output: Path, band: ArmBand | None = None,
     alarms: Sequence[Alarm] = (),
 ) -> None:  # fmt: skip

@@ -218,7 +218,11 @@ class ControlLoop:
             self.owners.attempt(arm.owner, arm.state.look_ahead, self.now_ns)
 
     def read(self, fresh: Sequence[int]) -> None:
-        """Read the states of arms, and latch the faults that backends report."""
+        """Read the states of arms, and latch the faults that backends report.
+
+        Args:
+        fresh: Indices of the arms with a new state.
+        """
         for tare in self._tares.active:
             tare.undo()
         for backend in self.backends:

@@ -247,10 +247,10 @@ class RecordRing:
         return None
 
     def newest_until(self, column: int, max_value: float) -> NDArray[np.float64]:
-        """Return a copy of the newest record whose value in a column is <= ``max_value``.
+        """Return a copy of the newest record whose value in a column is at most ``max_value``.
 
-        The column must increase from record to record, as time does. If all stored records have
-        larger values, the result is the oldest one. At least one record must exist. Thread: any.
+        The value must increase from record to record, as time does. If all stored values are
+        larger, the result is the oldest record. At least one record must exist. Thread: any.
 
         Args:
             column: Index of the column.

@@ -53,7 +53,7 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """True if the event may have changed the active controllets of arms."""
+        """True if arms may have other active controllets after the event."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip

@@ -256,7 +256,7 @@ class AttachedObjects:
             self._mailbox.report(Event.NOTICE, now_ns, arm.index, -1, text)
 
     def _tool(self, arm: Arm) -> tuple[Vector, Matrix]:
-        """Return position and rotation of the end effector of an arm in the world."""
+        """Return position [m] and rotation matrix of an arm's end effector in the world."""
         base, rotation = self._bases[arm.index]
         return (
             base + rotation @ arm.state.position_ee_in_base,

@@ -348,7 +348,9 @@ class Ownership:
                 return
 
     def engage(self, index: int, interface: str) -> None:
-        """Change the command interface of an arm, which may take many cycles.
+        """Start to change the command interface of an arm.
+
+        The change may take many cycles. Until it is completed, :attr:`changing` contains the arm.
 
         Args:
             index: Index of the arm in the cell.

@@ -42,7 +42,10 @@ _ANSWER_PERIOD = 1e-4  # Pause between two checks for a response of the loop [s]
 
 
 class Runner(ABC):
-    """Interface to start, monitor and stop the control loop of a cell."""
+    """Interface to start, monitor and stop the control loop of a cell.
+
+    Each subclass runs the loop for one value of ``cell.placement``.
+    """
 
     def __init__(
         self, config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailbox
@@ -198,7 +201,7 @@ class InlineRunner(Runner):
             cycle(self._now_ns, self._now_ns)
 
     def cycle_age(self, started_ns: int) -> float:
-        """Return 0: the virtual clock does not advance between calls."""
+        """Return 0, because the virtual clock stands still between two cycles."""
         return 0.0
 
     def pause(self) -> None:

@@ -79,7 +79,11 @@ class StateGuard:
         self._speed = (limits.velocity * VELOCITY_MARGIN).tolist()
 
     def check(self, state: ArmState) -> Event:
-        """Return the first fault of a measured state, or ``Event.NONE`` if it is valid."""
+        """Check positions and velocities of an arm.
+
+        Returns:
+            First fault that is found; ``Event.NONE`` for a valid state.
+        """
         if not is_finite(state.q) or not is_finite(state.dq):
             return Event.NON_FINITE_STATE
         for q, low, high in zip(state.q.tolist(), self._low, self._high):

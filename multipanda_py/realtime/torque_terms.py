@@ -138,7 +138,7 @@ class TorqueTerms:
         self, features: FeatureSet, states: Sequence[ArmState], target: Any, period: float,
         tau: Sequence[Vector],
     ) -> None:  # fmt: skip
-        """Let the features add to the torques of the controllet, and record each term.
+        """Add the torques of the features to those of the controllet, and record each term.
 
         Args:
             features: Features of the instance.

@@ -333,7 +333,10 @@ class CollisionPairs:
         return frozenset((arm, object_index) for arm in range(len(self._arms)))
 
     def _held_groups(self) -> Iterator[Group]:
-        """Create the groups of an object against arms, fixed objects and floor, for every grasp."""
+        """Create the groups of grasped objects against arms, fixed objects and floor.
+
+        Every movable object gets groups for every arm that could grasp it.
+        """
         n_own = self._n_own
         n = len(self._arms)
         for a, index in product(range(n), range(len(self._movable))):

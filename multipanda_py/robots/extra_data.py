@@ -374,7 +374,7 @@ class Overrides:
         return result
 
     def sections(self) -> tuple[tuple[int, ...], ...] | None:
-        """Return the link indices of each section of the arm, such as upper arm, forearm and wrist.
+        """Return the link indices of each section of the arm, such as upper arm and forearm.
 
         Return None if the file has no sections.
         """

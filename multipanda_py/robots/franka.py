@@ -295,7 +295,7 @@ def _joint(
     unit = tuple(a / length for a in axis)
 
     def at(height: float) -> Point:
-        """Return the point on the axis from ``base`` to ``top`` at a distance from ``base`` [m]."""
+        """Return the point on the axis from ``base`` to ``top``, ``height`` [m] above ``base``."""
         x, y, z = (b + height * u for b, u in zip(base, unit, strict=True))
         return x, y, z
 

@@ -71,7 +71,7 @@ class GripperCommand:
 
     @property
     def record(self) -> tuple[float, ...]:
-        """Action, width, speed, force and both tolerances as floats, for the loop's shared memory."""
+        """Action, width, speed, force and both tolerances as floats, for the shared memory."""
         return (float(self.action), self.width, self.speed, self.force,
                 self.epsilon_inner, self.epsilon_outer)  # fmt: skip
 

@@ -39,8 +39,8 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
 
     Args:
         chain: Chain of the arm.
-        extra: Data of the YAML file. If it has no ``capsules``, each link gets a rod along its
-            axis.
+        extra: Data of the YAML file. If it has no ``capsules``, each link gets a rod to its next
+            joint.
         tip: Position of the flange in the last link, (3,) [m].
     """
     capsules = extra.capsules(list(chain.link_indices))

@@ -89,15 +89,15 @@ class Robot:
         damping: Viscous friction of the joints, (n,) [Nm s/rad]; default: zero.
         friction: Coulomb friction of the joints, (n,) [Nm]; default: zero.
         torque_offset: Constant torque of the joints, (n,) [Nm]; default: zero.
-        sections: Link numbers of upper arm, forearm and wrist. Distances between arms are computed
-            by pairs of sections.
+        sections: Link numbers of each section of the arm, such as upper arm, forearm and wrist.
+            Collision avoidance computes distances between two arms for each pair of sections.
         overlapping: Pairs of non-adjacent link numbers whose capsules may touch although the links
             do not.
         hand: Gripper that belongs to the robot, or None.
         compensates_gravity: True if the robot compensates the weight of arm, tool and payload
             without a command.
         figures: Default values and bounds of controllet parameters, by name, each (n,).
-        warnings: Warnings on implausible values of the description.
+        warnings: Warnings on implausible values of the URDF or MJCF.
         source: Path of the URDF or MJCF whose visual meshes are shown in simulation, unless links
             have ``visuals``. None if there is no such file.
 
@@ -163,10 +163,12 @@ class Robot:
         return len(self.joints)
 
     def unit(self, of: str) -> str:
-        """Return the unit of a quantity of all joints, also for prismatic joints if there are any.
+        """Return the unit of a joint quantity as text, such as ``Nm/rad``.
+
+        With revolute and prismatic joints: ``Nm/rad; N/m for prismatic joint 1``.
 
         Args:
-            of: Unit for revolute joints, such as ``Nm/rad``.
+            of: Unit for revolute joints.
         """
         units = [self.limits.unit(joint, of) for joint in range(self.n_joints)]
         if len({*units}) < 2:
@@ -177,7 +179,10 @@ class Robot:
 
     @property
     def prismatic_mass(self) -> Vector:
-        """Mass that each prismatic joint moves [kg], and 1 for each revolute joint, (n,)."""
+        """Mass that each prismatic joint moves, including armature, (n,) [kg].
+
+        It is 1 for revolute joints.
+        """
         behind = np.cumsum([link.inertial.mass for link in self.links[:0:-1]])[::-1]
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
@@ -209,11 +214,13 @@ class JointFrictionModel:
 
     :math:`\tau_f` is the torque at the joint velocity :math:`\dot q`. :math:`f_v`, :math:`f_c` and
     :math:`f_o` are damping, friction and torque offset of the robot. The steepness
-    :math:`\varphi_2` and the offset :math:`\varphi_3` of the speed are figures of the robot for
-    the sigmoid of Gaz et al. (RA-L 2019).
+    :math:`\varphi_2` and the speed offset :math:`\varphi_3` are ``friction_phi_2`` and
+    ``friction_phi_3`` in ``Robot.figures`` (Gaz et al., RA-L 2019). A robot without them has
+    :math:`\varphi_2` = 100 s/rad and :math:`\varphi_3` = 0.
 
     Args:
-        robot: Robot with these parameters; they are zero unless identified.
+        robot: Robot whose damping, friction and torque offset are identified; without
+            identification they are zero.
     """
 
     def __init__(self, robot: Robot) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links and joints of a description, and the chain of an arm with its kinematics and inertia."""
+"""Links and joints of a URDF or MJCF, and the chain of an arm with its kinematics and inertia."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVING_TYPES = (*REVOLUTE_TYPES, PRISMATIC_TYPE)
 
 @dataclass(frozen=True, eq=False)
 class TreeJoint:
-    """Joint of a description.
+    """Joint of a URDF or MJCF.
 
     Attributes:
         name: Name of the joint.
@@ -32,8 +32,8 @@ class TreeJoint:
         child: Name of the child link, which has the frame of the joint.
         pose: Pose of the child in the parent at joint position zero, (4, 4).
         axis: Axis of rotation or translation in the child, (3,).
-        limits: Available values of ``lower``, ``upper``, ``velocity``, ``torque`` and
-            ``armature``.
+        limits: Values of ``lower``, ``upper``, ``velocity``, ``torque`` and ``armature``, without
+            those that the file lacks.
         mimics: Name of the joint that it follows, multiplier and offset; or None.
     """
 
@@ -48,17 +48,17 @@ class TreeJoint:
 
 
 class Tree:
-    """Links by name, and the joint above each link.
+    """Kinematic tree: links and joints of a URDF or MJCF.
 
     Args:
-        path: Path of the description.
+        path: Path of the URDF or MJCF.
         bodies: Bodies by link name; :data:`.NO_LOAD` for a link without mass.
         joints: All joints.
-        capsules: Collision geometry of the description, by link.
+        capsules: Collision geometry of the file, by link.
 
     Raises:
-        ConfigurationError: A name is used twice, a joint names an unknown link, a link has two
-            joints above it, or joints form a ring.
+        ConfigurationError: A name is used twice, a joint names an unknown link, a link is the
+            child of two joints, or joints form a ring.
     """
 
     def __init__(
@@ -169,15 +169,15 @@ def check_body(path: str, body: Load) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """Chain of n moving joints and n + 1 links, each with the links fixed to it.
+    """Serial chain of n moving joints and n + 1 links; each link includes the links fixed to it.
 
     Attributes:
         joints: Joints from base to tip.
         origins: Pose of every joint in the parent link, (4, 4) each.
         links: Names of the links: the base, then the child of every joint.
         bodies: Body of every link, with the links fixed to it, in its own frame.
-        link_indices: Links of the description that move with the chain, by name. Each has the
-            index of the chain link to which it is fixed, and its pose in that link, (4, 4).
+        link_indices: Index of the chain link, and pose in its frame, (4, 4), by name of every link
+            that is a chain link or fixed to one.
         tip: Name of the last link.
     """
 
@@ -195,10 +195,10 @@ class Chain:
 
 
 def chain_of(tree: Tree, base: str, tip: str) -> Chain:
-    """Return the chain from one link of a description to another one.
+    """Return the chain from one link of a URDF or MJCF to another one.
 
-    A link behind a fixed joint becomes a part of its parent, on the path to the tip or not.
-    Links behind moving joints that are not on the path are left out.
+    A link behind a fixed joint becomes a part of its parent, even if it is not on the path to the
+    tip. Links behind moving joints that are not on the path are left out.
 
     Raises:
         ConfigurationError: There is no such chain, a joint on it is neither revolute, continuous,
@@ -253,7 +253,8 @@ def fixed_to(
     Args:
         tree: Tree of links and joints.
         link: Name of the link.
-        link_indices: Index of the chain link, and pose in it, by name of known links and ``link``.
+        link_indices: Known links by name, including ``link``: index of the chain link, and pose in
+            it.
     """
     waiting = [(link, *link_indices[link])]
     while waiting:
@@ -290,7 +291,7 @@ def jacobian(chain: Chain, poses: list[Vector], point: Vector, behind: int) -> V
         chain: Chain of the arm.
         poses: Poses of all links in the base, (4, 4) each.
         point: Point in the base, (3,) [m].
-        behind: Index of the link of the point. Later joints do not move the point.
+        behind: Index of the link that carries the point. Joints after this link do not move it.
     """
     axes = np.array([p[:3, :3] @ j.axis for p, j in zip(poses[1:], chain.joints)])
     positions, slides = np.array([pose[:3, 3] for pose in poses[1:]]), chain.slides[:, None]

@@ -127,11 +127,12 @@ HEADER = (
 
 
 def arm_urdf(arm: ArmDescription, *, plain: bool = False, shapes: bool = True) -> str:
-    """Return the URDF of one arm on a fixed joint of the root link ``world``.
+    """Return the URDF of one arm, which a fixed joint connects to the root link ``world``.
 
     Args:
         arm: Description of the arm.
-        plain: True to write continuous joints as revolute ones, for pinocchio.
+        plain: True to write continuous joints as revolute ones, because pinocchio represents
+            continuous joints by cosine and sine.
         shapes: True to include visual and collision geometry.
     """
     return cell_urdf((arm,), name=arm.name, plain=plain, shapes=shapes)
@@ -268,7 +269,7 @@ def _add_tool(robot: Element, p: str, flange: str, tool: Tool, shapes: bool) -> 
 
 
 def shipped_files() -> dict[str, str]:
-    """Return the contents of the files in the folder ``urdf/``, by file name."""
+    """Return the contents of the files in the folder ``urdf/`` of the repository, by file name."""
     pair = (
         ArmDescription("left", position_base_in_world=np.array([0.0, 0.3, 0.0])),
         ArmDescription("right", position_base_in_world=np.array([0.0, -0.3, 0.0])),
@@ -281,7 +282,7 @@ def shipped_files() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the shipped files into a folder, or print one of them."""
+    """Write the files of :func:`shipped_files` into a folder, or print one of them."""
     parser = argparse.ArgumentParser(description="Generate the URDF files of the package.")
     selection = parser.add_mutually_exclusive_group(required=True)
     selection.add_argument("--write", metavar="FOLDER", type=Path, help="folder for all files")

@@ -92,7 +92,7 @@ class Rig:
         assert not run.fault, run.fault
         return run.logs["arm"]
 
-    def shadowed(self, seed: int, what: Break | None = None) -> MonitoredLog:
+    def monitored(self, seed: int, what: Break | None = None) -> MonitoredLog:
         found = ArmMonitor(self.arm).follow(self.log(seed, what))
         assert found is not None
         return found

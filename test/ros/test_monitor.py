@@ -48,20 +48,20 @@ def band_of_rest(cell, path, quantity_low=None):
 def test_monitor_reports_running_cell_in_diagnostics(cell, client, tmp_path):
     band = band_of_rest(cell, tmp_path / "band.yaml", quantity_low=20.0)  # left violates it
     name = cell.config.cell.name
-    line = ["shadow", "--node", name, "--band", str(band), "--ros", "--namespace", "twins"]
+    line = ["monitor", "--node", name, "--band", str(band), "--ros", "--namespace", "twins"]
     line += ["-o", str(tmp_path / "a.png")]
     process = subprocess.Popen(
         [sys.executable, "-m", "multipanda_py.apps.cli", *line],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        status, values = client.diagnosis(f"{name}/right/shadow")
-        client.until(lambda: client.diagnosis(f"{name}/left/shadow")[0].level
+        status, values = client.diagnosis(f"{name}/right/monitor")
+        client.until(lambda: client.diagnosis(f"{name}/left/monitor")[0].level
                      == DiagnosticStatus.WARN, 20.0, "a warning")  # fmt: skip
-        status, values = client.diagnosis(f"{name}/left/shadow")
+        status, values = client.diagnosis(f"{name}/left/monitor")
         assert "left: q of joint1 is" in status.message
         assert values["times outside"] == "7"
-        assert client.diagnosis(f"{name}/right/shadow")[0].level == DiagnosticStatus.OK
+        assert client.diagnosis(f"{name}/right/monitor")[0].level == DiagnosticStatus.OK
         state = client.newest(JointState, "/twins/twin/joint_states")
         nodes = client.node.get_node_names_and_namespaces()
         assert (
@@ -90,15 +90,15 @@ def test_monitor_tracks_states_of_cell(cell):
     """In-process monitor: the positions of the twin equal those of the arm at rest."""
     rows = LiveRows(cell.config.cell.name)
     assert rows.config.arms.keys() == cell.config.arms.keys()
-    shadow = CellMonitor(rows.config)
+    monitor = CellMonitor(rows.config)
     cell.wait(lambda: cell.latest_record()["cycle"] > 2000, 60.0, "rows")
-    shadow.follow(rows.pop())
+    monitor.follow(rows.pop())
     cell.wait(lambda: cell.latest_record()["cycle"] > 3500, 60.0, "rows")
-    shadow.follow(rows.pop())
-    for name, found in shadow.last.items():
+    monitor.follow(rows.pop())
+    for name, found in monitor.last.items():
         assert found.evaluated[-1]
         assert found.q[-1] == pytest.approx(cell.state(name).q, abs=5e-3)
-    assert [line.split()[0] for line in shadow.lines()] == list(cell.arms)
+    assert [line.split()[0] for line in monitor.lines()] == list(cell.arms)
 
 
 def test_missing_cell_is_reported(capsys):

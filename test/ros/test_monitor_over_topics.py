@@ -16,8 +16,8 @@ from processes import wait_until
 from repository import DUAL_SIM, ROOT
 from sensor_msgs.msg import JointState
 
-from multipanda_py.apps.commands import shadow_live as heard_over_ros
-from multipanda_py.apps.commands.shadow_live import RosInput
+from multipanda_py.apps.commands import monitor_live as heard_over_ros
+from multipanda_py.apps.commands.monitor_live import RosInput
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.exceptions import MonitorRejected
 from multipanda_py.identification.monitor.cell_monitor import CellMonitor
@@ -74,7 +74,7 @@ def test_monitor_on_second_host_tracks_and_warns(tmp_path):
     """The second host also learns the band; then an arm leaves the learnt motion."""
     band, log = tmp_path / "band.yaml", tmp_path / "node.log"
     there = os.environ | {"ROS_DOMAIN_ID": "51", "ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
-    line = [sys.executable, "-m", "multipanda_py.apps.cli", "shadow", "--topics"]
+    line = [sys.executable, "-m", "multipanda_py.apps.cli", "monitor", "--topics"]
     line += ["--twin", str(DUAL_SIM)]
     with network.Network("first", "second") as hosts, log.open("wb") as output:
         node = subprocess.Popen(

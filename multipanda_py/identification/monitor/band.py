@@ -97,7 +97,7 @@ class Band:
         arms = data.get("arms") if isinstance(data, dict) else None
         if not isinstance(arms, dict) or not arms:
             raise MonitorRejected(
-                f"{path}: contains no arms. Use a file written by `multipanda shadow --learn`."
+                f"{path}: contains no arms. Use a file written by `multipanda monitor --learn`."
             )
         return cls(
             {str(name): _read(arm, f"{path}: {name}") for name, arm in arms.items()}, f"{path}"
@@ -126,9 +126,9 @@ def learn(
         MonitorRejected: If the evaluated samples of an arm cover too little time.
     """
     arms = {}
-    for name, shadowed in runs.items():
-        rows = np.vstack([run.residuals[run.evaluated] for run in shadowed])
-        seconds = sum(run.evaluated_duration for run in shadowed)
+    for name, monitored in runs.items():
+        rows = np.vstack([run.residuals[run.evaluated] for run in monitored])
+        seconds = sum(run.evaluated_duration for run in monitored)
         if seconds < MIN_DURATION:
             raise MonitorRejected(
                 f"{name}: got {seconds:.1f} s of good runs without the first second, in which the "
@@ -140,7 +140,7 @@ def learn(
             rows[:, there], [TAIL_FRACTION, 1.0 - TAIL_FRACTION], axis=0
         )
         wider = margin * (high - low) + min_half_widths(limits[name])
-        arms[name] = ArmBand(shadowed[0].log.joints, low - wider, high + wider)
+        arms[name] = ArmBand(monitored[0].log.joints, low - wider, high + wider)
     return Band(arms)
 
 

@@ -107,17 +107,17 @@ class BandMonitor:
         """Clear the residual maxima in :attr:`use`. Active alarms are kept."""
         self.use = {}
 
-    def check(self, shadowed: MonitoredLog) -> list[Alarm]:
+    def check(self, monitored: MonitoredLog) -> list[Alarm]:
         """Compare the residuals of the next chunk with their ranges, and return new alarms.
 
         Args:
-            shadowed: Chunk of the log with the twin, from :meth:`.ArmMonitor.follow`.
+            monitored: Chunk of the log with the twin, from :meth:`.ArmMonitor.follow`.
         """
         raised: list[Alarm] = []
         low, high = self.band.low, self.band.high
         middle, half = 0.5 * (low + high), 0.5 * (high - low)
-        rows = shadowed.residuals[shadowed.evaluated]
-        times = shadowed.time[shadowed.evaluated]
+        rows = monitored.residuals[monitored.evaluated]
+        times = monitored.time[monitored.evaluated]
         if not len(rows):
             return raised
         self.sample_count += len(rows)
@@ -204,14 +204,14 @@ class CellMonitor:
         self.watches: dict[str, BandMonitor] = {}
         self.updates: dict[str, LoadAndFriction] = {}
         self.last: dict[str, MonitoredLog] = {}
-        self._shadows: dict[str, ArmMonitor] = {}
+        self._monitors: dict[str, ArmMonitor] = {}
         for name in arms or tuple(config.arms):
             settings = config.arms[name]
             arm = describe_identified(name, settings)
             controller_model = describe_arm(name, settings) if settings.identified else None
             self.arms[name] = arm
             load = load_of(settings.settings)
-            self._shadows[name] = ArmMonitor(arm, load, controller_model)
+            self._monitors[name] = ArmMonitor(arm, load, controller_model)
             if update:
                 self.updates[name] = LoadAndFriction(arm, load)
             if band is not None:
@@ -221,7 +221,7 @@ class CellMonitor:
     @property
     def skipped(self) -> int:
         """Number of samples of all arms that were invalid or made a twin diverge."""
-        return sum(shadow.skipped for shadow in self._shadows.values())
+        return sum(monitor.skipped for monitor in self._monitors.values())
 
     @property
     def alarms(self) -> list[Alarm]:
@@ -238,13 +238,13 @@ class CellMonitor:
         Raises:
             MonitorRejected: If a log is missing or does not match its arm.
         """
-        if lacking := [name for name in self._shadows if name not in logs]:
+        if lacking := [name for name in self._monitors if name not in logs]:
             raise MonitorRejected(
                 f"logs: got {', '.join(logs)}, but {', '.join(lacking)} is missing. Add its log."
             )
         raised: list[Alarm] = []
-        for name, shadow in self._shadows.items():
-            result = shadow.follow(logs[name])
+        for name, monitor in self._monitors.items():
+            result = monitor.follow(logs[name])
             if result is None:
                 continue
             self.last[name] = result
@@ -269,11 +269,11 @@ class CellMonitor:
         band, and the active alarms. Without a band, it contains the largest residuals of the last
         chunk.
         """
-        for name, shadowed in self.last.items():
-            start = f"{name} {shadowed.time[-1]:9.1f} s"
+        for name, monitored in self.last.items():
+            start = f"{name} {monitored.time[-1]:9.1f} s"
             watch = self.watches.get(name)
             if watch is None:
-                yield f"{start}  {largest(shadowed)}"
+                yield f"{start}  {largest(monitored)}"
                 continue
             used = ", ".join(
                 f"{description} {fraction:4.0%}" for description, fraction in watch.use.items()
@@ -287,11 +287,11 @@ class CellMonitor:
             watch.forget()
 
 
-def largest(shadowed: MonitoredLog) -> str:
+def largest(monitored: MonitoredLog) -> str:
     """Return the largest residual of every kind in a chunk of a log, as text."""
-    joints = shadowed.log.joints
+    joints = monitored.log.joints
     at = residual_slices(len(joints))
-    rows = shadowed.residuals[shadowed.evaluated]
+    rows = monitored.residuals[monitored.evaluated]
     result = []
     for quantity in QUANTITIES:
         values = rows[:, at[quantity.name]]

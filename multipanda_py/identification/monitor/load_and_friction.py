@@ -105,19 +105,19 @@ class LoadAndFriction:
         self._low = np.concatenate([[-load.mass, -first, -first, -first], lower, -offset])
         self._high = np.concatenate([[MAX_MASS, first, first, first], upper, offset])
 
-    def add(self, shadowed: MonitoredLog) -> None:
+    def add(self, monitored: MonitoredLog) -> None:
         """Update the estimate with the evaluated samples of the next chunk of a log."""
-        log, evaluated = shadowed.log, shadowed.evaluated
+        log, evaluated = monitored.log, monitored.evaluated
         width = max(1, round(BLOCK_DURATION / log.period)) if len(log) > 1 else 1
-        ddq = np.gradient(shadowed.dq, log.time, axis=0) if len(log) > 1 else 0.0 * shadowed.dq
+        ddq = np.gradient(monitored.dq, log.time, axis=0) if len(log) > 1 else 0.0 * monitored.dq
         measured = log.columns.get("tau_ext", np.zeros_like(log.q))
-        lacking = -(shadowed.correction + measured)
+        lacking = -(monitored.correction + measured)
         decay = np.exp(-width * log.period / FORGETTING_TIME)
         for start in range(0, len(log) - width + 1, width):
             run = slice(start, start + width)
             if not evaluated[run].all():
                 continue
-            q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, shadowed.dq, ddq, lacking))
+            q, dq, a, y = (x[run].mean(axis=0) for x in (log.q, monitored.dq, ddq, lacking))
             if not np.isfinite((q, dq, a, y)).all():
                 continue
             rows = self._rows(q, dq, a)

@@ -100,7 +100,7 @@ class Features:
 
 
 def features_of(env: CellEnv) -> Features:
-    """Return the contents of the frames that episodes of an environment consist of.
+    """Return the contents of the frames that a recording of an environment has.
 
     Raises:
         ConfigurationError: If the rate is not an integer, or an image has an odd height or width.
@@ -137,9 +137,9 @@ def features_of(env: CellEnv) -> Features:
 
 
 def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vector]:
-    """Return the vectors of an observation by key of the LeRobot format.
+    """Return the numbers of an observation as vectors of a frame, by key of the LeRobot format.
 
-    Their components are in the order of :attr:`Features.vectors`.
+    The components of a vector are in the order of :attr:`Features.vectors`.
     """
     spaces = env.observation_space.spaces  # type: ignore[attr-defined]
     parts = [observation[arm][part] for arm in env.controls for part in spaces[arm].spaces]
@@ -163,9 +163,13 @@ Stats = dict[str, NDArray[Any]]
 
 
 def stats_of(rows: NDArray[Any]) -> Stats:
-    """Return statistics over the n rows of an array, (n,) or (n, k), by name.
+    """Return statistics over the rows of an array, by name: ``mean``, ``std``, quantiles and others.
 
-    Each statistic has the shape (k,), and ``count`` has the shape (1,).
+    Args:
+        rows: Values of one feature, one row per frame, (n,) or (n, k).
+
+    Returns:
+        Statistics, (k,) each, and the number of rows ``count``, (1,).
     """
     table = np.asarray(rows, np.float64).reshape(len(rows), -1)
     stats = {
@@ -184,7 +188,7 @@ class ImageStats:
     To save time, only some of the images and pixels are used.
 
     Args:
-        every: Number n of which one image is used: the first, then every n-th image.
+        every: Interval between used images, as a number of images; 1 uses all images.
     """
 
     def __init__(self, every: int) -> None:
@@ -206,14 +210,17 @@ class ImageStats:
 
 
 def combined_stats(parts: Sequence[Mapping[str, Any]]) -> Stats:
-    r"""Combine the statistics of episodes.
+    r"""Combine the statistics of several episodes to those of all their frames.
 
     .. math:: \mu = \sum_i w_i \mu_i, \quad
         \sigma^2 = \sum_i w_i (\sigma_i^2 + (\mu_i - \mu)^2), \quad w_i = n_i / \sum_j n_j.
 
     Symbols: mean :math:`\mu_i`, standard deviation :math:`\sigma_i`, frame count :math:`n_i` and
-    weight :math:`w_i` of episode i. Quantiles are approximated by the weighted mean of those of
-    the episodes.
+    weight :math:`w_i` of episode i. Each quantile is approximated by the weighted mean of the
+    quantiles of the episodes.
+
+    Args:
+        parts: Statistics of one feature in each episode, see :func:`stats_of`.
     """
     of = {key: np.array([np.asarray(part[key], float) for part in parts]) for key in parts[0]}
     counts = of["count"].reshape(-1)

@@ -44,7 +44,7 @@ def file_location(episode: int) -> dict[str, int]:
 
 
 def data_file(folder: Path, episode: int) -> Path:
-    """Return the path of the data file of an episode."""
+    """Return the path of the file with the frames of an episode, which has all values but the images."""
     return folder / DATA_PATH.format(**file_location(episode))
 
 
@@ -68,7 +68,7 @@ def video_file(folder: Path, key: str, episode: int) -> Path:
 
 
 def count_episodes(folder: Path) -> int:
-    """Return the number of complete episodes before the first missing or incomplete one."""
+    """Return the number of complete episodes from episode 0 on without a gap."""
     count = 0
     while episode_file(folder, count).exists():
         count += 1
@@ -76,10 +76,10 @@ def count_episodes(folder: Path) -> int:
 
 
 def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | None:
-    """Return the metadata file of episode ``count`` if it was lost, else None.
+    """Return the path of the metadata file of episode ``count`` if this file was lost, else None.
 
-    It was lost if later episodes exist. An interrupted writer leaves no files of episodes after
-    ``count``.
+    It was lost if later episodes have files, or :data:`INFO_FILE` counts more episodes. Files of
+    an interrupted recording of episode ``count`` do not mean a loss.
 
     Args:
         folder: Folder of the data set.
@@ -94,10 +94,11 @@ def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | Non
 
 
 def read_info(folder: Path) -> dict[str, Any]:
-    """Return the contents of :data:`INFO_FILE`, and check the values that this package uses.
+    """Return the checked contents of :data:`INFO_FILE`.
 
     Raises:
-        DatasetRejected: If the file is missing, truncated or not of this format.
+        DatasetRejected: If the file is missing or truncated, or its format version or a value is
+            wrong.
     """
     info = read_json(folder, INFO_FILE)
     version = info.get("codebase_version")
@@ -174,9 +175,10 @@ class Episode:
 
     @property
     def skew(self) -> float:
-        """Maximum difference between the time of a frame or its images and its nominal time [s].
+        """Maximum time error of a frame [s].
 
-        Nominal times are multiples of the frame period since the first frame.
+        The recorded times of numbers and images are compared with the nominal times, which
+        increase by one frame period per frame.
         """
         start = self.columns[TIME_KEY][0]
         nominal = np.asarray(self.columns["timestamp"], float)
@@ -215,8 +217,8 @@ class Dataset:
 
     Attributes:
         info: Contents of ``meta/info.json``.
-        extra_metadata: Metadata that LeRobot does not define: arms, control and arguments of the
-            environment.
+        extra_metadata: Metadata that the LeRobot format does not define: robot models by arm, and
+            arguments of the environment.
 
     Raises:
         DatasetRejected: If the folder is not a data set, has another version, or was not recorded

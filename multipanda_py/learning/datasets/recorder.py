@@ -153,9 +153,10 @@ class EpisodeRecorder(Closeable):
     """Recorder of an environment's episodes, each of which is kept or discarded.
 
     A frame consists of an observation and the action that follows it. :meth:`end` adds an episode
-    to the data set, so a crash loses only the running episode. If the program is late by more than
-    0.1 s, it misses steps. Each missed step gets a frame with the state that the loop recorded and
-    the hold action.
+    to the data set, so a crash loses only the running episode.
+
+    In real time, steps are missed if :meth:`step` is called more than 0.1 s too late. Each missed
+    step also gets a frame, with the state from the history of the loop and with the hold action.
 
     Args:
         env: Environment of the episodes. Closing the recorder does not close it.
@@ -268,7 +269,7 @@ class EpisodeRecorder(Closeable):
         return result
 
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the values of a frame to the episode, and queue its images for the videos."""
+        """Add the numbers of a frame to the episode, and its images to the queue for the videos."""
         obs, info, moment = frame
         row = observation_vectors(self.env, obs) | {
             ACTION_KEY: np.asarray(action, np.float32),
@@ -284,9 +285,11 @@ class EpisodeRecorder(Closeable):
             self._unrendered.append((obs.get("images", {}), moment))
 
     def _record_video(self, waits: bool) -> None:
-        """Add queued images to the videos in order, and render those of missed steps.
+        """Move queued images to the videos in order, and render the images of missed steps.
 
-        If ``waits`` is True, images may stay in the queue until there is time to render them.
+        Args:
+            waits: True to leave images of missed steps in the queue while there is no time to
+                render them.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]
@@ -313,7 +316,7 @@ class EpisodeRecorder(Closeable):
 
         Raises:
             DatasetRejected: If no episode with steps is running, or ``success`` has a wrong type.
-                A running episode then continues.
+                The episode is then not ended.
         """
         if success is not None and not isinstance(success, (bool, np.bool_)):
             raise DatasetRejected(

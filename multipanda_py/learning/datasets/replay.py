@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of a data set, and replay of an episode with a comparison of the tool paths."""
+"""Checks of a data set, and replay of an episode with a comparison of the tool positions."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about files of an incomplete episode, which other programs would read."""
+    """Return messages about files of an interrupted recording, which LeRobot would read as data."""
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [
@@ -125,8 +125,7 @@ class Replayed:
     Attributes:
         apart: Maximum distance between replayed and recorded tool position, by arm [m].
         success: True if the task was successful at the end.
-        frames: Number of replayed frames. It is smaller than that of recorded frames if the
-            environment ended the episode.
+        frames: Number of replayed frames; less than recorded if the environment ended the episode.
         fault: Faults of arms at the end, empty without faults.
     """
 
@@ -164,10 +163,18 @@ def check_fits(dataset: Dataset, env: CellEnv) -> None:
 
 
 def replay(dataset: Dataset, number: int, env: CellEnv) -> Replayed:
-    """Execute the actions of a recorded episode again, after a reset with its seed.
+    """Reset an environment with the seed of a recorded episode, and execute its actions again.
 
-    In lockstep, this reproduces the episode. In real time, the arms execute the same actions from
-    their start configuration. **Real arms MOVE.**
+    In lockstep, the episode is identical to the recorded one. In real time, the arms execute the
+    same actions from their start configuration. **Real arms MOVE.**
+
+    Args:
+        dataset: Data set with the episode.
+        number: Number of the episode, from 0.
+        env: Environment with the arms, control and rate of the data set.
+
+    Returns:
+        Comparison with the recorded episode.
 
     Raises:
         DatasetRejected: If arms, control or rate of the environment differ.

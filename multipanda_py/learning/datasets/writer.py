@@ -64,7 +64,8 @@ def write_numbers(
         folder: Folder of the data set.
         features: Contents of the frames.
         episode: Number of the episode.
-        table: Vectors, (n, k), and scalars, (n,), by key of the LeRobot format.
+        table: Columns of the file by key of the LeRobot format: vectors, (n, k), and scalars,
+            (n,).
         metadata: Metadata of the episode.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
@@ -99,8 +100,7 @@ def write_episode(
         features: Contents of the frames.
         episode: Number of the episode.
         task: Instruction of the task.
-        rows: Index of the first frame, and index of the last frame plus one. Both are counted over
-            all episodes.
+        rows: First frame of the episode, and first frame after it, as indices over all episodes.
         stats: Statistics of the frames, by key of the LeRobot format.
     """
     arrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
@@ -136,7 +136,7 @@ def write_tasks(folder: Path, tasks: list[str]) -> None:
 
 
 class DatasetWriter:
-    """Writer that adds episodes to a new data set or to one with the same features.
+    """Writer that adds episodes to a data set in a folder, which is created if it is missing.
 
     The metadata file of an episode is written last and marks the episode as complete. When a
     folder is opened, files of an incomplete episode are removed.
@@ -144,15 +144,15 @@ class DatasetWriter:
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
-        extra_metadata: Metadata that LeRobot does not define. Arms, control and rate have to match
-            an existing data set.
+        extra_metadata: Metadata that LeRobot does not define, with the keys ``arms``, ``control``
+            and ``fps``.
 
     Attributes:
         count: Number of episodes.
 
     Raises:
-        DatasetRejected: If the folder contains other files or other features, cannot be created,
-            or is in use by another writer.
+        DatasetRejected: If the folder contains other files or a data set with other arms, control,
+            rate or features. Also if it cannot be created, or another writer uses it.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class DatasetWriter:
             raise
 
     def _open(self) -> None:
-        """Read an existing data set, remove an incomplete episode, and update its statistics.
+        """Create or read the data set, remove an incomplete episode, and write the summary files.
 
         Raises:
             DatasetRejected: If the data set has other features or lacks metadata files.
@@ -269,7 +269,9 @@ class DatasetWriter:
         self._release()
 
     def discard(self) -> None:
-        """Remove the videos of an episode that was not added."""
+        """Remove the videos that were written since :meth:`start_episode`, without adding the
+        episode.
+        """
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def remove_last(self) -> None:
@@ -352,12 +354,12 @@ class DatasetWriter:
                 )
 
     def _refuse_hidden(self) -> None:
-        """Refuse a data set in which the metadata file of an episode was lost.
+        """Refuse a data set in which the metadata file of the next episode was lost.
 
-        New episodes would overwrite this episode and all later ones.
+        A new episode would overwrite the data of this episode, and then of all later episodes.
 
         Raises:
-            DatasetRejected: If a metadata file is missing.
+            DatasetRejected: If the metadata file was lost.
         """
         there = (self.folder / INFO_FILE).exists()
         expected = read_info(self.folder)["total_episodes"] if there else 0
@@ -368,7 +370,7 @@ class DatasetWriter:
             )
 
     def _remove_rest(self) -> None:
-        """Remove the files of an incomplete episode, which follows the last complete one."""
+        """Remove the files that an interrupted recording has left after the last complete episode."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.video_keys:
             video_file(self.folder, key, self.count).unlink(missing_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of actions to absolute or incremental controllet targets."""
+"""Conversion of actions to targets of controllets, for poses or joints."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Control(ABC):
     Attributes:
         controllet: Type of the controllet.
         is_absolute: True if an action is a target, False if it is an increment of the last target.
-        followed: Name of the measured observation to compare with the target, ``pose`` or ``q``.
+        followed: Name of the measured observation that follows the target, ``pose`` or ``q``.
         low: Lower bounds of an action, (k,).
         high: Upper bounds of an action, (k,).
     """
@@ -94,9 +94,11 @@ class DeltaPose(Control):
     .. math:: p^* \leftarrow p^* + v T a_{1:3}, \qquad R^* \leftarrow \exp(w T a_{4:6}) R^*.
 
     Symbols: action a between -1 and 1, target position :math:`p^*` and rotation :math:`R^*`,
-    speeds v and w, and duration T of a step. The target stays within a gate, a maximum distance
-    from the measured pose. Increments of the measured pose would let the arm drift under a
-    payload.
+    speeds v and w, and duration T of a step.
+
+    The target is limited to :data:`GATE_FRACTION` of the gate around the measured pose. The
+    increment is added to the last target. If it were added to the measured pose, the arm would
+    drift under a payload.
     """
 
     controllet = "cartesian_impedance"
@@ -142,7 +144,7 @@ class AbsolutePose(Control):
 
     An action consists of the position and two columns of the rotation matrix, which are
     orthonormalised. Unlike Euler angles and rotation vectors, they do not jump if the tool points
-    down.
+    down. The target is limited to :data:`GATE_FRACTION` of the gate around the measured pose.
 
     Source: Zhou et al., On the continuity of rotation representations, 2019.
     """
@@ -161,7 +163,7 @@ class AbsolutePose(Control):
         self.pose = cell.pose(self.arm.name)
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the pose in an action as target, within the gate (see :class:`DeltaPose`)."""
+        """Send the pose in an action as target, limited to the gate."""
         self.pose = _within_gate(cell, self.arm.name, pose_of(action, self.pose))
         cell.set_target(self.arm.name, self.pose)
 
@@ -231,9 +233,9 @@ class DeltaJoints(Control):
         self.q = cell.state(self.arm.name).q.copy()
 
     def send(self, cell: Cell, action: Vector) -> None:
-        """Send the last target plus the increment.
+        """Send the last target, incremented by the action.
 
-        The target stays within the joint limits and near the measured positions (gate).
+        The target is limited to the joint limits, and to the gate around the measured positions.
         """
         self._aim(cell, self.q + JOINT_SPEED * self.period * action)
 
@@ -263,7 +265,7 @@ class AbsoluteJoints(DeltaJoints):
     def send(self, cell: Cell, action: Vector) -> None:
         """Send the positions in an action as target.
 
-        The target stays within the joint limits and near the measured positions (gate).
+        The target is limited to the joint limits, and to the gate around the measured positions.
         """
         self._aim(cell, action)
 
@@ -318,7 +320,7 @@ def _within_gate(cell: Cell, arm: str, pose: Pose) -> Pose:
 
 
 def _exact(rotation: Matrix) -> Matrix:
-    """Remove the rounding errors of products from a rotation matrix."""
+    """Orthonormalise a rotation matrix with rounding errors."""
     x = rotation[:, 0] / np.linalg.norm(rotation[:, 0])
     z = np.cross(x, rotation[:, 1])
     z /= np.linalg.norm(z)

@@ -85,16 +85,17 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         cameras: Names of cameras in the scene, or height and width by name [pixels]. ``free`` is
             the default view of the viewer.
         objects: True to include object poses in the observation. With real arms they are unknown.
-        features: Features of the controllets instead of their defaults. The list ``["nullspace",
-            "coriolis"]`` halves the computing time but disables collision avoidance.
-        randomise: Perturbation file, or its contents. Every episode then runs in a simulation with
-            new random perturbations, which ``reset`` builds.
+        features: Features of the controllets; None for the default features. The list
+            ``["nullspace", "coriolis"]`` halves the computing time but disables collision
+            avoidance.
+        randomise: Perturbation file, or its contents: random changes of the simulated cell.
+            ``reset`` draws new ones for every episode. None: no changes.
         cell: Cell file that replaces the scene of the task. ``ros:/NAMESPACE`` or a
             :class:`.RosCell` selects the arms of a running node.
         topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
             in ``sensors``.
-        residual: File of a learned residual (``multipanda residual train``) that makes simulated
-            arms behave like a real robot, or files by arm.
+        residual: File with a learned model (``multipanda residual train``) that makes simulated
+            arms behave like a real robot, or such files by arm. None: no model.
         render_mode: Mode of :meth:`render`, ``rgb_array`` or None.
 
     Attributes:
@@ -197,7 +198,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments that create an equal environment: task, control, rate, objects, features."""
+        """Arguments of this environment: ``task``, ``control``, ``rate``, ``objects``, ``features``."""
         return MappingProxyType(self._arguments)
 
     @property
@@ -207,7 +208,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def missed_steps(self) -> MissedSteps:
-        """Recorded states at missed steps, for which the program called :meth:`step` too late.
+        """Access to the states at missed steps, for which the program called :meth:`step` too late.
 
         Raises:
             ActionRejected: If no episode has begun.
@@ -217,7 +218,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def scene(self) -> TaskScene:
-        """Tools, objects and goal of the episode, which the task observes and changes."""
+        """Scene with tools, objects and goal of the episode."""
         return self._scene
 
     def reset(
@@ -272,14 +273,16 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Execute one step of the episode.
 
+        The episode is terminated when the task is done, an arm has a fault, or another controllet
+        such as hold owns an arm. It is truncated at the time limit of the task.
+
         Args:
             action: Action of all arms, see :class:`CellEnv`. It is clipped to its bounds.
 
         Returns:
-            Observation after the step, reward from 0 to 1, terminated, truncated and info. An
-            episode terminates when the task is done or an arm has a fault or holds. It is
-            truncated at its time limit. The info contains ``is_success``, ``fault``, ``time`` and,
-            with cameras, ``image_time``. Both times are cell times [s].
+            Observation after the step, reward from 0 to 1, terminated, truncated and info. The
+            info contains ``is_success``, ``fault``, ``time`` and, with cameras, ``image_time``.
+            Both times are cell times [s].
 
         Raises:
             ActionRejected: If the action has another shape or is not finite, no episode has begun,
@@ -348,8 +351,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def save(self) -> EpisodeState:
         """Return the state of the episode: simulation, targets, task and random generator.
 
-        The controllets restart from the measured state now and in :meth:`restore`. The episode
-        then continues bitwise identically after both.
+        This call and :meth:`restore` restart the controllets from the measured state. With equal
+        actions, the episode therefore continues bitwise identically after either call.
 
         Raises:
             SimulationRejected: If the cell is not in lockstep.
@@ -392,7 +395,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def _ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm, else an empty string.
 
-        A remote cell reports this in ``check()``, so the result is empty.
+        The result is empty for a remote cell, which checks the ownership in ``check()``.
         """
         return "" if self._is_remote else self._ownership.ownership_fault()
 
@@ -442,7 +445,11 @@ class CellEnv(gymnasium.Env[Observation, Action]):
             self._cell.check()
 
     def _poll(self) -> tuple[Observation, dict[str, Any]]:
-        """Return observation and info at the time of the latest step, also in a late process."""
+        """Return observation and info at the nominal time of the latest step.
+
+        In real time, this state is taken from the history of the loop, so that it is correct even
+        if the program is late.
+        """
         instant = self._scene.observe(self._clock.deadline)
         info = {
             "is_success": is_success(self.task, self.task.is_success(self._scene)),

@@ -35,7 +35,7 @@ from multipanda_py.state import Vector
 
 
 class OwnershipCheck:
-    """Check that the environment's controllets still control their arms and got recent targets.
+    """Check that the environment's controllets still own their arms and receive targets in time.
 
     Args:
         cell: Running cell in this process. A remote cell performs these checks itself.
@@ -58,9 +58,9 @@ class OwnershipCheck:
         self._last_target_time = time.monotonic()
 
     def ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm, else an empty string.
+        """Return a message if another controllet owns an arm without a fault, else an empty string.
 
-        Arms with a fault are omitted, because :class:`ArmFaults` reports them.
+        :class:`ArmFaults` reports the arms with a fault.
         """
         for name, controllet in self._controllets.items():
             state = self._cell.state(name)
@@ -72,9 +72,10 @@ class OwnershipCheck:
         return ""
 
     def refuse(self) -> None:
-        """Refuse a step if another controllet owns an arm, or the last targets are too old.
+        """Refuse a step if another controllet owns an arm, or no targets were sent for too long.
 
-        The arm may have been moved in the meantime, so the next target could be far away.
+        Other programs may have moved the arm meanwhile, so the next target could be far away from
+        it.
 
         Raises:
             ActionRejected: If another controllet owns an arm.
@@ -95,7 +96,7 @@ RECOVER_OPTION = "recover"
 
 
 class ArmFaults:
-    """Report and recovery of the faults of an environment's arms.
+    """Faults of an environment's arms: messages about them, and recovery.
 
     Args:
         cell: Running cell.
@@ -108,7 +109,7 @@ class ArmFaults:
         self._cell, self._arms = cell, tuple(arms)
 
     def reasons(self) -> str:
-        """Return the names and faults of stopped arms as text, empty if no arm has a fault."""
+        """Return the faults of all arms as text with the names of the arms; empty without a fault."""
         faults = self._faults()
         if not faults:
             return ""
@@ -120,10 +121,11 @@ class ArmFaults:
         )
 
     def refuse(self) -> None:
-        """Refuse to start an episode with a fault. A person has to inspect the arm first.
+        """Refuse to start an episode while an arm has a fault, because a person must inspect it
+        first.
 
         Raises:
-            MotionFailed: If an arm has a fault. The message names the option to recover it.
+            MotionFailed: If an arm has a fault. The message explains how to recover it.
         """
         if reasons := self.reasons():
             raise MotionFailed(
@@ -147,7 +149,7 @@ class ArmFaults:
         return {arm: fault for arm, fault in faults.items() if fault}
 
     def _reports(self) -> dict[str, LoopEvent]:
-        """Return the latest fault event by arm. Its text has more details than the fault."""
+        """Return the latest fault event of each arm, whose text describes the fault in detail."""
         _, events = self._cell.events_since(0)
         return {event.arm: event for event in events if event.event.is_fault}
 
@@ -172,8 +174,8 @@ class StepClock:
     Attributes:
         period: Duration of a step [s].
         deadline: Cell time at which the latest step ends [s].
-        left_out: Cell times of steps before ``deadline`` that were missed, because the program was
-            late [s].
+        left_out: Cell times at the ends of missed steps before the latest step [s]. Steps are
+            missed if the program is late.
 
     Thread: that of the environment.
     """
@@ -190,8 +192,12 @@ class StepClock:
     def run(self, cell: Cell, step: int) -> None:
         """Run the cycles of a step in lockstep.
 
-        Steps differ by one cycle if the cycle rate is no multiple of the step rate. With 30 steps
-        and 1000 cycles per second, they have 33, 33 and 34 cycles.
+        Without a whole number of cycles per step, the steps differ by one cycle: 33, 33 and 34
+        cycles at 30 steps and 1000 cycles per second.
+
+        Args:
+            cell: Cell in lockstep.
+            step: Number of the step in the episode, from 0.
         """
         start, end = (round(k * self._cycle_rate / self._rate) for k in (step, step + 1))
         cell.step(end - start)
@@ -199,8 +205,8 @@ class StepClock:
     def wait(self, cell: Cell) -> None:
         """Wait in real time until the present step ends, and set ``deadline`` and ``left_out``.
 
-        A program that is late by up to :data:`MAX_CAUGHT_UP_DELAY` catches up by shorter waits.
-        After a longer delay, whole steps are skipped.
+        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, this and the next waits are
+        shorter. After a longer delay, whole steps are skipped.
         """
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
@@ -230,7 +236,7 @@ class HomeMotion:
         cell: Running cell.
         controllets: Names of the controllets by arm.
         hands: Names of the arms with a gripper.
-        stopped: Report and recovery of arm faults.
+        stopped: Object that reports and recovers arms with a fault.
 
     Thread: that of the environment.
     """
@@ -289,8 +295,8 @@ class EpisodeState:
         goal: Goal of the task.
         task: Attributes of the task object.
         random: State of the random generator.
-        controls: Changing attributes of the controls, such as the targets, by arm.
-        hands: True by arm if its gripper was commanded to open.
+        controls: Targets and other variables of the control of each arm, by arm.
+        hands: Last gripper commands by arm: True to open, False to close.
     """
 
     simulation: SimulationState
@@ -320,7 +326,7 @@ def saved(
         task: Task, whose attributes are copied.
         random: Random generator of the episode.
         controls: Control of each arm, by name, with its target.
-        hands: Control of each gripper, by name of the arm.
+        hands: Gripper controls, by arm.
     """
     return EpisodeState(
         simulation, steps, goal.copy(), deepcopy(vars(task)),
@@ -350,15 +356,16 @@ def _targets(control: Control) -> dict[str, Any]:
 
 
 class MissedSteps:
-    """Access to recorded states at missed steps, for which the program was late.
+    """Access to the states at missed steps, for which the program called ``step`` too late.
 
-    States are available immediately. Images can be rendered later, when there is time.
+    The loop has recorded these states, so they are available immediately. Their images can be
+    rendered later, when there is time.
 
     Args:
         scene: Scene of the environment.
         observer: Observer of the environment.
         clock: Timing of the steps.
-        keeps: True if the cell stores past states. Lockstep and remote cells do not.
+        keeps: True if the cell stores past states, False in lockstep and for remote cells.
 
     Thread: that of the environment.
     """
@@ -374,7 +381,7 @@ class MissedSteps:
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[HistorySnapshot]:
-        """Return the recorded states at the steps that were missed before the latest step.
+        """Return the states at the steps that were missed between the latest two calls of ``step``.
 
         The list is empty if no step was missed, or the cell stores no past states.
         """
@@ -394,7 +401,11 @@ class MissedSteps:
             return obs, info
 
     def drawn(self, moment: HistorySnapshot) -> dict[str, Image]:
-        """Render the images of all cameras at the recorded state of a missed step."""
+        """Render the images of all cameras for a missed step, by name of the camera.
+
+        Args:
+            moment: Recorded state at the missed step.
+        """
         with self._looking_at(moment):
             return self._observer.draw(self._scene)
 

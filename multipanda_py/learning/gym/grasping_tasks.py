@@ -38,9 +38,9 @@ class PickAndPlace(GymTask):
         return random.uniform([0.4, -0.2, TABLE_HEIGHT + 0.08], [0.58, 0.2, TABLE_HEIGHT + 0.25])
 
     def reward(self, scene: TaskScene) -> float:
-        """Return 0.3 times the proximity of gripper and cube plus 0.7 times that of cube and goal.
+        """Return the sum of 0.3 a and 0.7 a b, where a and b measure proximity from 0 to 1.
 
-        The second term is also multiplied by the first proximity.
+        a is the proximity of gripper and cube, and b that of cube and goal (:func:`.closeness`).
         """
         cube = scene.object_pose("cube").position
         reaching = closeness(scene.distance(scene.tool_pose("arm").position, cube), 0.1)
@@ -68,8 +68,8 @@ def grasp_and_carry(
         scene: Current scene.
         arm: Name of an arm with a gripper.
         object_name: Name of the object, which is grasped from above across its x axis.
-        goal: Goal of the centre of the object in the world frame, (3,) [m].
-        grasped: Opening below which the gripper counts as closed on the object, from 0 to 1.
+        goal: Desired position of the centre of the object in the world frame, (3,) [m].
+        grasped: Gripper opening below which the object counts as grasped, from 0 to 1.
     """
     pose, tool = scene.object_pose(object_name), scene.tool_pose(arm)
     yaw = float(np.arctan2(pose.rotation[1, 0], pose.rotation[0, 0]))
@@ -141,7 +141,8 @@ class StackBricks(GymTask):
     _phase = 0
 
     def _off(self, scene: TaskScene) -> tuple[float, float]:
-        """Return the distances of the lower and the upper brick from their goals [m].
+        """Return the distance of the lower brick from its goal, and of the upper brick from its goal
+        [m].
 
         The goal of the upper brick is on top of the present position of the lower one.
         """
@@ -150,9 +151,10 @@ class StackBricks(GymTask):
         return scene.distance(lower, scene.goal), scene.distance(upper, on_top)
 
     def reward(self, scene: TaskScene) -> float:
-        """Return the mean proximity of both bricks to their goals.
+        """Return the sum of 0.5 a and 0.5 b c, where a, b and c measure proximity from 0 to 1.
 
-        The term of the upper brick decreases with the distance of the lower one from its goal.
+        a and c are proximities of the lower brick to its goal, with length scales of 10 cm and 5
+        cm. b is the proximity of the upper brick to the top of the lower one (:func:`.closeness`).
         """
         lower, upper = self._off(scene)
         return 0.5 * closeness(lower, 0.1) + 0.5 * closeness(upper, 0.1) * closeness(lower, 0.05)
@@ -184,7 +186,14 @@ class StackBricks(GymTask):
     def _bring(
         self, scene: TaskScene, arm: str, object_name: str, goal: Vector
     ) -> tuple[Pose, float]:
-        """Return tool pose and gripper opening that carry a brick above its goal, then down."""
+        """Return tool pose and gripper opening that grasp a brick and bring it to a goal from above.
+
+        Args:
+            scene: Current scene.
+            arm: Name of the arm.
+            object_name: Name of the brick.
+            goal: Desired position of the centre of the brick in the world frame, (3,) [m].
+        """
         at = scene.object_pose(object_name).position
         over = goal + [0.0, 0.0, 0.08]
         is_over = scene.distance(at[:2], goal[:2]) < 0.006
@@ -253,8 +262,10 @@ class HandOver(GymTask):
     def reward(self, scene: TaskScene) -> float:
         """Return the progress of the handover.
 
-        It is up to 1/6 before a grasp, 1/3 to 2/3 while only the left gripper holds the bar, and
-        0.8 once the right gripper holds it.
+        - Before a grasp, it is 0 to 1/6 and increases with the proximity of left gripper and bar.
+        - While only the left gripper holds the bar, it is 1/3 to 2/3 and increases with the
+          proximity of right gripper and bar.
+        - Once the right gripper holds the bar, it is 0.8.
         """
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(
@@ -380,7 +391,11 @@ class LiftBox(GymTask):
         return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
 
     def _tips_off(self, scene: TaskScene) -> float:
-        """Return the sum of the distances of both tool tips from their sides of the box [m]."""
+        """Return the sum of the distances of left and right tool tip from left and right side of the
+        box.
+
+        The unit is m. The distances are measured to the centres of the sides.
+        """
         box = scene.object_pose("box")
         return sum(
             scene.distance(
@@ -391,7 +406,10 @@ class LiftBox(GymTask):
         )
 
     def reward(self, scene: TaskScene) -> float:
-        """Return 0.3 times the proximity of tool tips and box plus 0.7 times the lift progress."""
+        """Return 0.3 times the proximity of tool tips and box plus 0.7 times the lifted fraction.
+
+        The lifted fraction is 0 at the start height of the box and 1 at the goal height.
+        """
         risen = 1.0 - abs(float(scene.goal[0] - scene.object_pose("box").position[2])) / 0.15
         return 0.3 * closeness(self._tips_off(scene), 0.2) + 0.7 * max(0.0, min(1.0, risen))
 
@@ -439,5 +457,11 @@ class LiftBox(GymTask):
 
 
 def _interpolate(value: float, full: float, empty: float) -> float:
-    """Return 1 up to ``full``, 0 from ``empty`` on, and a linear transition in between."""
+    """Return 1 if a value is at most ``full``, 0 if it is at least ``empty``, linear in between.
+
+    Args:
+        value: Value to map.
+        full: Value up to which the result is 1.
+        empty: Value from which the result is 0, above ``full``.
+    """
     return float(np.clip((empty - value) / (empty - full), 0.0, 1.0))

@@ -28,10 +28,10 @@ Topics: TypeAlias = Mapping[str, "str | tuple[str, float]"]
 class RemoteCell(Protocol):
     """Cell in another process, with the members of :class:`.Cell` that environments use.
 
-    In addition to the members below, these are the attributes and queries ``descriptions``,
-    ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. The commands are
-    ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``, ``check``,
-    ``events_since``, ``start`` and ``close``.
+    In addition to the members of this class, environments use the attributes and queries
+    ``descriptions``, ``time``, ``state``, ``pose``, ``objects``, ``gripper`` and ``world``. The
+    commands are ``set_target``, ``switch``, ``hold``, ``recover``, ``move_to``, ``wait``,
+    ``check``, ``events_since``, ``start`` and ``close``.
     """
 
     is_remote: bool
@@ -43,16 +43,16 @@ class RemoteCell(Protocol):
     def controllets_for(
         self, arms: Sequence[str], controllet_type: str, period: float
     ) -> dict[str, str]:
-        """Return the name of the controllet that receives the actions, by arm.
+        """Return the name of the controllet for each arm to which the environment sends targets.
 
         Args:
             arms: Names of the arms.
             controllet_type: Required type of the controllet.
-            period: Time between two actions [s].
+            period: Time between two targets [s].
 
         Raises:
-            ConfigurationError: If there is no such controllet, or it would not hold its arm when
-                actions stop.
+            ConfigurationError: If an arm has no controllet of this type, or only one that
+                continues when targets stop.
         """
 
 
@@ -68,7 +68,8 @@ class Sensors(Protocol):
     numbers: Mapping[str, int]
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
-        """Return the latest images and vectors, and the age of the oldest image [s].
+        """Return the latest images and vectors by name of the sensor, and the age of the oldest image
+        [s].
 
         Raises:
             TopicLost: If a topic is stale.
@@ -79,13 +80,11 @@ class Sensors(Protocol):
 
 
 def remote_cell(cell: object) -> Cell | None:
-    """Return the remote cell that the argument ``cell`` of an environment selects.
-
-    The result is None for other arguments, such as a cell file.
+    """Return the remote cell for the argument ``cell`` of an environment; None for a cell file.
 
     Args:
-        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, or any other
-            argument.
+        cell: Remote cell, a name such as ``ros:/NAMESPACE`` for the cell of a node, a cell file or
+            None.
 
     Raises:
         UnknownName: If the prefix of the name is unknown.
@@ -106,10 +105,10 @@ def refuse_with_remote(**text: object) -> None:
     """Refuse arguments of an environment that cannot be combined with a remote cell.
 
     Args:
-        text: Values of these arguments by name, None or empty if they are not given.
+        text: Arguments to refuse, by name. Values that are None or empty are accepted.
 
     Raises:
-        ConfigurationError: If one of them is given. The message names all given arguments.
+        ConfigurationError: If an argument has another value. The message names all such arguments.
     """
     if faults := [
         f"{name}: got {value!r:.60}, not supported for a remote cell"
@@ -138,14 +137,14 @@ def sensors_of(topics: Topics) -> Sensors | None:
 def controllets_of(
     cell: Cell, arms: Sequence[str], control: type[Control], period: float, own: str
 ) -> dict[str, str]:
-    """Return the name of the controllet that receives the actions, by arm.
+    """Return the name of the controllet for each arm to which the environment sends targets.
 
     Args:
         cell: Cell in this process, or a remote cell.
         arms: Names of the arms.
         control: Control that converts actions to targets.
         period: Duration of a step [s].
-        own: Name of the controllets of a cell in this process.
+        own: Name of the controllet without the arm, for a cell in this process.
     """
     if getattr(cell, "is_remote", False):
         return cast("RemoteCell", cell).controllets_for(arms, control.controllet, period)

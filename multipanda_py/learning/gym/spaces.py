@@ -43,7 +43,7 @@ class GripperControl:
         self.is_open = True
 
     def reset(self, cell: Cell) -> None:
-        """Initialise the last command, open or close, by the measured width. Nothing is sent."""
+        """Derive the last command, open or close, from the measured width. Nothing is sent."""
         hand = cell.gripper(self.arm)
         state = hand.state()
         self.is_open = state.width > 0.5 * state.max_width
@@ -61,7 +61,7 @@ class GripperControl:
         self.again(cell, desired)
 
     def again(self, cell: Cell, should_open: bool) -> None:
-        """Send the command to open or close, regardless of the last one.
+        """Send the command to open or close, even if it is equal to the last command.
 
         Args:
             cell: Running cell.
@@ -84,8 +84,8 @@ def real_numbers(value: Any) -> NDArray[np.float64]:
     """Return a copy of a value as an array of real numbers.
 
     Raises:
-        TypeError: If the value contains other types, which the message names. It is empty for a
-            value that cannot be converted to an array.
+        TypeError: If the value is no array of real numbers. The message is the type of its
+            elements, or empty if the value cannot be converted to any array.
     """
     try:
         numbers = np.asarray(value)
@@ -102,7 +102,8 @@ Action: TypeAlias = NDArray[np.float32]
 
 
 class ActionLayout:
-    """Layout of actions: for each arm its control components, and one more for its gripper.
+    """Order of the components of an action: those of the first arm and its gripper, then the next
+    arm.
 
     Args:
         controls: Controls that convert actions to targets, by arm in the order of the task.
@@ -213,7 +214,7 @@ class Observer:
 
     Attributes:
         space: Observation space.
-        topic_image_time: Cell time of the oldest of the latest images from all topics [s], nan
+        topic_image_time: Cell time of the oldest topic image in the latest observation [s]; nan
             without image topics.
         sizes: Width and height of the camera images [pixels].
     """
@@ -257,10 +258,10 @@ class Observer:
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
     def see(self, scene: TaskScene, draws: bool = True) -> Observation:
-        """Return the observation at the time that the scene shows.
+        """Return the observation of the state that the scene has selected.
 
         Args:
-            scene: Scene to observe.
+            scene: Scene to observe, at the time of its ``observed_state``.
             draws: True to render camera images.
         """
         obs: Observation = {name: self._arm(scene, name) for name in self._arms}
@@ -276,17 +277,18 @@ class Observer:
         return obs
 
     def draw(self, scene: TaskScene) -> dict[str, Image]:
-        """Render the images of all cameras at the time that the scene shows."""
+        """Render the images of all cameras, by name, for the state that the scene has selected."""
         return {
             name: scene.image(name, width, height)
             for name, (height, width) in self._cameras.items()
         }
 
     def oldest_image_time(self, instant: float) -> float:
-        """Return the cell time of the oldest image in an observation, from cameras or topics [s].
+        """Return the cell time of the oldest image in the latest observation [s].
 
         Args:
-            instant: Cell time of the camera images [s].
+            instant: Cell time of the camera images [s], which is compared with that of images from
+                topics.
         """
         received = self.topic_image_time
         return float(np.fmin(received, instant)) if self._cameras else received

@@ -23,20 +23,20 @@ from multipanda_py.state import Vector
 
 
 class GymTask(ABC):
-    """Scene and reward of a task.
+    """Base class of a task: scene, goal, reward, and condition of success.
 
-    Subclasses define the attributes, whose sections have the format of a cell file. :meth:`reset`
-    has to draw all random values of an episode from its generator, so that equal seeds yield
-    identical episodes.
+    Subclasses set the attributes. :meth:`reset` has to draw all random values of an episode from
+    its generator, so that equal seeds yield identical episodes.
 
     Attributes:
-        arms: Sections of the arms by name. Actions and observations use this order.
-        objects: Sections of the objects by name.
+        arms: Sections of the arms by name, as in a cell file. Actions and observations use this
+            order.
+        objects: Sections of the objects by name, as in a cell file.
         goal_size: Number of components of the goal.
         time_limit: Time limit of an episode [s].
         allowed_contacts: Pairs of bodies that may touch, as in the section ``collisions`` of a
             cell file.
-        params: Parameters of the controllet that differ from the defaults, by feature.
+        params: Parameters of controllet features, by feature; the others have their defaults.
     """
 
     arms: ClassVar[Mapping[str, Mapping[str, Any]]]
@@ -52,7 +52,7 @@ class GymTask(ABC):
 
     @abstractmethod
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress of the task from 0 to 1. It has to be smooth for learning."""
+        """Return the progress of the task from 0 to 1, which should change smoothly with the scene."""
 
     @abstractmethod
     def is_success(self, scene: TaskScene) -> bool:
@@ -101,7 +101,7 @@ def lockstep_cell(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return a cell with scene and controllet of a task that runs in lockstep.
+    """Return the configuration of a cell in lockstep, with the scene of a task and one controllet.
 
     Args:
         task: Task with the scene.
@@ -133,9 +133,9 @@ def cell_of_file(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the cell of a file with the controllet for actions added.
+    """Return the configuration in a cell file, extended by the controllet that receives the actions.
 
-    ``reset`` of the environment activates this controllet. Before, none is active.
+    No controllet is active at the start, so the arms hold until ``reset`` of the environment.
 
     Args:
         path: Path of the cell file.

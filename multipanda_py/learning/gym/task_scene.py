@@ -46,7 +46,8 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
     """Return height and width of the images [pixels], by camera.
 
     Args:
-        cameras: Names of cameras, whose images get the default size, or height and width by name.
+        cameras: Height and width by camera [pixels]. A list of names selects
+            :data:`DEFAULT_IMAGE_SIZE` for all of them.
 
     Raises:
         ConfigurationError: If ``cameras`` contains neither names nor sizes in whole pixels.
@@ -73,10 +74,10 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 
 
 class RecordRenderer(Closeable):
-    """Renderer of camera images at recorded states, while the loop continues.
+    """Renderer of camera images of a real-time simulation, from states that the loop has recorded.
 
     The renderers of all sizes are created before arms move. While one is created, the program
-    cannot send targets, so moving arms would stop.
+    sends no targets, and the arms would stop during a motion.
 
     Args:
         config: Configuration of the running cell with simulated arms.
@@ -140,8 +141,8 @@ class TaskScene:
     Attributes:
         cell: Cell of the scene.
         goal: Goal of the episode, as returned by :meth:`.GymTask.reset`.
-        observed_state: State that observations and images show: in lockstep the cell itself, in
-            real time the recorded state selected by :meth:`observe` or :meth:`show`.
+        observed_state: State for observations and images. In lockstep this is the cell itself, in
+            real time the recorded state that :meth:`observe` or :meth:`show` has selected.
     """
 
     def __init__(self, cell: Cell) -> None:
@@ -160,7 +161,7 @@ class TaskScene:
         return self.cell.config.cell.placement == "inline"
 
     def draw(self, sizes: Iterable[tuple[int, int]]) -> None:
-        """Create the renderers of a real-time cell before arms move. In lockstep, do nothing.
+        """Prepare camera images of a real-time cell, before arms move. In lockstep, do nothing.
 
         Args:
             sizes: Widths and heights of the images to render [pixels].
@@ -172,13 +173,13 @@ class TaskScene:
             self._images = RecordRenderer(self.cell.config, sizes)
 
     def observe(self, time: float) -> float:
-        """Select the time that the next observation and images show.
+        """Select the state for the next observation and its images, by time.
 
         Args:
             time: Current or past cell time [s]. In lockstep, the current time is used.
 
         Returns:
-            Cell time of the last cycle at or before this time [s].
+            Cell time of the selected state, the last one at or before ``time`` [s].
         """
         if self.is_lockstep:
             return self.cell.time
@@ -187,7 +188,11 @@ class TaskScene:
         return moment.time
 
     def show(self, moment: HistorySnapshot) -> None:
-        """Select the recorded state of a real-time cell that observation and images show next."""
+        """Select the state of a real-time cell for the next observation and its images.
+
+        Args:
+            moment: State that the loop has recorded.
+        """
         self.observed_state = moment
         if self._images is not None:
             self._images.show(moment.record)
@@ -215,15 +220,17 @@ class TaskScene:
             self._images.close()
 
     def tool_pose(self, arm: str) -> Pose:
-        """Return the measured tool pose in the world frame.
+        """Return the measured tool pose of an arm in the world frame.
 
         Raises:
-            UnknownName: If the arm does not exist, as in the other methods with an arm name.
+            UnknownName: If the arm does not exist.
         """
         return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
-        """Return the estimated external force on an arm's tool in the world frame, (3,) [N]."""
+        """Return the estimated force of the environment on an arm's tool, (3,) [N], in the world
+        frame.
+        """
         measured: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return measured
 
@@ -235,7 +242,7 @@ class TaskScene:
         """Return the pose of a movable object in the world frame.
 
         Raises:
-            UnknownName: If the cell does not know the object, as with real arms.
+            UnknownName: If the object does not exist, or is not simulated, as with real arms.
         """
         objects = self.cell.objects()
         if name not in objects:
@@ -258,7 +265,9 @@ class TaskScene:
         return 1.0 if hand is None else self.cell.gripper(arm).state().width / hand.max_width
 
     def set_object_pose(self, name: str, pose: Pose) -> None:
-        """Set the pose of a movable object, at rest. In real time, wait until it has this pose.
+        """Set the pose of a movable object, and its velocity to zero.
+
+        In real time, the call waits until the object has this pose.
 
         Args:
             name: Name of the object.

@@ -87,7 +87,7 @@ class PushPuck(GymTask):
     time_limit = 15.0
 
     def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the puck at random, and return a goal at a random distance of 10 to 18 cm."""
+        """Place the puck at random, and return a random goal, 10 to 18 cm from the puck, (2,) [m]."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.set_object_pose(
             "puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3))
@@ -108,7 +108,10 @@ class PushPuck(GymTask):
         return self._left(scene) < _PUCK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return the tool pose that lowers the rod behind the puck, then pushes to the goal."""
+        """Return the tool pose that lowers the rod beside the puck, then pushes the puck to the goal.
+
+        The rod starts on the side of the puck that faces away from the goal.
+        """
         puck, tool = scene.object_pose("puck").position[:2], scene.tool_pose("arm").position
         displacement = scene.goal - puck
         displacement = displacement / max(float(np.linalg.norm(displacement)), 1e-9)
@@ -138,7 +141,7 @@ _MAX_HOLE_ERROR = 0.004
 
 
 def _walls() -> dict[str, dict[str, Any]]:
-    """Return the sections of the walls around a square hole, by name. They form a block."""
+    """Return the sections of four walls by name, which form a block with a square hole."""
     inner, thick, half = _PEG_RADIUS + _PEG_CLEARANCE, 0.03, 0.5 * _BLOCK_HEIGHT
     walls = {}
     for name, direction in (("front", (1, 0)), ("back", (-1, 0)), ("left", (0, 1)),
@@ -179,7 +182,10 @@ class PegInsertion(GymTask):
         return float(TABLE_HEIGHT + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
-        """Return 0.3 times the proximity of tip and hole plus 0.7 times the insertion progress."""
+        """Return 0.3 times the proximity of tip and its final position plus 0.7 times the progress.
+
+        The progress is the insertion depth, divided by the depth at which the task is done.
+        """
         tip = scene.tool_pose("arm").position
         distance = scene.distance(
             tip, [*_HOLE_POSITION, TABLE_HEIGHT + _BLOCK_HEIGHT - _INSERTION_DEPTH]
@@ -195,8 +201,8 @@ class PegInsertion(GymTask):
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
         """Return the tool pose that presses lightly and searches the hole along a spiral.
 
-        The spiral starts at the observed position of the hole. Once the tip is in it, the peg is
-        pushed further.
+        The spiral starts at the observed position of the hole. Once the tip of the peg is in the
+        hole, the peg is pushed further.
         """
         tip = scene.tool_pose("arm").position
         goal = scene.goal

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asynchronous execution of policies that map an observation to a chunk of actions.
+"""Execution of policies that compute while the arms continue to move.
 
-A policy can be a function, a network or a separate process. Requires gymnasium from the extra
-``gym``.
+A policy maps an observation to a chunk, which is a sequence of actions at a fixed rate. It can be
+a function, a network or a separate process. Requires gymnasium from the extra ``gym``.
 """
 
 from multipanda_py.registry import require

@@ -26,7 +26,10 @@ _ROUNDING = 1e-6
 
 
 class Inference(ABC):
-    """Interface for non-blocking policy inference with one open request at a time.
+    """Interface for policy inference that does not block the caller.
+
+    A request sends an observation to the policy; the answer is received later. Only one request
+    can be pending.
 
     Thread: one, always the same. The policy may run in another.
     """
@@ -35,7 +38,7 @@ class Inference(ABC):
     def request(self, observation: dict[str, Any], now: float) -> None:
         """Send an observation to the policy.
 
-        The answer to the last request has to be received or discarded before.
+        No other request may be pending: its answer must have been received or discarded.
 
         Args:
             observation: Observation of the environment.
@@ -47,9 +50,9 @@ class Inference(ABC):
 
     @abstractmethod
     def receive(self, now: float) -> Any:
-        """Return the answer to the open request, or None if it is not available yet.
+        """Return the answer to the pending request, or None if it is not available yet.
 
-        An answer closes the request.
+        After an answer, no request is pending.
 
         Args:
             now: Current time [s].
@@ -60,7 +63,7 @@ class Inference(ABC):
 
     @abstractmethod
     def discard(self) -> None:
-        """Discard the open request, so that its answer is never returned."""
+        """Discard the pending request, so that its answer is never returned."""
 
     def close(self) -> None:
         """Stop the policy. Repeated calls have no effect."""
@@ -71,7 +74,8 @@ class LockstepInference(Inference):
 
     Args:
         policy: Policy to evaluate.
-        latency: Latency of an answer [s], or a function of the request number, from 0.
+        latency: Time from a request to its answer [s], or a function that returns it for the
+            number of the request, from 0.
 
     Raises:
         ConfigurationError: If the latency is negative or not a number.
@@ -86,7 +90,7 @@ class LockstepInference(Inference):
         self._response: Any = None
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Evaluate the policy, and store its answer until the simulated latency has passed.
+        """Evaluate the policy immediately. :meth:`receive` returns its answer after the latency.
 
         Args:
             observation: Observation for the policy.
@@ -112,7 +116,7 @@ class LockstepInference(Inference):
 
 
 class PolicyError:
-    """Error that a policy returns through a thread or process instead of an answer.
+    """Answer of a policy that has failed, for transfer from another thread or process.
 
     Args:
         text: Message.
@@ -155,8 +159,8 @@ def is_time(value: object) -> bool:
 class ThreadInference(Inference):
     """Inference in a thread, for policies that release the GIL while they compute.
 
-    Policies that do not release the GIL delay the environment. Use :class:`.ProcessInference` for
-    them.
+    A policy that does not release the GIL delays the environment; it needs
+    :class:`.ProcessInference`.
 
     Args:
         policy: Policy, called only in this thread.
@@ -204,16 +208,17 @@ class ThreadInference(Inference):
         self._number += 1
 
     def close(self) -> None:
-        """End the thread after its present answer, and wait up to 1 s for the end."""
+        """End the thread when the policy does not compute; wait up to 1 s for this."""
         self._questions.put(None)
         self._thread.join(1.0)
 
 
 class ProcessInference(Inference):
-    """Inference in a separate process, isolated from load and crashes of the policy.
+    """Inference in a separate process, so that the policy can neither delay nor crash the program.
 
     Args:
-        make: Module-level function that loads and returns the policy. It runs in the process.
+        make: Module-level function that loads and returns the policy. It runs in the separate
+            process.
         timeout: Timeout for creating the policy [s].
 
     Raises:
@@ -238,9 +243,10 @@ class ProcessInference(Inference):
             raise
 
     def request(self, observation: dict[str, Any], now: float) -> None:
-        """Send the observation as soon as the process does not compute.
+        """Send the observation to the process of the policy, without blocking.
 
-        While the process computes or is stalled, it does not read, and sending would block.
+        While the process still computes an earlier answer, the observation is kept.
+        :meth:`receive` sends it later.
         """
         self._number += 1
         self._waiting = (self._number, observation)
@@ -292,7 +298,12 @@ class ProcessInference(Inference):
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Create the policy and answer requests in the process, until the pipe is closed."""
+    """Create the policy, and answer requests until the pipe is closed. Runs in the policy's process.
+
+    Args:
+        pipe: Connection to the program that sends requests.
+        make: Function that loads and returns the policy.
+    """
     # Ctrl-C also reaches this process. It ignores the signal, because the client ends it after
     # the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -327,11 +338,11 @@ def torch_policy(
     """Return a policy that evaluates a torch module without gradients.
 
     Args:
-        module: Module that maps inputs with a batch size of one, (1, m), to (1, n, k) or (1, k).
-            It is set to evaluation mode.
+        module: Module that maps inputs, (1, m), to a chunk of n outputs, (1, n, k), or to one
+            output, (1, k). It is set to evaluation mode.
         inputs: Function that maps an observation to the inputs of the module, (m,).
-        outputs: Function that maps the outputs, (n, k), and the observation to actions, for
-            example to undo a normalisation. By default the outputs are the actions.
+        outputs: Function that maps outputs and observation to actions, for example to undo a
+            normalisation. The outputs are (n, k) or (k,). None: the outputs are the actions.
         device: Torch device of the module and its inputs.
 
     Raises:

@@ -29,13 +29,13 @@ SERVER_FOLDER = Path(serving.__file__).parent
 class ProgramInference(Inference):
     """Inference by a program in another Python environment with its own packages.
 
-    A stalled program does not block the caller. Text that the program prints appears in the
-    standard error.
+    A stalled program does not block the caller. Text that the program prints goes to the standard
+    error of the caller.
 
     Args:
         python: Interpreter of the environment, which has numpy and the packages of the policy.
-        make: Function in that environment that returns the policy, as ``module:function``. See
-            :mod:`.server.serve`.
+        make: Function that returns the policy, as ``module:function``; see :mod:`.server.serve`.
+            Its module is in the other environment or in ``folders``.
         arguments: Arguments of the function.
         folders: Additional folders in which the program searches modules.
         timeout: Timeout for creating the policy [s].
@@ -97,7 +97,7 @@ class ProgramInference(Inference):
                     pipe.close()
 
     def _converse(self, obs: dict[str, Any]) -> Any:
-        """Send an observation to the program and wait for its answer, in a thread."""
+        """Send an observation to the program, and wait for the answer. Runs in the inference thread."""
         try:
             serving.send(_open(self._process.stdin), obs)
         except (OSError, ValueError):  # The pipe was closed by the program or by this process.
@@ -110,10 +110,11 @@ class ProgramInference(Inference):
         )
 
     def _received(self) -> Any:
-        """Wait for a message of the program, and return its actions.
+        """Wait for a message of the program.
 
-        The result is a :class:`PolicyError` if the program has ended or reports an error, and None
-        if the message contains no actions.
+        Returns:
+            Actions of the policy. A :class:`PolicyError` if the program has ended or reports an
+            error.
         """
         try:
             response = serving.receive(_open(self._process.stdout))
@@ -172,13 +173,14 @@ class LeRobotInference(ProgramInference):
         timeout: Timeout for loading the policy [s].
 
     Attributes:
-        MAKE: Function that returns the policy, as ``module:function``.
-        FOLDERS: Folders that contain the module of this function.
+        MAKE: Function that loads the policy in the other environment, as ``module:function``.
+        FOLDERS: Additional folders in which the module of ``MAKE`` is searched.
 
     Raises:
         PolicyFailed: If the policy cannot be loaded, its shapes differ from those of the
             environment, or it needs a history of observations.
-        ConfigurationError: If the environment does not support recording.
+        ConfigurationError: If the rate of the environment is not an integer, or an image has an
+            odd height or width.
     """
 
     MAKE = "lerobot_policy:make"
@@ -211,6 +213,6 @@ class LeRobotInference(ProgramInference):
         super().request(obs, now)
 
     def discard(self) -> None:
-        """Discard the open request and mark the next one as the first of an episode."""
+        """Discard the pending request; the next request then begins an episode for the policy."""
         super().discard()
         self._begins = True

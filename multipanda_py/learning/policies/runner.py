@@ -30,7 +30,8 @@ class ActionChunk:
         actions: Actions, one per row, (n, k).
         start_time: Time of the observation [s].
         period: Time between two actions [s].
-        is_between: True to interpolate linearly between actions, False to use the nearest action.
+        is_between: True to interpolate linearly between actions, False to use the nearest action
+            in time.
     """
 
     actions: Matrix
@@ -40,7 +41,10 @@ class ActionChunk:
 
     @property
     def end(self) -> float:
-        """End of the chunk [s]: a period after the last action, or half without interpolation."""
+        """Time at which the chunk ends [s].
+
+        With interpolation, this is one period after the last action; without, half a period.
+        """
         return (
             self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
         )
@@ -104,8 +108,8 @@ class ChunkPlayer:
     .. math:: a(t) = c(t) + \max(0, 1 - (t - t_0) / T_b) \, (a(t_0^-) - c(t_0)).
 
     Symbols: played action a, new chunk c, its arrival time :math:`t_0`, and blending time
-    :math:`T_b`. :math:`a(t_0^-)` is the action of the previous chunk or, without one, the hold
-    action.
+    :math:`T_b`. :math:`a(t_0^-)` is the action that was played before. If no chunk was played, it
+    is the hold action, which keeps the last targets.
 
     Args:
         blend: Blending time [s]. 0 disables blending.
@@ -134,7 +138,7 @@ class ChunkPlayer:
         self.chunk, self._since = chunk, now
 
     def sample(self, now: float) -> Vector | None:
-        """Return the blended action at a time [s], (k,), or None without a present chunk."""
+        """Return the blended action at a time [s], (k,), or None if no chunk covers this time."""
         if self.chunk is None or self.chunk.is_over(now):
             return None
         action = self.chunk.sample(now)
@@ -167,9 +171,9 @@ class RunLog:
         Args:
             time: Time at the beginning of the step [s].
             action: Action sent in the step, (k,).
-            age: Age of the observation from which the policy computed the action [s], nan for the
-                hold action.
-            held: True if the hold action was sent.
+            age: Age of the observation from which the policy computed the action [s]; nan if
+                ``held``.
+            held: True if the hold action was sent instead of an action of the policy.
             obs: Observation after the step.
         """
         row: dict[str, Any] = {"time": time, "action": action, "age": age, "held": held}
@@ -187,10 +191,10 @@ class RunLog:
         return np.array(self._rows[key])
 
     def residual(self, arm: str) -> Matrix:
-        """Return target minus measured state after each step, (n, m).
+        """Return target minus measured state of an arm after each step, (n, m).
 
-        The components are those of the followed quantity: position [m] and two columns of the
-        rotation matrix, or joint positions [rad, m].
+        Under pose control, m is 9: position [m] and two columns of the rotation matrix. Under
+        joint control, m is the number of joints [rad, m].
         """
         measured = self[f"{arm}/measured"]
         difference: Matrix = self[f"{arm}/target"][:, : measured.shape[1]] - measured
@@ -222,21 +226,21 @@ MAX_LATE_CHUNKS = 3
 class PolicyRunner:
     """Execution of a policy in an environment that continues while the policy computes.
 
-    The policy returns chunks of actions, which start at the time of its observation. Actions whose
-    time has passed are skipped. Absolute actions are interpolated, so that policy and environment
-    can have different rates. If a chunk ends before the next one arrives, the targets stay
-    constant.
+    The policy returns chunks of actions; the first action of a chunk is for the time of the
+    observation. Actions whose time has passed are skipped. Absolute actions are interpolated, so
+    that policy and environment can have different rates. If a chunk ends before the next one
+    arrives, the targets stay constant.
 
-    A policy fails if it raises an exception, returns an invalid chunk, exceeds ``timeout``, or
-    returns :data:`MAX_LATE_CHUNKS` consecutive chunks that have ended on arrival. It is not
-    called again in this episode, and the arms hold.
+    A policy fails if it raises an exception, returns an invalid chunk or exceeds ``timeout``. It
+    also fails after :data:`MAX_LATE_CHUNKS` consecutive chunks whose last action was in the past
+    on arrival. It is then not called again in this episode, and the arms hold.
 
     Args:
         env: Environment in lockstep or in real time.
         inference: Inference of the policy.
         rate: Rate of the actions of a chunk [Hz].
-        replan: Minimum time between requests [s]. By default, each answer is followed by the next
-            request.
+        replan: Minimum time between two requests for a chunk [s]. With 0, the next request follows
+            each answer immediately.
         blend: Blending time between chunks [s].
         timeout: Maximum time for an answer [s].
 
@@ -246,8 +250,8 @@ class PolicyRunner:
         observation: Observation after the last step.
 
     Raises:
-        ConfigurationError: If a time is negative, or if actions are increments at another rate
-            than that of the environment.
+        ConfigurationError: If a time is negative, or ``rate`` is not above 0. With incremental
+            actions, also if ``rate`` differs from the rate of the environment.
 
     Thread: that of the environment.
     """
@@ -288,7 +292,7 @@ class PolicyRunner:
         self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
-        """Reset the environment, and start an episode without chunk, request and fault."""
+        """Reset the environment and start an episode. The policy may be called again after a failure."""
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.discard()
         self._player.clear()

@@ -78,7 +78,7 @@ def event_message(event: LoopEvent, time: int) -> EventMessage:
 
 @dataclass(frozen=True)
 class Mark:
-    """Event at one instant of a log.
+    """Event at one instant of a log, such as a fault or a change of the controllet.
 
     Attributes:
         time: Robot time [s].

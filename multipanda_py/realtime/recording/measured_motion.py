@@ -88,7 +88,7 @@ class MeasuredMotion:
         return float(np.median(np.diff(self.time))) if len(self.time) > 1 else 0.0
 
     def runs(self) -> list[slice]:
-        """Return the index ranges of samples between gaps, for filters with a constant period."""
+        """Return the index ranges of samples without gaps, for filters with a constant period."""
         step = np.diff(self.time)
         far = np.flatnonzero(step > max(GAP_PERIODS * self.period, MAX_BRIDGED_GAP)) + 1
         bounds = sorted({0, *self.starts, *far.tolist(), len(self.time)})

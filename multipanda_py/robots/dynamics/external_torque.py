@@ -111,13 +111,13 @@ class ExternalEstimate:
         T \dot\tau_s = \tau_{robot} - \tau_s, \qquad
         \dot{\bar\tau} = K (\tau_s - \bar\tau).
 
-    Slow changes come from r, and fast ones from the robot's own estimate :math:`\tau_{robot}`
-    (complementary filter):
+    This complementary filter takes slow changes from r, and fast ones from the robot's own
+    estimate :math:`\tau_{robot}`.
 
-    - r is the output of a :class:`.MomentumObserver` whose input is the measured torque minus
-      modelled friction. It is accurate but slow.
-    - :math:`\tau_{robot}` is fast but biased. A filter with T = 5 ms removes its noise, which
-      gives :math:`\tau_s`. A filter with 1/K = 50 ms gives its slow part :math:`\bar\tau`.
+    r is the output of a :class:`.MomentumObserver` whose input is the measured torque minus
+    modelled friction. It is accurate but slow. :math:`\tau_{robot}` is fast but biased. A filter
+    with T = 5 ms removes its noise, which gives :math:`\tau_s`. A filter with 1/K = 50 ms then
+    gives its slow part :math:`\bar\tau`.
 
     At rest, static friction of the joints appears as an external torque. After missing states, or
     states with values that are not finite, the estimate continues without a step.

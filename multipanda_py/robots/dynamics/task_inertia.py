@@ -192,9 +192,9 @@ class TaskInertia:
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
         r"""Return :math:`\Lambda_d` for a damping of s :math:`\lambda^2`, (6, 6), symmetric.
 
-        Let a controller accelerate the end effector towards a twist :math:`\dot x` at a rate d. Let
-        it brake motions in damped directions at the rate s d. The joint velocity then settles at
-        :math:`M^{-1} J^T \Lambda_s \dot x`. Here :math:`\Lambda_s` is the returned matrix.
+        Let a controller accelerate the end effector towards a twist :math:`\dot x` at a rate d.
+        Let it brake motions in damped directions at the rate s d. The joint velocity then settles
+        at :math:`M^{-1} J^T \Lambda_s \dot x`. Here :math:`\Lambda_s` is the returned matrix.
 
         Args:
             slower: Factor s.

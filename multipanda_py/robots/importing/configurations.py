@@ -77,7 +77,7 @@ class RandomPostures:
         return {pair for pair, touches in zip(self._pairs, self._hits()) if touches}
 
     def overlapping(self) -> tuple[tuple[int, int], ...]:
-        """Return the pairs of links whose capsules touch in more than 10 % of random configurations.
+        """Return the pairs of links whose capsules touch in over 10 % of random configurations.
 
         Real links do not touch that often, so these capsules are wider than their links. Adjacent
         links are left out.
@@ -135,7 +135,7 @@ class RandomPostures:
         return np.array(postures[next(clear)])
 
     def _is_clear(self, q: Vector, known: set[tuple[int, int]]) -> bool:
-        """Return True if no link is near the floor, and no links touch except pairs in ``known``."""
+        """Return True if no link is near the floor, and only the link pairs in ``known`` touch."""
         return self.touching(q) <= known and self._lowest() > MIN_HEIGHT
 
     def _update_placements(self, q: Vector) -> None:

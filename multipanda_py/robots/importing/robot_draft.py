@@ -94,7 +94,7 @@ def _ends(tree: Tree) -> str:
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return the possible tips of arms, one for each revolute joint that no revolute joint follows.
+    """Return the possible tips of arms, one for each revolute joint with no other one behind it.
 
     A tip is the first link that is fixed to the child link of the joint. Without a fixed link, the
     child link is the tip.

@@ -99,8 +99,8 @@ _DIRECTIONS = _directions(200)
 class Cloud:
     """Solid as the convex hull of balls.
 
-    The centres are the vertices of a mesh, the corners of a box, the centre of a sphere, the ends
-    of a capsule's axis, or points around the rims of a cylinder.
+    The balls have their centres at the vertices of a mesh, the corners of a box or the centre of a
+    sphere. For a capsule these are the ends of its axis, for a cylinder points around its rims.
 
     Attributes:
         points: Centres of the balls, (n, 3) [m].

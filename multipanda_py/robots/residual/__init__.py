@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learned residual between a robot and its simulated twin."""
+"""Networks that predict the residual: states of a robot minus those of its simulation."""

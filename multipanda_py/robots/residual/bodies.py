@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torques from differences between the bodies of a robot and of its twin."""
+"""Torques from differences between the link inertias of a robot and of its simulation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PART_SHAPES = {"placements": (4, 4), "axes": (3,), "slides": (), "parameters": (
 
 
 class BodyDifference:
-    r"""Torques from the differences of inertial parameters between a robot and its simulated twin.
+    r"""Torques from the differences of inertial parameters between a robot and its simulation.
 
     .. math:: \tau_b = Y(q, \dot q, \ddot q)\, \Delta\pi
 
@@ -33,8 +33,8 @@ class BodyDifference:
         axes: Axis of every joint in its frame, (n, 3).
         slides: 1 for prismatic joints, 0 for revolute joints, (n,).
         gravity: Gravity in the base, (3,) [m/s^2].
-        parameters: Differences :math:`\Delta\pi` of mass, first and second moments about the
-            joint's frame, in the order of pinocchio, (n, 10).
+        parameters: Differences :math:`\Delta\pi` (robot minus simulation) of mass, first and
+            second moments about the joint's frame, in the order of pinocchio, (n, 10).
 
     Raises:
         ConfigurationError: A shape does not fit, or a number is not finite.
@@ -70,10 +70,10 @@ class BodyDifference:
 
     @classmethod
     def of_parts(cls, parts: Mapping[str, Any]) -> BodyDifference:
-        """Create the object from its stored parts.
+        """Create the object from the arguments of its constructor, by name, as a file stores them.
 
         Raises:
-            ConfigurationError: A part is missing or does not fit.
+            ConfigurationError: An argument is missing or has a wrong shape.
         """
         missing = [name for name in (*PART_SHAPES, "gravity") if name not in parts]
         if missing:
@@ -120,7 +120,10 @@ def _turning(axis: Vector) -> Any:
 
 
 def _body(parameters: Vector) -> Any:
-    """Convert inertial parameters to a pinocchio body with |m| >= ``MIN_MASS_DIFFERENCE``."""
+    """Convert differences of inertial parameters to a pinocchio body.
+
+    Its mass is at least ``MIN_MASS_DIFFERENCE``, or negative, because pinocchio divides by it.
+    """
     value = np.array(parameters, float)
     if abs(value[0]) < MIN_MASS_DIFFERENCE:
         value[0] = MIN_MASS_DIFFERENCE

@@ -19,7 +19,10 @@ SIDES = ("twin", "plant")
 
 
 def row_labels(joints: int) -> list[str]:
-    """Return the names of the components of a sample: ``q_1`` to ``tau_n``."""
+    """Return the names of the numbers in a sample.
+
+    They are ``q_1`` to ``q_n``, ``dq_1`` to ``dq_n`` and ``tau_1`` to ``tau_n`` for n joints.
+    """
     return [f"{quantity}_{joint + 1}" for quantity in QUANTITIES for joint in range(joints)]
 
 
@@ -34,7 +37,7 @@ class Normalisation:
     of two samples has a normalised difference :math:`\hat r` in [-1, 1]. All data sets of a robot
     have the same scaling, because it does not depend on the data.
 
-    Source: Realeasy paper, section on data (joint limit specifications).
+    Source: Dürr et al., Realeasy, IEEE CASE 2021, section on data (joint limit specifications).
 
     Attributes:
         low: Lower limits :math:`x_{low}`, (3 n,) [rad, rad/s, Nm].
@@ -110,12 +113,13 @@ class SlipSprings:
 
     Args:
         distances: Slip distances d, (s,) [rad, m]; may be empty.
-        unit: Unit of the scaled positions of each joint, (n,) [rad, m].
+        unit: Displacement of each joint for a change of 1 in the positions of :meth:`follow`, (n,)
+            [rad, m].
         deflection: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
         deflection: Deflections z, -1 to 1, (s n,); updated in place.
-        last: Last scaled positions, (n,); updated in place.
+        last: Last positions of :meth:`follow`, (n,); updated in place.
         has_started: True after the first position.
 
     Raises:
@@ -137,12 +141,16 @@ class SlipSprings:
         self._max, self._min = np.ones(deflection.size), -np.ones(deflection.size)
 
     def reset(self) -> None:
-        """Set all springs to zero at the next position."""
+        """Set all deflections to zero; they stay zero at the next position."""
         self.deflection[:] = self.last[:] = 0.0
         self.has_started = False
 
     def follow(self, q: Vector) -> None:
-        """Update the deflections for the next scaled positions, (n,)."""
+        """Update the deflections for the next joint positions.
+
+        Args:
+            q: Joint positions in multiples of ``unit``, (n,).
+        """
         if not self.has_started:
             self.last[:] = q
             self.has_started = True
@@ -153,7 +161,13 @@ class SlipSprings:
 
 
 def joint_input_indices(joint: int, n: int, size: int) -> list[int]:
-    """Return the indices of the inputs of one joint: its speed, scaled speeds and springs."""
+    """Return the indices of the inputs of one joint: its speed, scaled speeds and springs.
+
+    Args:
+        joint: Index of the joint, from 0.
+        n: Number of joints.
+        size: Number of inputs of all joints, :attr:`Inputs.size`.
+    """
     return [n + joint, *range(3 * n + joint, size, n)]
 
 
@@ -163,19 +177,20 @@ class Inputs:
     .. math:: x = \left(\hat x, \tanh\frac{\dot q}{v_1}, \tanh\frac{\dot q}{v_2}, \dots,
         z_1, z_2, \dots\right).
 
-    :math:`\hat x` is the normalised state. Scaled speeds show the sign change of friction, which
-    takes hundredths of a rad/s; :math:`v_i` are reference speeds. The deflections :math:`z_i` of
-    :class:`.SlipSprings` show friction of gears, which changes within hundredths of a rad.
+    :math:`\hat x` is the normalised state. The scaled speeds :math:`\tanh(\dot q / v_i)` have
+    reference speeds :math:`v_i`. They show the sign change of friction, which occurs within some
+    0.01 rad/s. The deflections :math:`z_i` of :class:`.SlipSprings` show friction of gears, which
+    changes within some 0.01 rad after a reversal.
 
     Args:
-        scale: Scaling of states.
+        scale: Scaling of normalised states.
         speeds: Reference speeds :math:`v_i`, (s,) [rad/s]; may be empty.
         distances: Slip distances of the springs, (d,) [rad, m]; may be empty.
 
     Attributes:
         size: Number of inputs, (3 + s + d) n.
         values: Inputs x, (size,); updated in place.
-        state: View of x for the next normalised state, (3 n,).
+        state: View of the part of ``values`` for the normalised state, (3 n,).
 
     Raises:
         ConfigurationError: A speed or distance is not positive and finite.
@@ -209,7 +224,10 @@ class Inputs:
         self._springs.reset()
 
     def internal_state(self) -> tuple[Any, ...]:
-        """Return the internal state for :meth:`restore`. The next step changes its arrays."""
+        """Return the state of the slip springs for :meth:`restore`.
+
+        Its arrays are not copies: the next step changes them.
+        """
         return self._springs.deflection, self._springs.last, self._springs.has_started
 
     def restore(self, internal_state: tuple[Any, ...]) -> None:

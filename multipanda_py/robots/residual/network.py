@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks in numpy, for single steps and whole motions (source: Realeasy paper)."""
+"""Recurrent networks in numpy that predict residuals, for single steps and whole motions.
+
+Source: Dürr et al., Realeasy, IEEE CASE 2021.
+"""
 
 from __future__ import annotations
 
@@ -62,20 +65,19 @@ class Lstm:
         c \leftarrow f \odot c + i \odot g, \qquad h \leftarrow o \odot \tanh c.
 
     x is the input, h the output and c the cell. W, U and b are the weights. The gates are i
-    (input), f (forget), g (candidate) and o (output). The gates are stored in the order g, f, i, o
-    after c, so that one product computes both terms of c. One call of tanh serves all gates:
-    :math:`\sigma(a) = (1 + \tanh(a / 2)) / 2`.
+    (input), f (forget), g (candidate) and o (output).
 
     Source: Hochreiter and Schmidhuber, Neural Computation 1997, with the forget gate of Gers,
     Schmidhuber and Cummins 2000.
 
     Args:
-        weights: Weights of the layer.
-        row: Array for x, a constant 1 (for the bias) and h, (m + 1 + h,). Layers can share it. A
-            new array by default.
+        weights: Weights of the layer, with m inputs and n outputs.
+        row: Array for the input x, a constant 1 (for the bias) and the output h, (m + 1 + n,). By
+            default a new array. The arrays of two layers can overlap, so that the output of one is
+            the input of the other.
 
     Attributes:
-        output: Output h, (h,); changed in place by every step.
+        output: Output h, (n,); changed in place by every step.
 
     Thread: one at a time.
     """
@@ -85,6 +87,8 @@ class Lstm:
         self._row = np.zeros(m + 1 + h, np.float32) if row is None else row
         self._row[m] = 1.0
         self._input, self.output = self._row[:m], self._row[m + 1 :]
+        # The gates are stored in the order g, f, i, o after c, so that one product computes both
+        # terms of c. One call of tanh serves all gates: sigma(a) = (1 + tanh(a / 2)) / 2.
         stacked = np.column_stack([weights.of_input, weights.bias, weights.of_output])
         gates_in, forget, new, out = np.split(stacked, GATE_COUNT)
         halves = np.vstack([new, 0.5 * forget, 0.5 * gates_in, 0.5 * out])
@@ -99,7 +103,7 @@ class Lstm:
 
     @property
     def states(self) -> tuple[Single, Single]:
-        """State of the layer: h and c, (h,) each; updated in place."""
+        """State of the layer: output h and cell c; updated in place."""
         return self.output, self._cell
 
     def reset(self) -> None:
@@ -152,9 +156,10 @@ def layer(arrays: Arrays, name: str) -> LstmWeights:
 
 
 class Dense:
-    r"""Linear output layer: :math:`y = W h + V x + b`.
+    """Linear output layer: :math:`y = W h + V x + b`.
 
-    The optional V (``direct.weight``) connects the inputs x directly to the output y.
+    h is the output of the last recurrent layer, and x the input of the network. V
+    (``direct.weight``) is optional.
     """
 
     def __init__(self, arrays: Arrays, hidden: int, inputs: int, outputs: int) -> None:
@@ -175,11 +180,11 @@ class RealTimeNetwork:
     .. math:: \hat r_k = W_d h^{(2)}_k + V_d x_k + b_d, \quad
         h^{(2)} = \mathrm{LSTM}(h^{(1)}), \quad h^{(1)} = \mathrm{LSTM}(x).
 
-    At step k, :math:`\hat r_k` is the normalised residual and :math:`x_k` are the inputs.
-    :math:`h^{(1)}, h^{(2)}` are the outputs of both layers. The output layer has the weights
-    :math:`W_d, V_d, b_d`.
+    At step k, :math:`\hat r_k` is the normalised residual and :math:`x_k` are the inputs, see
+    :class:`.Inputs`. :math:`h^{(1)}, h^{(2)}` are the outputs of both recurrent layers. The output
+    layer has the weights :math:`W_d, V_d, b_d`.
 
-    Source: Realeasy paper, real-time network with two layers of 3 n units.
+    Source: Dürr et al., Realeasy, IEEE CASE 2021, real-time network with two layers of 3 n units.
 
     Args:
         arrays: Weights by name: layers of :data:`LAYER_NAMES`, ``dense.weight``, ``dense.bias``,
@@ -187,7 +192,7 @@ class RealTimeNetwork:
 
     Attributes:
         inputs: Number of inputs, m.
-        size: Number of outputs, 3 n.
+        size: Number of outputs, 3 n for n joints.
 
     Thread: one at a time.
     """
@@ -238,15 +243,15 @@ class PreciseNetwork:
     .. math:: \hat r = W_d (\overrightarrow{h}^{(2)} + \overleftarrow{h}^{(2)}) + V_d x + b_d,
         \qquad h^{(1)} = [\overrightarrow{h}^{(1)}, \overleftarrow{h}^{(1)}].
 
-    :math:`\hat r` are the normalised residuals, x the inputs and h the outputs of the layers. The
-    arrows mark forward and backward layers. The output layer has the weights
-    :math:`W_d, V_d, b_d`. The outputs of the first two layers are concatenated, those of the
-    second two are added.
+    :math:`\hat r` are the normalised residuals, x the inputs and h the outputs of the recurrent
+    layers. The arrows mark layers that run forwards and backwards in time. The outputs of the
+    first pair of layers are concatenated. They are the input of the second pair, whose outputs are
+    added. The output layer has the weights :math:`W_d, V_d, b_d`.
+
+    Source: Dürr et al., Realeasy, IEEE CASE 2021, precise network.
 
     Args:
         arrays: Weights by name, as for :class:`RealTimeNetwork`.
-
-    Source: Realeasy paper, precise network.
 
     Thread: one at a time.
     """
@@ -274,7 +279,11 @@ class PreciseNetwork:
 
 
 def network(kind: str, arrays: Arrays) -> RealTimeNetwork | PreciseNetwork:
-    """Create a real-time or a precise network from its weights by name.
+    """Create a network from its weights.
+
+    Args:
+        kind: Kind of network, ``real_time`` or ``precise``.
+        arrays: Weights by name.
 
     Raises:
         ConfigurationError: The kind is unknown, or weights are missing or do not fit.

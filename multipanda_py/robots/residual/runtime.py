@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Residual networks at run time: in a cycle, or on time-stamped states of any simulator."""
+"""Predictions of residual networks, in a control cycle or for states of any simulator."""
 
 from __future__ import annotations
 
@@ -39,19 +39,20 @@ class LiveResidual:
     is the distance of the normalised state from the range of the training data.
 
     The factor s is 0 for 0.5 s at the start and after a state that is not finite, then ramps to 1
-    in 0.5 s. The network runs at its training rate, and the residual is constant in between.
+    in 0.5 s. The network runs at the sample rate of its training data. Between two of its steps,
+    the residual is constant.
 
     Args:
-        trained: Real-time network.
+        trained: Real-time network with its data.
         period: Cycle time of :meth:`step` [s].
-        robot: Model of the arm.
+        robot: Name of the arm's model.
         joints: Names of the arm's joints.
         phase: Number of the cycle in which the network first runs. Different numbers distribute
             the networks of several arms over the cycles.
 
     Attributes:
         residual: Residual r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
-        of_bodies: Torques of the inertial differences, limited to the maximum residual, (n,) [Nm].
+        of_bodies: Torques of :class:`.BodyDifference`, limited to the maximum residual, (n,) [Nm].
             Zero if the network was trained without them.
         confidence: Product s w of both factors, 0 to 1.
 
@@ -122,7 +123,10 @@ class LiveResidual:
         self.confidence = 0.0
 
     def internal_state(self) -> tuple[object, ...]:
-        """Return the internal state for :meth:`restore`; the next step changes its arrays."""
+        """Return the internal state for :meth:`restore`.
+
+        Its arrays are not copies: the next step changes them.
+        """
         return (
             *self._net.states, self._last_dq, self.residual, self.of_bodies,
             self._inputs.internal_state(), self.confidence, self._sample_count, self._cycle,
@@ -194,13 +198,14 @@ its period. The network skips earlier states, and warms up again after later one
 
 
 class CorrectedStates:
-    """Addition of the residual to time-stamped states of a simulator.
+    """Correction of a simulator's time-stamped states by the residual of a network.
 
-    The network runs at its own rate, and the residual is constant in between. It warms up again if
-    states are missing, or a state is older than the last one.
+    The network runs at the sample rate of its training data. Between two of its steps, the
+    residual is constant. The network warms up again if states are missing, or if a state is older
+    than the last one. Meanwhile the residual is zero, and then fades in.
 
     Args:
-        trained: Real-time network.
+        trained: Real-time network with its data.
 
     Attributes:
         gaps: Number of restarts of the warm-up.
@@ -220,7 +225,10 @@ class CorrectedStates:
 
     @property
     def confidence(self) -> float:
-        """Factor of the residual from warm-up and training range, 0 to 1."""
+        """Factor on the residual, 0 to 1.
+
+        It is less than 1 during the warm-up and outside of the range of the training data.
+        """
         return self._live.confidence
 
     def correct(self, time: float, state: Vector) -> Vector:
@@ -248,10 +256,10 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
     """Return the indices of the joints of an arm in a message.
 
     Args:
-        joints: Names in the training, such as ``joint1``.
-        names: Names in the message, such as ``left_fr3_joint1``. Fingers and other arms are
+        joints: Joint names in the training data, such as ``joint1``.
+        names: Joint names in the message, such as ``left_fr3_joint1``. Fingers and other arms are
             ignored.
-        prefix: Start of the names of the arm, to select one of several arms.
+        prefix: Prefix of the joint names of the arm, to select it from several arms; may be empty.
 
     Raises:
         ConfigurationError: No arm or more than one arm has all joints.
@@ -274,12 +282,12 @@ def indices_of(joints: Sequence[str], names: Sequence[str], prefix: str = "") ->
 def residual_of(
     arm: ArmDescription, use: str, file: str, period: float, phase: int = 0
 ) -> LiveResidual:
-    """Load the trained residual that a cell file gives for an arm.
+    """Load the network that a cell file gives for an arm.
 
     Args:
         arm: Description of the arm.
         use: Key in the section ``residual`` of the arm, for messages.
-        file: Path of the trained residual.
+        file: Path of the trained network.
         period: Cycle time [s].
         phase: Number of the cycle in which the network first runs.
 

@@ -55,7 +55,12 @@ def arrays_in(path: Path) -> dict[str, Any]:
 
 
 def check_about(path: Path, about: Any, formats: tuple[int, ...]) -> None:
-    """Check types and values of a file's metadata.
+    """Check types and values of the metadata in a file.
+
+    Args:
+        path: Path of the file, for messages.
+        about: Metadata, a map in a valid file.
+        formats: Allowed versions of the file format.
 
     Raises:
         ConfigurationError: A type or value is invalid.
@@ -85,23 +90,23 @@ PREVIOUS_FORMAT = 2
 
 @dataclass(frozen=True, eq=False)
 class TrainedResidual:
-    """Trained residual network, with the data that it was trained for.
+    """Trained residual network, with all data for running it.
 
     Attributes:
         kind: Kind of network, from :data:`.KINDS`.
         arrays: Weights by name.
         normalisation: Scaling of states and residuals.
-        robot: Model of the arm.
+        robot: Name of the arm's model.
         joints: Names of the joints.
         rate: Sample rate of the states that the network receives [1/s].
         low: Minimum normalised state of the training data, (3 n,).
         high: Maximum normalised state of the training data, (3 n,).
         bound: Maximum normalised residual of the training data, (3 n,); it limits the prediction.
         data: Hash of the training data.
-        speeds: Reference speeds of the inputs, (s,) [rad/s].
+        speeds: Reference speeds of :class:`.Inputs`, (s,) [rad/s].
         bodies: Inertial differences between robot and simulation, or None. Their torques are added
             to the output of the network.
-        distances: Slip distances of the springs of the inputs, (d,) [rad, m].
+        distances: Slip distances of :class:`.SlipSprings`, (d,) [rad, m].
     """
 
     kind: str
@@ -166,7 +171,11 @@ class TrainedResidual:
         return Inputs(self.normalisation, self.speeds, self.distances)
 
     def run(self, states: Matrix) -> Matrix:
-        """Return the normalised residuals at states of a motion, (k, 3 n), within ``bound``."""
+        """Return the normalised residuals of a motion, (k, 3 n), limited to ``bound``.
+
+        Args:
+            states: Normalised states of the motion, (k, 3 n).
+        """
         result = self.network().run(self.inputs().rows(states))
         if self.bodies is not None:
             n = len(self.joints)
@@ -179,7 +188,7 @@ class TrainedResidual:
         return np.clip(result, -self.bound, self.bound)
 
     def save(self, path: Path) -> None:
-        """Write the file atomically.
+        """Write the network and its data to a file atomically.
 
         Raises:
             ConfigurationError: The file cannot be written.
@@ -246,7 +255,12 @@ def load_residual(path: Path) -> TrainedResidual:
 
 
 def digest_of(text: str, parts: dict[str, Any]) -> str:
-    """Return the SHA-256 of a file's description and arrays, as hexadecimal digits."""
+    """Return the SHA-256 of the contents of a file, as hexadecimal digits.
+
+    Args:
+        text: Metadata as JSON.
+        parts: Arrays by name.
+    """
     digest = hashlib.sha256(text.encode())
     for name in sorted(parts):
         part = np.ascontiguousarray(parts[name], float)

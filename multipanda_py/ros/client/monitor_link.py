@@ -3,9 +3,9 @@
 
 - ``python -m multipanda_py.ros.client.monitor_link states NAMESPACE ARM ...`` subscribes to arm
   states, possibly of a node on another machine. It writes each as one line of JSON to standard
-  output. ``multipanda shadow --topics`` runs it.
+  output. ``multipanda monitor --topics`` runs it.
 - ``... diagnostics CELL NAMESPACE`` reads lines of JSON with the states of the twins and their
-  deviations from the arms. It publishes both as topics. ``multipanda shadow --node --ros`` runs
+  deviations from the arms. It publishes both as topics. ``multipanda monitor --node --ros`` runs
   it.
 
 Both end when standard input ends.
@@ -84,7 +84,7 @@ def listen(namespace: str, *arms: str) -> None:
     """Write arm states to standard output until standard input ends or the reader has exited."""
     root = namespace.strip("/")
     node = rclpy.create_node(
-        f"shadow_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
+        f"monitor_listener_{os.getpid()}", enable_rosout=False, start_parameter_services=False
     )
     for arm in arms:
         ArmListener(node, f"/{root}/" if root else "/", arm)
@@ -156,8 +156,8 @@ def diagnosis(response: dict[str, Any]) -> DiagnosticArray:
             values["load and friction"] = "; ".join(arm["beyond"])
         message.status.append(
             DiagnosticStatus(
-                level=level, name=f"shadow: {arm['name']}", message=summary,
-                hardware_id=f"{response['cell']}/{arm['name']}/shadow",
+                level=level, name=f"monitor: {arm['name']}", message=summary,
+                hardware_id=f"{response['cell']}/{arm['name']}/monitor",
                 values=[KeyValue(key=key, value=value) for key, value in values.items()],
             )
         )  # fmt: skip

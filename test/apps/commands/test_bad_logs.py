@@ -168,7 +168,7 @@ def test_identify_rejects_invalid_log(excited, case, tmp_path, capsys):
 def test_twin_rejects_invalid_training_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
-    line = ["shadow", "--learn", str(path), "--twin", TWIN, "-o", str(tmp_path / "band.yaml")]
+    line = ["monitor", "--learn", str(path), "--twin", TWIN, "-o", str(tmp_path / "band.yaml")]
     assert LEARN[case] in refusal(line, tmp_path, capsys)
 
 
@@ -204,7 +204,7 @@ ODD = {
 def test_twin_rejects_invalid_log(excited, case, tmp_path, capsys):
     path = tmp_path / "bad.csv"
     SPOILS[case](excited).to_csv(path, index=False)
-    line = ["shadow", str(path), "--twin", TWIN, "-o", str(tmp_path / "shadow.png")]
+    line = ["monitor", str(path), "--twin", TWIN, "-o", str(tmp_path / "monitor.png")]
     assert FOLLOW[case] in refusal(line, tmp_path, capsys)
 
 
@@ -251,7 +251,7 @@ def test_invalid_motion_is_rejected_before_arm_moves(case, tmp_path, capsys):
     spoil(motion_table()).to_csv(path, index=False)
     for line in (
         ["record", cell, "--motion", str(path), "--arm", "left", "-o", str(tmp_path / "r.mcap")],
-        ["refine", "--plant", cell, "--twin", cell, "--motion", f"left={path}", "--task", "1",
+        ["calibrate", "--plant", cell, "--twin", cell, "--motion", f"left={path}", "--task", "1",
          "-o", str(tmp_path / "refined")],
     ):  # fmt: skip
         reported = refusal(line, tmp_path, capsys)
@@ -270,7 +270,7 @@ def test_truncated_recording_is_used_with_note(tmp_path, capsys, monkeypatch):
         cell.step(2000)
         cell.recorder.stop()
     path.write_bytes(path.read_bytes()[:-2000])
-    band = ["shadow", "--learn", str(path), "-o", str(tmp_path / "band.yaml")]
+    band = ["monitor", "--learn", str(path), "-o", str(tmp_path / "band.yaml")]
     compared = ["validate", "--plant", str(path), "--twin", TWIN, "--task", "1", "--seconds", "1",
                 "--repeats", "1", "-o", str(tmp_path / "report.html")]  # fmt: skip
     for line in (["plot", str(path)], compared, ["identify", str(path), "-o", "r.yaml"], band):
@@ -311,14 +311,14 @@ def test_unphysical_robot_file_is_rejected_by_every_command(excited, tmp_path, c
     assert main(["check", str(cell)]) == 1
     assert "link3" in "".join(capsys.readouterr())
     for line in (
-        ["shadow", str(log), "--twin", str(cell)],
+        ["monitor", str(log), "--twin", str(cell)],
         ["excite", str(cell), "-o", f"{out}.csv"],
         ["identify", str(log), "--cell", str(cell), "-o", f"{out}.yaml"],
         ["identify", str(log), "--parameters", str(file), "-o", f"{out}.yaml"],
         ["record", str(cell), "-o", f"{out}.mcap"],
         ["validate", "--plant", str(cell), "--twin", TWIN, "-o", f"{out}.html"],
         ["validate", "--plant", TWIN, "--twin", str(cell), "-o", f"{out}.html"],
-        ["refine", "--plant", str(cell), "--twin", str(cell), "-o", str(out)],
+        ["calibrate", "--plant", str(cell), "--twin", str(cell), "-o", str(out)],
         ["sweep", str(cell), "--plants", "2", "-o", f"{out}.parquet"],
     ):
         assert "link3" in refusal(line, tmp_path, capsys), line

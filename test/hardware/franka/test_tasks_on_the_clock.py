@@ -147,13 +147,13 @@ def test_identification_improves_validation_of_robot(tmp_path):
         assert after["wrench"] < 0.5 * before["wrench"]
 
 
-def test_refine_command_improves_twin(tmp_path):
+def test_calibrate_command_improves_twin(tmp_path):
     bench = Bench(tmp_path)
-    line = ["refine", "--plant", bench.plant, "--twin", bench.twin, "--task", "1", "--task", "4",
-            "--rounds", "1", "-o", str(tmp_path / "refined")]  # fmt: skip
+    line = ["calibrate", "--plant", bench.plant, "--twin", bench.twin, "--task", "1",
+            "--task", "4", "--rounds", "1", "-o", str(tmp_path / "calibrated")]  # fmt: skip
     with bench.robots(4) as sim:
         assert main(line) == 0
-        assert bench.lost(sim, "refine") < 20
+        assert bench.lost(sim, "calibrate") < 20
     reported = json.loads((tmp_path / "refined/report.json").read_text())
     before, after = reported["rounds"]
     sys.stderr.write(f"score {before['score']:.3f} -> {after['score']:.3f}, {reported['gains']}\n")

@@ -21,7 +21,7 @@ from multipanda_py.identification.validation.record import TaskCell
 from multipanda_py.robots import ArmDescription
 from multipanda_py.targets import TRAJECTORY_POINTS
 
-COMMAND = import_module("multipanda_py.apps.commands.refine")
+COMMAND = import_module("multipanda_py.apps.commands.calibrate")
 pytestmark = [pytest.mark.sim, pytest.mark.inline, pytest.mark.timeout(600)]
 
 SPEC = {
@@ -45,7 +45,7 @@ SPEC = {
 def folder(tmp_path_factory):
     """Refine a twin with few iterations; the command is interrupted and resumed."""
     pytest.importorskip("matplotlib")
-    folder = tmp_path_factory.mktemp("refine")
+    folder = tmp_path_factory.mktemp("calibrate")
     (folder / "spec.yaml").write_text(yaml.safe_dump(SPEC))
     arguments = ["config/dual_sim.yaml", "-o", f"{folder}/plant.yaml"]
     assert main(["perturb", *arguments, "--spec", f"{folder}/spec.yaml"]) == 0
@@ -75,11 +75,11 @@ def folder(tmp_path_factory):
         patch.setattr(surface, "MAX_ITERATIONS", 2)
         patch.setattr(TaskCell, "run", recorded)
         patch.setattr(COMMAND, "complain", cut_off)
-        assert main(["refine", *arguments]) == INTERRUPTED
+        assert main(["calibrate", *arguments]) == INTERRUPTED
         assert not (folder / "refined").exists()
         patch.setattr(COMMAND, "complain", reported.append)
-        assert main(["refine", *arguments, "--repeats", "2"]) == 1
-        assert main(["refine", *arguments]) == 0
+        assert main(["calibrate", *arguments, "--repeats", "2"]) == 1
+        assert main(["calibrate", *arguments]) == 0
     (folder / "said.json").write_text(json.dumps({"said": reported, "runs": runs}, default=str))
     return folder / "refined"
 
@@ -147,6 +147,6 @@ def test_output_folder_is_complete_and_can_be_moved(folder, tmp_path):
 def test_invalid_refinement_is_rejected_before_motion(tmp_path, capsys, more, words):
     cell = "config/dual_sim.yaml"
     usual = ["--plant", cell, "--twin", cell, "-o", str(tmp_path / "refined"), "--task", "1"]
-    assert main(["refine", *usual, *more]) == 1
+    assert main(["calibrate", *usual, *more]) == 1
     assert words in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

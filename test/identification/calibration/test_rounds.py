@@ -124,7 +124,7 @@ class Rig:
             raise ValidationRejected(f"{arm}: {fault}")
         return type("Motion", (), {"name": f"{arm} {seed}"})()
 
-    def refine(self, tasks=(1, 2, 5), rounds=2):
+    def calibrate(self, tasks=(1, 2, 5), rounds=2):
         return calibrate(self.cell, self.cell, self.folder, CalibrationPlan(tasks, rounds=rounds))
 
 
@@ -136,7 +136,7 @@ def rig(monkeypatch, tmp_path):
 def test_failed_task_of_plant_ended_refinement(rig):
     """The task is skipped and noted."""
     rig.broken[2] = "left: reflex"
-    found = rig.refine(rounds=1)
+    found = rig.calibrate(rounds=1)
     assert list(found.notes) == ["task 2: skipped, the plant fails: left: reflex"]
     assert [len(one.comparisons) for one in found.rounds] == [2, 2]
     assert json.loads(report.numbers(found, {}))["notes"] == list(found.notes)
@@ -146,7 +146,7 @@ def test_failed_task_of_plant_ended_refinement(rig):
 def test_fault_of_one_arm_discarded_earlier_round(rig):
     """After a reflex in round 2, an arm keeps its parameters of round 1."""
     rig.broken["right", 2] = "the motion ended after 3.1 of 20.0 s: reflex"
-    found = rig.refine()
+    found = rig.calibrate()
     assert list(found.notes) == ["round 2: right: the motion ended after 3.1 of 20.0 s: reflex"]
     assert found.best.number == 2
     assert {arm: path.name for arm, path in found.best.files.items()} == {
@@ -157,7 +157,7 @@ def test_fault_of_one_arm_discarded_earlier_round(rig):
 
 def test_failed_round_ends_refinement_with_best_round(rig):
     rig.broken["left", 2] = "reflex"
-    found = rig.refine(tasks=(1,), rounds=3)
+    found = rig.calibrate(tasks=(1,), rounds=3)
     assert (found.best.number, len(found.rounds)) == (1, 2)
     assert found.ended.endswith("round 2")
 
@@ -165,7 +165,7 @@ def test_failed_round_ends_refinement_with_best_round(rig):
 def test_failed_first_round_is_rejected(rig):
     rig.broken.update({("left", 1): "reflex", ("right", 1): "reflex"})
     with pytest.raises(ValidationRejected, match="left: reflex"):
-        rig.refine()
+        rig.calibrate()
 
 
 def test_gain_compared_early_ended_run_with_complete_run():

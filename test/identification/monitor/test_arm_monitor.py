@@ -50,11 +50,11 @@ def test_exactly_described_arm_needs_no_correction(exact):
 def test_log_in_parts_has_same_residuals_as_whole_log(exact):
     rig, log = exact
     whole = ArmMonitor(rig.arm).follow(log)
-    shadow = ArmMonitor(rig.arm)
-    parts = [shadow.follow(log.part(slice(max(0, k - 3), k + 100))) for k in range(0, 1000, 100)]
+    monitor = ArmMonitor(rig.arm)
+    parts = [monitor.follow(log.part(slice(max(0, k - 3), k + 100))) for k in range(0, 1000, 100)]
     residuals = np.vstack([part.residuals for part in parts])
     np.testing.assert_allclose(residuals, whole.residuals[: len(residuals)], atol=2e-6)
-    assert shadow.follow(log.part(slice(0, 1000))) is None
+    assert monitor.follow(log.part(slice(0, 1000))) is None
 
 
 @pytest.mark.parametrize("model", ["fr3", "ur5e", "iiwa14", "kinova_gen3"])
@@ -111,9 +111,9 @@ def test_twin_restarts_after_gap_fault_and_nan():
     columns = {name: log[name].copy() for name in log.names} | {"fault": fault}
     columns["tau"][300, 2] = np.nan
     columns = {name: np.delete(values, np.s_[50:100], axis=0) for name, values in columns.items()}
-    shadow = ArmMonitor(arm)
-    found = shadow.follow(log.with_columns(columns))
-    assert shadow.skipped == 1
+    monitor = ArmMonitor(arm)
+    found = monitor.follow(log.with_columns(columns))
+    assert monitor.skipped == 1
     assert not found.evaluated[: 50 + 100 + 10].any()
     assert np.isnan(found.q[150:160]).all()
     assert not found.evaluated[250:351].any()
@@ -161,9 +161,9 @@ def test_twin_used_datasheet_instead_of_identified_parameters(tmp_path):
     run = run_task(make_task(1, seconds=3.0), known)
     needed = {}
     for name, config in (("known", known), ("plain", CellConfig.from_dict({"arms": {"arm": {}}}))):
-        shadow = CellMonitor(config)
-        shadow.follow(run.logs)
-        found = shadow.last["arm"]
+        monitor = CellMonitor(config)
+        monitor.follow(run.logs)
+        found = monitor.last["arm"]
         needed[name] = np.sqrt(np.mean(found.correction[found.evaluated] ** 2, axis=0))
     assert needed["plain"].max() > 1.0
     assert (needed["known"] < 0.3 * needed["plain"].max()).all(), needed

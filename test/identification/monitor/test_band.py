@@ -21,7 +21,7 @@ JOINTS = tuple(joint.name for joint in ARM.robot.joints)
 WIDTH = max(residual_range.stop for residual_range in residual_slices(7).values())
 
 
-def shadowed(seconds=4.0):
+def monitored(seconds=4.0):
     time = np.arange(0.0, seconds, 1e-3)
     zero = np.zeros((len(time), 7))
     rows = np.random.default_rng(0).uniform(-1.0, 3.0, (len(time), WIDTH))
@@ -30,14 +30,14 @@ def shadowed(seconds=4.0):
 
 
 def test_band_is_quantiles_with_margin():
-    band = learn({"arm": [shadowed()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
+    band = learn({"arm": [monitored()]}, {"arm": ARM.limits}, margin=0.25).arms["arm"]
     minimum = min_half_widths(ARM.limits)
     np.testing.assert_allclose(band.low, -1.0 - 1.0 - minimum, atol=0.02)
     np.testing.assert_allclose(band.high, 3.0 + 1.0 + minimum, atol=0.02)
 
 
 def test_band_survives_its_file(tmp_path):
-    run = shadowed()
+    run = monitored()
     run.residuals[:, residual_slices(7)["wrench"]] = np.nan  # not measured
     band = learn({"arm": [run]}, {"arm": ARM.limits})
     path = tmp_path / "band.yaml"
@@ -49,10 +49,10 @@ def test_band_survives_its_file(tmp_path):
 
 
 def test_too_few_evaluated_samples_are_rejected():
-    short = shadowed(1.5)
+    short = monitored(1.5)
     with pytest.raises(MonitorRejected, match=r"\b1\.5 s\b.*\b2 s\b"):
         learn({"arm": [short]}, {"arm": ARM.limits})
-    unevaluated = shadowed()
+    unevaluated = monitored()
     unevaluated = replace(unevaluated, evaluated=np.zeros(len(unevaluated.time), bool))
     with pytest.raises(MonitorRejected, match=r"\b0\.0 s\b"):
         learn({"arm": [unevaluated]}, {"arm": ARM.limits})

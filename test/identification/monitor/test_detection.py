@@ -22,12 +22,12 @@ BROKEN = {  # fault, maximum delay of detection [s], one of the alarmed quantiti
 def learnt(request):
     """Task with model errors and noise, and the band of three normal runs."""
     rig = Rig(request.param)
-    good = [rig.shadowed(seed) for seed in range(3)]
+    good = [rig.monitored(seed) for seed in range(3)]
     return rig, learn({"arm": good}, {"arm": rig.arm.limits})
 
 
 def watched(rig, band, seed, what=None):
-    found = rig.shadowed(seed, what)
+    found = rig.monitored(seed, what)
     watch = BandMonitor("arm", band.of("arm", found.log.joints))
     watch.check(found)
     assert watch.sample_count > 3000
@@ -62,7 +62,7 @@ def test_fault_is_detected_in_time(learnt, name):
 @pytest.mark.long
 def test_alarm_is_reported_once_until_residual_returns(learnt):
     rig, band = learnt
-    found = rig.shadowed(300)
+    found = rig.monitored(300)
     joint_positions = slice(0, 7)
     for begin, end in ((1500, 1700), (2000, 2050), (3200, 3400)):
         # 0.2 s, then too short, and again 1.15 s later

@@ -24,14 +24,14 @@ def run():
         "coulomb": [0.3] * 7, "viscous": [0.2] * 7,
     }  # fmt: skip
     rig = Rig(1, seconds=6.0, perturbation=wrong)
-    return rig, rig.shadowed(1)
+    return rig, rig.monitored(1)
 
 
 @pytest.mark.long
 def test_oscillation_identifies_load_and_friction_of_moving_joints(run):
-    rig, shadowed = run
+    rig, monitored = run
     update = LoadAndFriction(rig.arm)
-    update.add(shadowed)
+    update.add(monitored)
     found = update.estimate
     assert found.mass == pytest.approx(0.6, abs=0.1)
     np.testing.assert_allclose(found.coulomb[3:5], 0.3, atol=0.05)
@@ -43,33 +43,33 @@ def test_oscillation_identifies_load_and_friction_of_moving_joints(run):
 
 
 def test_log_in_parts_gives_same_mass_as_whole_log(run):
-    rig, shadowed = run
+    rig, monitored = run
     whole, pieces = LoadAndFriction(rig.arm), LoadAndFriction(rig.arm)
-    whole.add(shadowed)
-    for begin in range(0, len(shadowed.log), 500):
+    whole.add(monitored)
+    for begin in range(0, len(monitored.log), 500):
         part = slice(begin, begin + 500)
         cut = {
-            name: getattr(shadowed, name)[part]
+            name: getattr(monitored, name)[part]
             for name in ("q", "dq", "tau", "correction", "residuals", "evaluated")
         }
-        pieces.add(replace(shadowed, log=shadowed.log.part(part), **cut))
+        pieces.add(replace(monitored, log=monitored.log.part(part), **cut))
     assert pieces.estimate.mass == pytest.approx(whole.estimate.mass, abs=0.02)
 
 
 def test_samples_beside_fault_made_estimate_nan(run):
     """The twin has no velocity during a fault, so that the sample before has no acceleration."""
-    rig, shadowed = run
-    dq, is_evaluated = shadowed.dq.copy(), shadowed.evaluated.copy()
+    rig, monitored = run
+    dq, is_evaluated = monitored.dq.copy(), monitored.evaluated.copy()
     dq[3000:3010], is_evaluated[3000:4010] = np.nan, False
     update = LoadAndFriction(rig.arm)
-    update.add(replace(shadowed, dq=dq, evaluated=is_evaluated))
+    update.add(replace(monitored, dq=dq, evaluated=is_evaluated))
     assert update.estimate.mass == pytest.approx(0.6, abs=0.1)
 
 
 def test_estimate_without_samples_is_zero_with_prior_deviation(run):
-    rig, shadowed = run
+    rig, monitored = run
     update = LoadAndFriction(rig.arm)
-    update.add(replace(shadowed, evaluated=np.zeros(len(shadowed.log), bool)))
+    update.add(replace(monitored, evaluated=np.zeros(len(monitored.log), bool)))
     found = update.estimate
     assert (found.mass, found.com.tolist(), found.coulomb.max()) == (0.0, [0.0] * 3, 0.0)
     assert found.deviations[0] == pytest.approx(2.0)
@@ -77,10 +77,10 @@ def test_estimate_without_samples_is_zero_with_prior_deviation(run):
 
 def test_estimates_stay_within_bounds(run):
     """Corrections beyond any plausible load."""
-    rig, shadowed = run
+    rig, monitored = run
     for size in (-40.0, 40.0, 4000.0):
         update = LoadAndFriction(rig.arm, Load(0.3, np.zeros(3), 1e-3 * np.eye(3)))
-        update.add(replace(shadowed, correction=shadowed.correction + size))
+        update.add(replace(monitored, correction=monitored.correction + size))
         found = update.estimate
         assert -0.3 <= found.mass <= MAX_MASS
         assert (np.abs(found.com) <= 0.5).all()
@@ -92,9 +92,9 @@ def test_estimates_stay_within_bounds(run):
 
 def test_small_estimate_was_printed_as_minus_zero(run):
     """The negated bound of the description is minus zero."""
-    rig, shadowed = run
+    rig, monitored = run
     for size in (-1e-3, 0.0, 1e-3):
         update = LoadAndFriction(rig.arm)
-        update.add(replace(shadowed, correction=np.full_like(shadowed.correction, size)))
+        update.add(replace(monitored, correction=np.full_like(monitored.correction, size)))
         for line in update.lines():
             assert not re.search(r"-0\.0+\b", line), line

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``multipanda shadow`` on logs: two arms, third-party tables and rejected input."""
+"""``multipanda monitor`` on logs: two arms, third-party tables and rejected input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.sim, pytest.mark.inline]
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     """Two normal runs of two oscillating arms, and one run with a force on the right arm."""
-    folder = tmp_path_factory.mktemp("shadow")
+    folder = tmp_path_factory.mktemp("monitor")
     with Cell.from_yaml("config/dual_sim.yaml", placement="inline") as cell:
         for name, pull in (("one", 0.0), ("two", 0.0), ("pulled", 8.0)):
             cell.simulation.reset()
@@ -36,7 +36,7 @@ def recorded(tmp_path_factory):
                 cell.step(16)
             cell.recorder.stop()
     band = folder / "band.yaml"
-    line = ["shadow", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
+    line = ["monitor", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
     assert main([*line, "-o", str(band)]) == 0
     return folder, band
 
@@ -44,11 +44,11 @@ def recorded(tmp_path_factory):
 @pytest.mark.long
 def test_force_on_one_of_two_arms_is_reported_and_plotted(recorded, capsys, tmp_path):
     folder, band = recorded
-    line = ["shadow", str(folder / "two.mcap"), "--band", str(band)]
+    line = ["monitor", str(folder / "two.mcap"), "--band", str(band)]
     assert main(line) == 0
     assert "within the band throughout" in capsys.readouterr().out
     picture = tmp_path / "both.png"
-    line = ["shadow", str(folder / "pulled.mcap"), "--band", str(band), "-o", str(picture)]
+    line = ["monitor", str(folder / "pulled.mcap"), "--band", str(band), "-o", str(picture)]
     assert main(line) == 1
     reported = capsys.readouterr().out
     first = reported.splitlines()[0].split()
@@ -64,14 +64,14 @@ def test_force_on_one_of_two_arms_is_reported_and_plotted(recorded, capsys, tmp_
 @pytest.mark.long
 def test_learning_reports_evaluated_seconds_only(recorded, capsys, tmp_path):
     folder, _ = recorded
-    line = ["shadow", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
+    line = ["monitor", "--learn", *(str(folder / f"{n}.mcap") for n in ("one", "two"))]
     assert main([*line, "-o", str(tmp_path / "band.yaml")]) == 0
     assert " 6.0 s" in capsys.readouterr().out  # two runs of 4 s, less 1 s each
 
 
 def test_one_of_two_arms_is_evaluated_without_band(recorded, capsys):
     folder, _ = recorded
-    assert main(["shadow", str(folder / "one.mcap"), "--arm", "left", "--update"]) == 0
+    assert main(["monitor", str(folder / "one.mcap"), "--arm", "left", "--update"]) == 0
     line, beyond, *_ = capsys.readouterr().out.splitlines()
     assert beyond.startswith("left: carries ")
     assert abs(float(beyond.split()[2])) < 0.05
@@ -87,13 +87,13 @@ def test_third_party_table_needs_cell_and_arm(recorded, capsys, tmp_path):
         ["time", *(f"{n}{k}" for n in ("q", "dq", "tau") for k in range(1, 8))]
     ].to_csv(table, index=False)
     twin = ["--twin", "config/dual_sim.yaml"]
-    assert main(["shadow", str(table)]) == 1
+    assert main(["monitor", str(table)]) == 1
     assert "--twin CELL" in capsys.readouterr().err
-    assert main(["shadow", str(table), *twin]) == 1
+    assert main(["monitor", str(table), *twin]) == 1
     assert "left, right with --arm" in capsys.readouterr().err
-    assert main(["shadow", str(table), *twin, "--arm", "middle"]) == 1
+    assert main(["monitor", str(table), *twin, "--arm", "middle"]) == 1
     assert "'middle'" in capsys.readouterr().err
-    assert main(["shadow", str(table), *twin, "--arm", "left"]) == 0
+    assert main(["monitor", str(table), *twin, "--arm", "left"]) == 0
     reported = capsys.readouterr().out
     assert "wrench" not in reported
     assert "correction" in reported
@@ -129,7 +129,7 @@ def test_invalid_arguments_are_rejected_in_one_line(
     folder, _ = recorded
     monkeypatch.chdir(tmp_path)
     words = [str(folder / w) if w in ("one.mcap", "nothing.mcap") else w for w in line.split()]
-    assert main(["shadow", *words]) == 1
+    assert main(["monitor", *words]) == 1
     (reported,) = capsys.readouterr().err.splitlines()
     assert message in reported
     assert list(tmp_path.iterdir()) == []
@@ -141,5 +141,5 @@ def test_band_of_other_joints_is_rejected(recorded, capsys, tmp_path):
     data["arms"]["left"]["joints"][0] = "joint_a1"
     other = tmp_path / "other.yaml"
     other.write_text(yaml.safe_dump(data))
-    assert main(["shadow", str(folder / "one.mcap"), "--band", str(other)]) == 1
+    assert main(["monitor", str(folder / "one.mcap"), "--band", str(other)]) == 1
     assert "learnt from joints joint_a1, " in capsys.readouterr().err

@@ -22,12 +22,14 @@ def make(path: str, sizes: str, task: str, device: str) -> Callable[[dict[str, A
 
     Args:
         path: Folder with ``config.json``, ``model.safetensors`` and the processors.
-        sizes: Shapes of the observations and of ``action`` by key of the data set, as JSON.
+        sizes: Shapes of observations and ``action`` in the environment, by key of the data set, as
+            JSON.
         task: Task instruction for language-conditioned policies.
         device: Torch device.
 
     Raises:
-        ValueError: If the policy has other shapes, or needs a history of observations.
+        ValueError: If the policy has other shapes than the environment, or needs a history of
+            observations.
     """
     torch = import_module("torch")
     factory = import_module("lerobot.policies.factory")

@@ -4,9 +4,10 @@
     python serve.py MODULE:FUNCTION [ARGUMENT ...]
 
 ``FUNCTION(*arguments)`` returns the policy, which maps an observation (arrays by key) to actions,
-(n, k). Messages on both pipes consist of their length (4 bytes, big-endian) and an ``.npz`` file
-without pickles. Answers contain ``actions``, or ``error`` with a message. One more answer is sent
-once the policy has been created.
+(n, k). Observations arrive on standard input, and answers are written to standard output. A
+message consists of its length (4 bytes, big-endian) and an ``.npz`` file without pickles. An
+answer contains ``actions``, or ``error`` with a message. A first answer, before all observations,
+reports that the policy has been created.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _answer(ask: Callable[[], Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Create the policy and answer requests until the pipe is closed."""
+    """Create the policy, and answer requests until standard input is closed."""
     # Ctrl-C also reaches this process. It ignores the signal, because the client ends it after
     # the arms hold.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

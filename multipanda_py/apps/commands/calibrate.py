@@ -136,7 +136,7 @@ def _refined(parts: Path, options: argparse.Namespace) -> Calibration:
     finally:
         if result is None and set(parts.glob("*")) - before:
             complain(
-                f"refine: finished parts are kept in {parts}. Repeat the command to continue, "
+                f"calibrate: finished parts are kept in {parts}. Repeat the command to continue, "
                 "or add --restart to start from scratch."
             )
 
@@ -168,6 +168,6 @@ def _write(result: Calibration, folder: Path, options: argparse.Namespace) -> No
         ("twin.yaml", options.twin, layer),
         ("plant.yaml", options.plant, law_layer(files)),
     ):
-        head = f"# {Path(source).name} with the parameters that multipanda refine identified."
+        head = f"# {Path(source).name} with the parameters that multipanda calibrate identified."
         (folder / name).write_text(changed_text(source, change, head), encoding="utf-8")
         CellConfig.from_yaml(folder / name)

@@ -25,7 +25,7 @@ from multipanda_py.identification.monitor.arm_monitor import (
 )
 from multipanda_py.identification.monitor.band import Band, learn
 from multipanda_py.identification.monitor.cell_monitor import CellMonitor, LiveRows
-from multipanda_py.identification.plots import draw_shadow
+from multipanda_py.identification.plots import draw_monitor
 from multipanda_py.realtime.recording.arm_log import ArmLog
 from multipanda_py.realtime.system.child_process import JsonLinesChild
 from multipanda_py.realtime.system.dds import discovery_hint
@@ -76,7 +76,7 @@ def write_band(
 
 
 def draw(
-    path: Path | None, shadow: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
+    path: Path | None, monitor: CellMonitor, parts: Mapping[str, Sequence[MonitoredLog]]
 ) -> None:
     """Plot the deviations between every arm and its twin, unless ``path`` is None."""
     if path is None:
@@ -85,26 +85,26 @@ def draw(
         if not result:
             continue
         target = path if len(parts) == 1 else path.with_name(f"{path.stem}_{name}{path.suffix}")
-        watch = shadow.watches.get(name)
+        watch = monitor.watches.get(name)
         band, alarms = (watch.band, watch.alarms) if watch else (None, [])
-        draw_shadow(result, target, band, alarms)
+        draw_monitor(result, target, band, alarms)
         print_line(f"{target}: {target.stat().st_size / 1e3:.0f} kB")
 
 
-def end(shadow: CellMonitor) -> int:
+def end(monitor: CellMonitor) -> int:
     """Print a summary and return the exit code.
 
     The code is 1 if deviations left their usual range, or if there were no samples to compare.
     """
-    for update in shadow.updates.values():
+    for update in monitor.updates.values():
         for line in update.lines():
             print_line(line)
-    if shadow.skipped:
-        complain(f"{shadow.skipped} samples could not be followed and were left out")
-    if not shadow.watches:
+    if monitor.skipped:
+        complain(f"{monitor.skipped} samples could not be followed and were left out")
+    if not monitor.watches:
         return OK
-    count = len(shadow.alarms)
-    if not any(watch.sample_count for watch in shadow.watches.values()):
+    count = len(monitor.alarms)
+    if not any(watch.sample_count for watch in monitor.watches.values()):
         complain("nothing was compared: the twin needs one second to settle first")
         return FAILED
     print_line(
@@ -135,13 +135,13 @@ class RosOutput:
             captures_output=False,
         )
 
-    def publish(self, shadow: CellMonitor) -> None:
+    def publish(self, monitor: CellMonitor) -> None:
         """Publish the present deviations of all arms from their twins.
 
         Raises:
             MonitorRejected: The node has ended.
         """
-        line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(shadow)})
+        line = json.dumps({"cell": self._cell, "time": time.time(), "arms": _arms(monitor)})
         try:
             self._node.send(line)
         except OSError:
@@ -154,10 +154,10 @@ class RosOutput:
         self._node.close()
 
 
-def _arms(shadow: CellMonitor) -> list[dict[str, object]]:
+def _arms(monitor: CellMonitor) -> list[dict[str, object]]:
     arms: list[dict[str, object]] = []
-    for name, last in shadow.last.items():
-        watch = shadow.watches.get(name)
+    for name, last in monitor.last.items():
+        watch = monitor.watches.get(name)
         at = residual_slices(len(last.log.joints))
         values = {}
         for quantity in QUANTITIES:
@@ -165,14 +165,14 @@ def _arms(shadow: CellMonitor) -> list[dict[str, object]]:
             values[f"{quantity.name} [{quantity.unit}]"] = [float(f"{v:.4g}") for v in row]
         arms.append({
             "name": name,
-            "joints": list(shadow.arms[name].joint_names),
+            "joints": list(monitor.arms[name].joint_names),
             "q": last.q[-1].tolist(), "dq": last.dq[-1].tolist(), "tau": last.tau[-1].tolist(),
             "outside": [str(alarm) for alarm in watch.now.values()] if watch else [],
             "has_band": watch is not None,
             "raised": len(watch.alarms) if watch else 0,
             "used": {k: round(v, 3) for k, v in watch.use.items()} if watch else {},
             "residuals": values,
-            "beyond": list(shadow.updates[name].lines()) if name in shadow.updates else [],
+            "beyond": list(monitor.updates[name].lines()) if name in monitor.updates else [],
         })  # fmt: skip
     return arms
 
@@ -368,9 +368,9 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
 
 
 def _follow(
-    options: argparse.Namespace, states: States, shadow: CellMonitor, owner: str, cell: str
+    options: argparse.Namespace, states: States, monitor: CellMonitor, owner: str, cell: str
 ) -> int:
-    selected: dict[str, list[MonitoredLog]] = {name: [] for name in shadow.arms}
+    selected: dict[str, list[MonitoredLog]] = {name: [] for name in monitor.arms}
     start = time.monotonic()
     until = start + (options.duration or float("inf"))
     deadline = start + LINE_PERIOD
@@ -380,21 +380,21 @@ def _follow(
         while time.monotonic() < until and states.is_there:
             time.sleep(max(0.0, min(READ_PERIOD, until - time.monotonic())))
             if logs := states.pop():
-                for alarm in shadow.follow(logs):
+                for alarm in monitor.follow(logs):
                     complain(f"warning: {alarm}")
-                for name, result in shadow.last.items() if options.output else ():
+                for name, result in monitor.last.items() if options.output else ():
                     selected[name].append(result)
                     while selected[name][0].time[0] < result.time[-1] - _MAX_HISTORY:
                         selected[name].pop(0)
                 if publisher is not None:
-                    publisher.publish(shadow)
+                    publisher.publish(monitor)
             if time.monotonic() >= deadline:
                 deadline += LINE_PERIOD
-                for line in shadow.lines():
+                for line in monitor.lines():
                     print_line(line)
-                for update in shadow.updates.values():
+                for update in monitor.updates.values():
                     print_line(next(update.lines()))
-                shadow.forget()
+                monitor.forget()
         if not states.is_there:
             complain("the cell has ended" if options.node is not None else "the node has ended")
     except KeyboardInterrupt:
@@ -405,9 +405,9 @@ def _follow(
     if states.dropped:
         complain(f"{states.dropped} cycle records were lost: this machine is too slow to follow")
     if options.learn:
-        if strange := shadow.mismatches():
+        if strange := monitor.mismatches():
             raise MonitorRejected(strange[0])
         description = f"{owner}, {time.monotonic() - start:.0f} s"
-        return write_band(options.output, selected, shadow.arms, options.margin, description)
-    draw(options.output, shadow, selected)
-    return end(shadow)
+        return write_band(options.output, selected, monitor.arms, options.margin, description)
+    draw(options.output, monitor, selected)
+    return end(monitor)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from multipanda_py.apps.commands.command_line import check_output, complain, positive, print_line
-from multipanda_py.apps.commands.shadow_live import check_arms, draw, end, follow_live, write_band
+from multipanda_py.apps.commands.monitor_live import check_arms, draw, end, follow_live, write_band
 from multipanda_py.config.cell_file import CellConfig
 from multipanda_py.config.parameter_file import refuse_namespace
 from multipanda_py.config.renamed_keys import with_current_keys
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--band", metavar="FILE", help="band of deviations in good runs")
     parser.add_argument(
-        "--margin", type=positive, default=BAND_MARGIN, metavar="SHARE",
+        "--margin", type=positive, default=BAND_MARGIN, metavar="FRACTION",
         help=f"widen a learnt band at each side by this fraction of its width; default "
         f"{BAND_MARGIN:g}",
     )  # fmt: skip
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
             "--topics: needs a cell file that describes the arms. Name it with --twin CELL"
         )
     if options.learn and (options.band or options.update or options.output is None):
-        raise ConfigurationError("--learn: needs good runs and an output file: multipanda shadow "
+        raise ConfigurationError("--learn: needs good runs and an output file: multipanda monitor "
                                  "--learn LOG ... -o band.yaml")  # fmt: skip
     if not live and (options.ros or options.duration):
         raise ConfigurationError("--ros, --duration: not allowed with logs. Remove them")
@@ -119,13 +119,13 @@ def _learn(options: argparse.Namespace) -> int:
     for path in options.logs:
         log = read(path, robot=None)
         config, named = _twin(options, log)
-        shadow = CellMonitor(config, arms=tuple(named))
-        _check_log(shadow, log, named)
-        shadow.follow(named)
-        if strange := shadow.mismatches():
+        monitor = CellMonitor(config, arms=tuple(named))
+        _check_log(monitor, log, named)
+        monitor.follow(named)
+        if strange := monitor.mismatches():
             raise MonitorRejected(f"{path}: {strange[0]}")
-        arms.update(shadow.arms)
-        for name, result in shadow.last.items():
+        arms.update(monitor.arms)
+        for name, result in monitor.last.items():
             runs.setdefault(name, []).append(result)
     return write_band(options.output, runs, arms, options.margin, f"{len(options.logs)} good runs")
 
@@ -133,19 +133,19 @@ def _learn(options: argparse.Namespace) -> int:
 def _log(options: argparse.Namespace, band: Band | None) -> int:
     log = read(options.logs)
     config, named = _twin(options, log)
-    shadow = CellMonitor(config, band, tuple(named), options.update)
-    _check_log(shadow, log, named)
-    for alarm in shadow.follow(named):
+    monitor = CellMonitor(config, band, tuple(named), options.update)
+    _check_log(monitor, log, named)
+    for alarm in monitor.follow(named):
         print_line(f"{alarm.time:9.2f} s  {alarm}")
-    for line in shadow.lines():
+    for line in monitor.lines():
         print_line(line)
-    for sentence in shadow.mismatches():
+    for sentence in monitor.mismatches():
         complain(f"note: {sentence}")
-    draw(options.output, shadow, {name: [result] for name, result in shadow.last.items()})
-    return end(shadow)
+    draw(options.output, monitor, {name: [result] for name, result in monitor.last.items()})
+    return end(monitor)
 
 
-def _check_log(shadow: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
+def _check_log(monitor: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
     """Check that a log fits the arms of the twin, and print notes on missing data.
 
     Raises:
@@ -155,7 +155,7 @@ def _check_log(shadow: CellMonitor, log: Log, named: dict[str, ArmLog]) -> None:
     for sentence in check_recording(log):
         complain(f"note: {sentence}")
     for name, arm in named.items():
-        robot = shadow.arms[name].robot.name
+        robot = monitor.arms[name].robot.name
         faults = check_columns(arm, robot if robot in MODELS else None)
         if not np.isfinite(arm.q).all(axis=1).any():
             faults = [f"{arm.arm}: no sample has finite positions"]
