@@ -428,7 +428,7 @@ class Actuator(ABC, Generic[P]):
         return damping
 
     def clipped(self, deflection: Vector) -> Vector:
-        """Return spring deflections, limited to the parameter ``max_deflection`` in both directions.
+        """Return spring deflections, limited to plus and minus ``max_deflection`` [rad].
 
         Args:
             deflection: Deflections of one spring per joint, (n,) or (k, n) [rad].
@@ -547,10 +547,10 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        """Return the maximum torque that springs can exert on each joint in both directions, (n,).
+        """Return the maximum torque of the springs on each joint in both directions, (n,) [Nm].
 
-        The maximum deflection of the springs and the maximum torques of the motors limit it [Nm].
-        It is zero if a motor is too weak to hold the preset of an unloaded joint.
+        The maximum deflection of the springs and the maximum torques of the motors limit it. It is
+        zero if a motor is too weak to hold the preset of an unloaded joint.
 
         Args:
             preset: Stiffness presets, one number or (n,).

@@ -152,7 +152,7 @@ class Backend(ABC, Generic[SettingsT]):
     def enable_commands(self) -> None:
         """Let the arms execute commands from now on.
 
-        Called once, after the first cycles of the loop, which are slow.
+        Called once. With real arms, the loop runs without commands until its cycles are on time.
         """
 
     @property
@@ -313,7 +313,9 @@ class Backend(ABC, Generic[SettingsT]):
         raise BackendError(f"backend {type(self).__name__} cannot remove objects")
 
     def save(self) -> object | None:
-        """Return the complete state of a simulated world for :meth:`load`; None for real arms.
+        """Return the complete state of arms and world for :meth:`load`.
+
+        None: the backend cannot save states, as with real arms.
 
         Called between two cycles.
         """

@@ -37,24 +37,24 @@ def _six() -> Vector:
 
 @dataclass(frozen=True, eq=False)
 class BumplessTransfer:
-    """Torque and wrench that one arm transfers to the next controllet (bumpless transfer).
+    """Torque and wrench of one arm that the next controllet continues (bumpless transfer).
 
-    For an arm at rest, the commanded torque is transferred, even if sensors measure another one.
-    For a moving arm, only the part of the wrench that is both commanded and measured is
-    transferred, because the remaining torque accelerates and brakes the arm. For a free arm at
-    rest all values are zero.
+    For an arm at rest, the commanded torque is transferred, even if sensors measure a different
+    torque. For a moving arm, the part of the wrench that is both commanded and measured is
+    transferred. The other part accelerates or brakes the arm. For an arm at rest without contact,
+    all values are zero.
 
     Attributes:
         tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
         wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
             Nm]. It excludes the nullspace part of ``tau``.
-        contact_in_base: Measured part of ``wrench_in_base``, (6,) [N, Nm]. The unmeasured part
-            carries an undeclared load, such as a payload, or is not visible to the sensors.
-        load_mass: Mass of the load that the robot compensates in addition to its tool [kg]. The
-            wrenches exclude its weight.
-        requested_in_base: Contact force that users request of the arm, (6,) [N, Nm], which
-            outlives the controllet: the next force controllet ramps to it. Zero without a request
-            or contact.
+        contact_in_base: Part of ``wrench_in_base`` that is also measured, (6,) [N, Nm]. The rest
+            carries a load that is not in the settings of the robot, or cannot be measured.
+        load_mass: Mass of the load in the settings of the robot, without the tool [kg]. The robot
+            compensates its weight, so the wrenches exclude it.
+        requested_in_base: Wrench that users request of the arm, (6,) [N, Nm]; zero without a
+            request or without contact. A controllet with a force target continues it, although
+            another controllet received it.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))
@@ -70,7 +70,7 @@ class BumplessTransfer:
 
     @property
     def contact_force(self) -> float:
-        """Magnitude of the measured part of the transferred force [N]."""
+        """Magnitude of the force in ``contact_in_base`` [N]."""
         return math.sqrt(float(np.dot(self.contact_in_base[:3], self.contact_in_base[:3])))
 
     @property
@@ -84,7 +84,13 @@ class BumplessTransfer:
         return self.force > SMALL_FORCE or self.torque > SMALL_TORQUE
 
     def within(self, force: float) -> BumplessTransfer:
-        """Return a copy, scaled down to a maximum force [N]."""
+        """Return this transfer with torques and wrenches scaled down to a maximum force.
+
+        Load mass and request stay unchanged.
+
+        Args:
+            force: Maximum of :attr:`force` in the result [N].
+        """
         if self.force <= force:
             return self
         scale = force / self.force
@@ -98,9 +104,10 @@ class BumplessTransfer:
 
     @property
     def missing_in_base(self) -> Vector:
-        """Missing part of the requested wrench, (6,) [N, Nm].
+        """Part of the requested wrench that the arm does not exert, (6,) [N, Nm].
 
-        It is ``requested_in_base`` minus the component of ``wrench_in_base`` along it.
+        It is ``requested_in_base`` minus the projection of ``wrench_in_base`` onto the direction of
+        ``requested_in_base``. Zero without a request.
         """
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))
@@ -109,11 +116,12 @@ class BumplessTransfer:
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
     def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
-        """Return a copy with the requested force if the wrench is near it, else this object.
+        """Return a copy with the requested wrench if :attr:`missing_in_base` is small.
 
-        Without this correction, friction would reduce the force a little at each switch. A force
-        that is far from the request (:data:`COMPENSATED_FORCE`) is still rising, or the contact is
-        about to end. Only force controllets correct it.
+        Otherwise return this object: the force is still rising, or the contact is about to end.
+        Without this method, friction would reduce the force a little at each switch. The limit is
+        :data:`COMPENSATED_FORCE` or :data:`COMPENSATED_FRACTION` of the request, whichever is
+        larger, and at most half of the request.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).
@@ -134,9 +142,13 @@ class BumplessTransfer:
         )
 
     def describe(self, name: str, fraction: float) -> str:
-        """Return a message about the ``fraction`` of the force that a switch preserves, 0 to 1.
+        """Return a message such as ``left keeps 9.8 N`` about the force after a switch.
 
-        The message is empty if the force is small.
+        The message is empty if :attr:`is_significant` is False.
+
+        Args:
+            name: Name of the arm, with which the message begins.
+            fraction: Fraction of the force that the next controllet continues, 0 to 1.
         """
         if not self.is_significant:
             return ""
@@ -158,8 +170,8 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
     .. math:: F = \Lambda J M^{-1} \tau
 
-    with the Jacobian J, the inertia matrix M and the task-space inertia :math:`\Lambda`. Torques
-    of a dynamically consistent nullspace do not appear in it (Khatib 1987).
+    with the Jacobian J, the inertia matrix M and the task-space inertia :math:`\Lambda`. Joint
+    torques in the dynamically consistent nullspace give no wrench (Khatib 1987).
 
     Args:
         state: State of the arm.
@@ -174,10 +186,15 @@ def tool_wrench(state: ArmState, tau: Vector) -> Vector:
 
 
 def fraction_of(reached: Vector, desired: Vector) -> float:
-    """Return the fraction of a desired wrench that is reached; both are (6,) [N, Nm].
+    """Return the reached fraction of a desired wrench, 1 if it is reached.
 
-    It compares the forces along the desired direction, or the torques if the desired force is
-    small.
+    The fraction is the component of the reached force along the desired force, divided by the
+    desired force. If the desired force is below :data:`SMALL_FORCE`, the fraction is computed
+    from the torques.
+
+    Args:
+        reached: Reached wrench, (6,) [N, Nm].
+        desired: Desired wrench, (6,) [N, Nm].
     """
     part = desired[:3]
     size = float(part.dot(part))
@@ -189,13 +206,13 @@ def fraction_of(reached: Vector, desired: Vector) -> float:
 
 
 def bounded_error(error: Vector, clip: Vector) -> None:
-    """Scale a pose error down in place to the lower of ``clip`` and ``MAX_POSE_ERROR``.
+    """Scale a pose error down in place, until no axis exceeds ``clip`` or :data:`MAX_POSE_ERROR`.
 
     Position and rotation are scaled separately, so that each keeps its direction.
 
     Args:
         error: Pose error, (6,) [m, rad].
-        clip: Maximum error of the spring per axis, (6,) [m, rad].
+        clip: Maximum pose error that the controllet allows per axis, (6,) [m, rad].
     """
     beyond = (np.abs(error) / np.minimum(clip, MAX_POSE_ERROR)).tolist()
     for start in (0, 3):
@@ -214,16 +231,16 @@ class Context:
 
     Attributes:
         period: Cycle time of the loop [s].
-        arms: Own arms: those of the instance, in the order of the states that it receives.
+        arms: Arms that the instance owns (own arms), in the order of ``states`` in its methods.
         other_arms: All other arms of the cell.
         other_states: Live states of the other arms, in the same order.
         objects: Objects in the scene.
         object_poses: Live poses of the movable objects in the world, (n, 7): position [m],
             quaternion w x y z. Absent objects are parked far from the cell.
-        contact_classes: Objects that the grippers are meant to approach, as in
-            :attr:`Controllet.contact_classes`.
-        leader_arms: Indices of own arms that a person guides, as in
-            :attr:`Controllet.leader_arms`.
+        contact_classes: Obstacles that the own grippers are meant to approach, ``objects`` or
+            ``grippers``; see :attr:`.Controllet.contact_classes`.
+        leader_arms: Indices of own arms that a person guides; see
+            :attr:`.Controllet.leader_arms`.
         allowed_contacts: Pairs of names of bodies that are meant to touch: arms, ``arm/gripper``,
             objects, floor.
         notices: Messages that the loop has not reported yet; see :meth:`notify`.
@@ -262,10 +279,10 @@ class Context:
 
     @property
     def n_joints(self) -> int:
-        """Number of joints of an own arm, for controllets whose arms all have the same number.
+        """Number of joints of each own arm, if it is the same for all of them.
 
         Raises:
-            ConfigurationError: If the numbers differ.
+            ConfigurationError: If own arms have different numbers of joints.
         """
         if len({*self.joints}) > 1:
             result = ", ".join(f"{arm.name} {arm.n_joints}" for arm in self.arms)
@@ -284,7 +301,11 @@ class Context:
         return [np.zeros(n) for n in self.joints]
 
     def per_arm(self, value: JointVector) -> tuple[Vector, ...]:
-        """Return the value of a parameter declared by :func:`.joint_vector`, (n,) per own arm."""
+        """Convert the value of a parameter to one array per own arm, (n,) each.
+
+        Args:
+            value: Value of a parameter that :func:`.joint_vector` declares.
+        """
         return value if isinstance(value, tuple) else (value,) * self.n_arms
 
     @property

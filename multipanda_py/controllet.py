@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class JointVectors(tuple[Vector, ...]):
-    """Joint vectors of all arms, (n,) each, to which the loop keeps references.
+    """Tuple of one joint vector per arm, (n,) each, whose arrays are never replaced.
 
-    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write in
-    place. In a list, the last one would replace the array instead.
+    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write into the
+    existing array. The loop reads this array. In a list, ``vectors[arm] = ...`` would replace it,
+    and the loop would miss the new values.
     """
 
     __slots__ = ()
@@ -48,8 +49,13 @@ class JointVectors(tuple[Vector, ...]):
     def from_values(cls, name: str, result: object, joints: tuple[int, ...]) -> JointVectors:
         """Convert the ``tau`` or ``command`` of a controllet to :class:`JointVectors`.
 
+        Args:
+            name: Name of the attribute, ``tau`` or ``command``, for error messages.
+            result: Value of the attribute.
+            joints: Number of joints of each arm.
+
         Raises:
-            TypeError: If the arrays are not one float64 array of the right length per arm.
+            TypeError: If the value is not one float64 array of the right length per arm.
 
         Thread: any, before the loop runs.
         """
@@ -91,7 +97,7 @@ class ReferenceLimiter(Protocol):
         """True if :meth:`velocity_scale` could return less than 1 in this cycle."""
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Announce distance and speed of a reference, before a call of :meth:`velocity_scale`.
+        """Receive distance and speed of a reference, before :meth:`velocity_scale` is called.
 
         Args:
             ahead: Distance of the reference from the tool [m].
@@ -104,16 +110,18 @@ class ReferenceLimiter(Protocol):
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
+                zero.
         """
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
+        """Return the reason why :meth:`velocity_scale` stops a reference; empty without a reason.
 
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
+                zero.
         """
 
 
@@ -132,17 +140,18 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             [rad] or velocities [rad/s], (n,) per arm; ``tau`` is then ignored. With effort, the
             same arrays as ``tau``.
         context: Own arms and their environment.
-        followed: Planned reference that the controllet follows instead of the target, by channel,
-            in the format of the target. Write in place: the loop records these arrays.
-        report: Numbers to publish each cycle, named by ``report_names``, (12,).
+        followed: References that the controllet plans itself, by name of the channel: one record
+            of the channel per arm. The loop records them instead of the targets. Write to these
+            arrays in place.
+        report: Numbers that the loop publishes in each cycle, (12,), in the order of
+            ``report_names``.
         reference_limiters: Features of the instance that limit the reference speed, for example at
             obstacles.
-        is_free: True if the tool has a direction without a spring, per arm; see
-            :meth:`free_velocity`. Write it at the activation and in :meth:`update`. Torque terms
-            that must not act on the tool must not drive such a direction, because nothing brakes
-            it.
-        min_scale_arm: Index of the arm to which the reported :data:`.STIFFNESS_SCALE` belongs; -1
-            for all arms together.
+        is_free: True for each arm whose tool has a direction without a spring (free direction).
+            Write it in :meth:`on_activate` and :meth:`update`. Features such as ``nullspace`` then
+            add no energy to motions in this direction; see :meth:`free_velocity`.
+        min_scale_arm: Index of the arm with the smallest stiffness scale, if ``report_names`` has
+            :data:`.STIFFNESS_SCALE`; -1 for the object that the arms hold.
 
     Thread: control, except the constructor and :meth:`check_params`, which any thread may call.
     """
@@ -199,7 +208,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def check_params(
         cls, values: Mapping[str, Any], arms: Mapping[str, ArmDescription]
     ) -> Iterable[str]:
-        """Return the faults of a combination of parameters whose single values are all allowed.
+        """Return the faults of a combination of parameters, after the check of each single value.
 
         Args:
             values: Parameters by name, not necessarily all.
@@ -264,10 +273,10 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     def requested_force(
         self, arm: int, states: Sequence[ArmState], target: TargetT
     ) -> Vector | None:
-        """Return the contact force that users request of an arm, even if it is not reached.
+        """Return the wrench that users request of an arm, even if it is not reached.
 
-        The next controllet receives it as long as the arm is in contact. If the measured force
-        stays too small, the loop reports it.
+        While the arm is in contact, the loop passes this request to the next controllet. It
+        reports a measured force that stays below the request.
 
         Args:
             arm: Index of the arm.
@@ -276,8 +285,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
 
         Returns:
             Wrench on the environment along the axes of the base, (6,) [N, Nm]; zero if none is
-            requested. None if the controllet has no force target: the previous request then
-            remains until a user moves its target.
+            requested. None: the controllet has no force target, and the request to an earlier
+            controllet stays valid until a user sends a target to this one.
 
         Called between two updates.
         """
@@ -296,10 +305,11 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         """
 
     def free_velocity(self, arm: int, state: ArmState) -> Vector:
-        """Return the joint velocity for the tool motion along free directions, (n,) [rad/s].
+        """Return the joint velocity that moves the tool in its free directions, (n,) [rad/s].
 
-        A direction of the tool is free if it has no spring. By default all directions are free.
-        The method is called in every cycle after the update while ``is_free`` is set.
+        A direction of the tool is free if no spring of the controllet acts in it. By default, all
+        directions are free: the result moves the tool with its measured twist. Called in every
+        cycle after the update while ``is_free`` of the arm is True.
 
         Args:
             arm: Index of the arm in this controllet.
@@ -324,7 +334,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         )
 
     def blocked_by(self, arm: int, dq: Vector) -> str:
-        """Return the reasons of all ``reference_limiters`` that stop a reference, as one text.
+        """Return a text with the reasons why ``reference_limiters`` stop a reference.
 
         Args:
             arm: Index of the arm in this controllet.

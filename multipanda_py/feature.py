@@ -22,8 +22,8 @@ class Feature(Generic[ParamsT]):
     if a subclass defines them: :meth:`on_target` when a target arrives, and :meth:`prepare` at the
     start of every cycle. Both may modify the target before the controllet reads it.
 
-    Every feature also has the parameter ``enabled``. When it changes, torques fade in or out. A
-    disabled feature still prepares the target until it is :attr:`settled`.
+    Every feature also has the parameter ``enabled``. When it changes, torques fade in or out. In a
+    disabled feature, :meth:`prepare` is called until :attr:`settled` is True.
 
     Attributes:
         context: Arms of the controllet and their environment.
@@ -31,7 +31,7 @@ class Feature(Generic[ParamsT]):
         requires: Attributes that the target of the controllet must have, such as
             ``nullspace_configuration``.
         reference_limiters: Features of the same controllet that limit the speed of a reference.
-        controllet: Controllet to which the feature belongs; None outside a loop.
+        controllet: Controllet to which the feature belongs; None in a test without a loop.
 
     Thread: control, except the constructor, which any thread may call.
     """
@@ -52,7 +52,13 @@ class Feature(Generic[ParamsT]):
 
     @classmethod
     def is_implicit_for(cls, controllet_class: type[Controllet[Any, Any]]) -> bool:
-        """Return True if every instance of a controllet gets this feature, configured or not."""
+        """Return True if a controllet gets this feature without an entry in the cell file.
+
+        Called for the features in :data:`AUTOMATIC_FEATURES` only.
+
+        Args:
+            controllet_class: Class of the controllet.
+        """
         return False
 
     def __init__(self, context: Context, params: ParamsT) -> None:
@@ -82,12 +88,14 @@ class Feature(Generic[ParamsT]):
     def on_transfer(
         self, states: Sequence[ArmState], target: Any, transfers: Sequence[BumplessTransfer]
     ) -> None:
-        """Take over transferred torques that the controllet itself does not continue.
+        """Continue torques of the previous controllet that the new one does not continue itself.
+
+        Called right after :meth:`on_activate`. By default the feature continues nothing.
 
         Args:
             states: States as for :meth:`on_activate`.
-            target: Target, as set by the controllet.
-            transfers: Transferred torques and wrenches, one per arm.
+            target: Target, already set by the controllet.
+            transfers: Torques and wrenches of the previous controllet, one per arm.
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
@@ -100,12 +108,19 @@ class Feature(Generic[ParamsT]):
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
-        """Return True if the tool of an arm has a direction in which no spring acts."""
+        """Return True if the tool of an arm has a direction without a spring of the controllet.
+
+        Args:
+            arm: Index of the arm in the controllet.
+        """
         return self.controllet is not None and self.controllet.is_free[arm]
 
     @property
     def settled(self) -> bool:
-        """True if :meth:`prepare` can be skipped from now on without a step in the target."""
+        """True if the target does not jump when :meth:`prepare` is no longer called.
+
+        The loop reads it while the feature is disabled.
+        """
         return True
 
     @property
@@ -130,8 +145,8 @@ class Feature(Generic[ParamsT]):
     def prepare(self, states: Sequence[ArmState], target: Any, period: float) -> None:
         """Modify ``target`` before the update of the controllet.
 
-        In every cycle, the first feature receives the poses and configurations that the user
-        requested, and each further one the result of the previous one.
+        Features are called one after another, by :attr:`order`. In every cycle, the first one
+        receives the target as the user requested it, with later modifications undone.
 
         Args:
             states: States, one per arm of the controllet.
@@ -147,13 +162,13 @@ class Feature(Generic[ParamsT]):
         return True
 
     def announce_reference(self, ahead: float, speed: float) -> None:
-        """Announce distance and speed of a reference, before a call of :meth:`velocity_scale`.
+        """Receive distance and speed of a reference, before :meth:`velocity_scale` is called.
 
         Args:
             ahead: Distance of the reference from the tool [m].
             speed: Speed of the reference [m/s].
 
-        Called in every cycle in which a reference moves ahead of its arm.
+        Called in every cycle in which a reference is far ahead of the tool.
         """
 
     def velocity_scale(self, arm: int, dq: Vector, ahead: Vector | None = None) -> float:
@@ -164,37 +179,41 @@ class Feature(Generic[ParamsT]):
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
+                zero.
 
         Called in the update of the controllet, before :meth:`add` of the same cycle.
         """
         return 1.0
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` returns nearly zero, or an empty string.
+        """Return the reason why :meth:`velocity_scale` stops a reference; empty without a reason.
 
-        Called once, when this feature has ended a motion or stopped a reference.
+        Called once for each reference that stands still, or motion that ends, because of it.
 
         Args:
             arm: Index of the arm in its controllet.
             dq: Intended velocity of the reference, (n,) [rad/s].
-            ahead: Lead of the reference over the measured joints, (n,) [rad]; None for no lead.
+            ahead: Distance from the measured joint positions to the reference, (n,) [rad]; None:
+                zero.
         """
         return ""
 
     @property
     def is_projected(self) -> bool:
-        """True if :meth:`add` projects all torques to the dynamically consistent nullspace.
+        """True if all torques of :meth:`add` are in the dynamically consistent nullspace.
 
-        The loop may then call :meth:`before_projection` instead, and project the sum of several
-        features once. The value may change with the parameters.
+        If several features have the value True, the loop calls :meth:`before_projection` instead
+        of :meth:`add`, and projects the sum of their torques once. The value may depend on the
+        parameters.
         """
         return False
 
     def before_projection(self, states: Sequence[ArmState], target: Any) -> list[Vector | None]:
-        """Return the torques that :meth:`add` would project, (n,) per arm [Nm]; None for zero.
+        """Return the torques of the feature before their projection to the nullspace.
 
-        The feature owns the arrays, and the caller may write to them.
+        The result has one array (n,) per arm [Nm], or None for an arm without torque. The caller
+        may overwrite these arrays, so do not return an array that has to keep its values.
 
         Args:
             states: States, one per arm of the controllet.
@@ -225,24 +244,34 @@ AUTOMATIC_FEATURES = ("governor",)
 
 @dataclass(frozen=True)
 class Switch:
-    """Parameter ``enabled``, which every feature has in addition to its own."""
+    """Parameter ``enabled`` that every feature has in addition to its ``Params``."""
 
     enabled: bool = flag(True, doc="enables the feature, which fades in and out")
 
 
 def feature_specs(name: str, params: type, robots: Robots | None = None) -> tuple[Spec, ...]:
-    """Return the parameter specs of a feature: ``enabled``, then its own parameters."""
+    """Return the specs (types, defaults, bounds) of ``enabled`` and of a feature's ``Params``.
+
+    Args:
+        name: Name of the feature, the prefix of the parameters.
+        params: Class ``Params`` of the feature.
+        robots: Robots of the controllet by name of the arm; None: the default robot.
+    """
     return (*specs_of(Switch, f"{name}."), *specs_of(params, f"{name}.", robots))
 
 
 def feature_names(
     law: type[Controllet[Any, Any]], chosen: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """Return the names of the features of an instance, including :data:`AUTOMATIC_FEATURES`.
+    """Return the names of all features of a controllet in a cell.
+
+    They are the features of the cell file, and those of :data:`AUTOMATIC_FEATURES` that suit the
+    controllet.
 
     Args:
-        law: Controllet class.
-        chosen: Features in the cell file; None for the default features of the class.
+        law: Class of the controllet.
+        chosen: Features that the cell file lists for the controllet; None without such a list:
+            the default features of the class.
     """
     names = law.default_features if chosen is None else chosen
     standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).is_implicit_for(law))

@@ -62,7 +62,7 @@ class Solid:
         return self.names[0] if "/" in name else name
 
     def parts_against(self, other: Solid) -> list[Solid]:
-        """Return the solids that stand for this one in its distance to another solid.
+        """Return the solids that represent this one in distances to another solid.
 
         A capsule gets balls at its ends if the other solid has flat faces. Against a plane, only
         the balls are used. The closest point of a capsule parallel to a face would jump between
@@ -160,10 +160,10 @@ class Group:
         self.results = [self._data.distanceResults[i] for i in range(len(self.solids))]
 
     def is_active(self, held: Grasps) -> bool:
-        """Return True if the distances of this group are needed during some grasps.
+        """Return True if the distances of this group are needed during the present grasps.
 
         Args:
-            held: All present grasps, as pairs of arm index and object index.
+            held: Present grasps, as pairs of arm index and object index.
         """
         return self.held <= held and held.isdisjoint(self.free)
 

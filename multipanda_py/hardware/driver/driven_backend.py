@@ -49,7 +49,7 @@ class StartUp:
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """End the start of an arm after :data:`START_STATES` states in a row with executed commands.
+        """End the start of an arm after :data:`START_STATES` consecutive states with commands.
 
         Args:
             arm: Index of the arm.

@@ -296,10 +296,10 @@ class DriverWatch:
         return []
 
     def _poll(self, now: int) -> list[Fault]:
-        """Return the fault of a driver without a recent heartbeat: it has ended or does not respond.
+        """Return the fault of a driver that has ended, or that has sent no heartbeat for too long.
 
-        The list is empty for a driver in the state ``FAULTED``. A driver that stays silent for
-        :data:`KILL_TIMEOUT` after its timeout is killed.
+        The list is empty without a new fault, and for a driver in the state ``FAULTED``. A driver
+        that stays silent for :data:`KILL_TIMEOUT` after its timeout is killed.
         """
         process, known = self._process, self.state is DriverState.FAULTED
         if process is None:

@@ -233,8 +233,9 @@ class Driver:
             raise SettingsLost(f"the robot rejects even its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the control for the enabled kind of command, and the function that starts its
-        motion.
+        """Return the control for the enabled kind of command, and the function that starts it.
+
+        The function starts a libfranka motion, and returns the handle for ``run`` of the control.
         """
         if self._kind not in self._controls:
             # Imported only on demand, because this needs numpy, which takes memory and time.

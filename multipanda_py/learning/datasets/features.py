@@ -163,7 +163,7 @@ Stats = dict[str, NDArray[Any]]
 
 
 def stats_of(rows: NDArray[Any]) -> Stats:
-    """Return statistics over the rows of an array, by name: ``mean``, ``std``, quantiles and others.
+    """Return statistics over the rows of an array, by name, such as ``mean`` and ``q10``.
 
     Args:
         rows: Values of one feature, one row per frame, (n,) or (n, k).

@@ -44,7 +44,7 @@ def file_location(episode: int) -> dict[str, int]:
 
 
 def data_file(folder: Path, episode: int) -> Path:
-    """Return the path of the file with the frames of an episode, which has all values but the images."""
+    """Return the path of the data file of an episode, which contains its frames without images."""
     return folder / DATA_PATH.format(**file_location(episode))
 
 

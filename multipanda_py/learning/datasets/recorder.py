@@ -269,7 +269,7 @@ class EpisodeRecorder(Closeable):
         return result
 
     def _keep(self, frame: _Frame, action: ArrayLike, reward: float) -> None:
-        """Add the numbers of a frame to the episode, and its images to the queue for the videos."""
+        """Add the numbers of a frame to the episode, and queue its images for the videos."""
         obs, info, moment = frame
         row = observation_vectors(self.env, obs) | {
             ACTION_KEY: np.asarray(action, np.float32),

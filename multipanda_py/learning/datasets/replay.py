@@ -101,7 +101,7 @@ def _faults(dataset: Dataset, episode: Episode, first: int) -> list[str]:
 
 
 def _rest(dataset: Dataset) -> list[str]:
-    """Return messages about files of an interrupted recording, which LeRobot would read as data."""
+    """Return messages about files that an interrupted recording has left in the data set."""
     there = {data_file(dataset.folder, number) for number in range(len(dataset))}
     pattern = DATA_PATH.partition("/")[0] + "/*/*.parquet"
     faults = [

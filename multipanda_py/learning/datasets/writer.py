@@ -144,8 +144,7 @@ class DatasetWriter:
     Args:
         folder: Folder of the data set.
         features: Contents of the frames.
-        extra_metadata: Metadata that LeRobot does not define, with the keys ``arms``, ``control``
-            and ``fps``.
+        extra_metadata: Metadata that LeRobot does not define, such as ``arms`` and ``control``.
 
     Attributes:
         count: Number of episodes.
@@ -269,9 +268,7 @@ class DatasetWriter:
         self._release()
 
     def discard(self) -> None:
-        """Remove the videos that were written since :meth:`start_episode`, without adding the
-        episode.
-        """
+        """Remove the videos of an episode that is being recorded."""
         shutil.rmtree(self.folder / RECORDING_FOLDER, ignore_errors=True)
 
     def remove_last(self) -> None:
@@ -370,7 +367,7 @@ class DatasetWriter:
             )
 
     def _remove_rest(self) -> None:
-        """Remove the files that an interrupted recording has left after the last complete episode."""
+        """Remove the files that an interrupted recording has left in the data set."""
         data_file(self.folder, self.count).unlink(missing_ok=True)
         for key in self.features.video_keys:
             video_file(self.folder, key, self.count).unlink(missing_ok=True)

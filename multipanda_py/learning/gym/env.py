@@ -198,7 +198,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """Arguments of this environment: ``task``, ``control``, ``rate``, ``objects``, ``features``."""
+        """Arguments of this environment: task, control, rate, objects and features."""
         return MappingProxyType(self._arguments)
 
     @property
@@ -208,7 +208,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def missed_steps(self) -> MissedSteps:
-        """Access to the states at missed steps, for which the program called :meth:`step` too late.
+        """Access to the states at missed steps, which :meth:`step` was called too late to execute.
 
         Raises:
             ActionRejected: If no episode has begun.

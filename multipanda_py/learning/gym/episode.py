@@ -58,9 +58,9 @@ class OwnershipCheck:
         self._last_target_time = time.monotonic()
 
     def ownership_fault(self) -> str:
-        """Return a message if another controllet owns an arm without a fault, else an empty string.
+        """Return a message if another controllet owns an arm, else an empty string.
 
-        :class:`ArmFaults` reports the arms with a fault.
+        Arms with a fault are ignored here; :class:`ArmFaults` reports them.
         """
         for name, controllet in self._controllets.items():
             state = self._cell.state(name)
@@ -74,8 +74,7 @@ class OwnershipCheck:
     def refuse(self) -> None:
         """Refuse a step if another controllet owns an arm, or no targets were sent for too long.
 
-        Other programs may have moved the arm meanwhile, so the next target could be far away from
-        it.
+        The arm may have been moved meanwhile, so its next target could be far away from it.
 
         Raises:
             ActionRejected: If another controllet owns an arm.
@@ -109,7 +108,7 @@ class ArmFaults:
         self._cell, self._arms = cell, tuple(arms)
 
     def reasons(self) -> str:
-        """Return the faults of all arms as text with the names of the arms; empty without a fault."""
+        """Return the faults as text, with the names of their arms; empty without faults."""
         faults = self._faults()
         if not faults:
             return ""
@@ -121,8 +120,7 @@ class ArmFaults:
         )
 
     def refuse(self) -> None:
-        """Refuse to start an episode while an arm has a fault, because a person must inspect it
-        first.
+        """Refuse to start an episode while an arm has a fault. A person must inspect it first.
 
         Raises:
             MotionFailed: If an arm has a fault. The message explains how to recover it.
@@ -381,7 +379,7 @@ class MissedSteps:
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[HistorySnapshot]:
-        """Return the states at the steps that were missed between the latest two calls of ``step``.
+        """Return the states at the steps that were missed before the latest step.
 
         The list is empty if no step was missed, or the cell stores no past states.
         """

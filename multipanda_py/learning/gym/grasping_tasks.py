@@ -141,8 +141,7 @@ class StackBricks(GymTask):
     _phase = 0
 
     def _off(self, scene: TaskScene) -> tuple[float, float]:
-        """Return the distance of the lower brick from its goal, and of the upper brick from its goal
-        [m].
+        """Return the distances of both bricks from their goals, the lower brick first [m].
 
         The goal of the upper brick is on top of the present position of the lower one.
         """
@@ -186,7 +185,7 @@ class StackBricks(GymTask):
     def _bring(
         self, scene: TaskScene, arm: str, object_name: str, goal: Vector
     ) -> tuple[Pose, float]:
-        """Return tool pose and gripper opening that grasp a brick and bring it to a goal from above.
+        """Return tool pose and gripper opening that bring a brick above a goal, then down to it.
 
         Args:
             scene: Current scene.
@@ -391,10 +390,9 @@ class LiftBox(GymTask):
         return np.array([_LIFT_TABLE_HEIGHT + _BOX_HALF_EDGES[2] + 0.15])
 
     def _tips_off(self, scene: TaskScene) -> float:
-        """Return the sum of the distances of left and right tool tip from left and right side of the
-        box.
+        """Return the distance of each tool tip from the centre of its side of the box, summed [m].
 
-        The unit is m. The distances are measured to the centres of the sides.
+        The left arm has the left side, the right arm the right side.
         """
         box = scene.object_pose("box")
         return sum(

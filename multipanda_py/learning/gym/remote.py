@@ -68,8 +68,7 @@ class Sensors(Protocol):
     numbers: Mapping[str, int]
 
     def read(self) -> tuple[dict[str, NDArray[Any]], dict[str, Vector], float]:
-        """Return the latest images and vectors by name of the sensor, and the age of the oldest image
-        [s].
+        """Return the latest images and vectors by sensor, and the age of the oldest image [s].
 
         Raises:
             TopicLost: If a topic is stale.

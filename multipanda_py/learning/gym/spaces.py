@@ -102,8 +102,7 @@ Action: TypeAlias = NDArray[np.float32]
 
 
 class ActionLayout:
-    """Order of the components of an action: those of the first arm and its gripper, then the next
-    arm.
+    """Order of the components of an action: for each arm, those of its control and of its gripper.
 
     Args:
         controls: Controls that convert actions to targets, by arm in the order of the task.

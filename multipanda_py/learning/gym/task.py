@@ -52,7 +52,7 @@ class GymTask(ABC):
 
     @abstractmethod
     def reward(self, scene: TaskScene) -> float:
-        """Return the progress of the task from 0 to 1, which should change smoothly with the scene."""
+        """Return the progress of the task from 0 to 1, a smooth function of the scene."""
 
     @abstractmethod
     def is_success(self, scene: TaskScene) -> bool:
@@ -133,7 +133,7 @@ def cell_of_file(
     features: Sequence[str] | None,
     residual: Residual = None,
 ) -> CellConfig:
-    """Return the configuration in a cell file, extended by the controllet that receives the actions.
+    """Return the configuration in a cell file, with an added controllet for the actions.
 
     No controllet is active at the start, so the arms hold until ``reset`` of the environment.
 

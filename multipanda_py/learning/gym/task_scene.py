@@ -228,8 +228,9 @@ class TaskScene:
         return self._base(arm) @ self.cell.pose(arm)
 
     def force(self, arm: str) -> Vector:
-        """Return the estimated force of the environment on an arm's tool, (3,) [N], in the world
-        frame.
+        """Return the estimated external force on the tool of an arm, (3,) [N].
+
+        It is the force that the environment exerts on the tool, along the axes of the world frame.
         """
         measured: Vector = self._base(arm).rotation @ self.cell.state(arm).wrench_ext_in_base[:3]
         return measured

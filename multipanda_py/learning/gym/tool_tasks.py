@@ -87,7 +87,7 @@ class PushPuck(GymTask):
     time_limit = 15.0
 
     def reset(self, scene: TaskScene, random: np.random.Generator) -> Vector:
-        """Place the puck at random, and return a random goal, 10 to 18 cm from the puck, (2,) [m]."""
+        """Place the puck at random; return a random goal 10 to 18 cm from it, (2,) [m]."""
         at = random.uniform([0.42, -0.12], [0.54, 0.12])
         scene.set_object_pose(
             "puck", Pose(np.array([*at, TABLE_HEIGHT + _PUCK_HALF_HEIGHT]), np.eye(3))
@@ -108,9 +108,9 @@ class PushPuck(GymTask):
         return self._left(scene) < _PUCK_TOLERANCE
 
     def expert(self, scene: TaskScene, time: float) -> dict[str, tuple[Pose, float]]:
-        """Return the tool pose that lowers the rod beside the puck, then pushes the puck to the goal.
+        """Return the tool pose that lowers the rod beside the puck, then pushes the puck.
 
-        The rod starts on the side of the puck that faces away from the goal.
+        The rod is lowered on the side of the puck that faces away from the goal.
         """
         puck, tool = scene.object_pose("puck").position[:2], scene.tool_pose("arm").position
         displacement = scene.goal - puck
@@ -182,9 +182,10 @@ class PegInsertion(GymTask):
         return float(TABLE_HEIGHT + _BLOCK_HEIGHT - tip[2]) if is_inside else 0.0
 
     def reward(self, scene: TaskScene) -> float:
-        """Return 0.3 times the proximity of tip and its final position plus 0.7 times the progress.
+        """Return 0.3 times the proximity of tip and end position plus 0.7 times the progress.
 
-        The progress is the insertion depth, divided by the depth at which the task is done.
+        The end position is in the hole, at the depth at which the task is done. The progress is
+        the insertion depth divided by this depth.
         """
         tip = scene.tool_pose("arm").position
         distance = scene.distance(

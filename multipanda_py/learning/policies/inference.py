@@ -298,7 +298,7 @@ class ProcessInference(Inference):
 
 
 def _serve(pipe: Connection, make: Callable[[], Policy]) -> None:
-    """Create the policy, and answer requests until the pipe is closed. Runs in the policy's process.
+    """Create the policy and answer requests until the pipe is closed, in a separate process.
 
     Args:
         pipe: Connection to the program that sends requests.

@@ -97,7 +97,7 @@ class ProgramInference(Inference):
                     pipe.close()
 
     def _converse(self, obs: dict[str, Any]) -> Any:
-        """Send an observation to the program, and wait for the answer. Runs in the inference thread."""
+        """Send an observation to the program and wait for the answer, in the inference thread."""
         try:
             serving.send(_open(self._process.stdin), obs)
         except (OSError, ValueError):  # The pipe was closed by the program or by this process.

@@ -292,7 +292,7 @@ class PolicyRunner:
         self._info: dict[str, Any] = {}
 
     def reset(self, seed: int | None = None) -> None:
-        """Reset the environment and start an episode. The policy may be called again after a failure."""
+        """Reset the environment and start an episode; clear the fault of the last episode."""
         self.observation, self._info = self.env.reset(seed=seed)
         self.inference.discard()
         self._player.clear()

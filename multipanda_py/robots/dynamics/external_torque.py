@@ -60,7 +60,7 @@ class MomentumObserver:
     def resume(self) -> None:
         """Continue from the last estimate at the next :meth:`update`.
 
-        Call this after states are missing.
+        Call this after missing states.
         """
         self._goes_on = True
 
@@ -192,7 +192,7 @@ class ExternalEstimate:
 
 
 class ResidualCorrection:
-    r"""Correction of external torques by the output of a network for model errors.
+    r"""Correction of external torques by a network that predicts model errors.
 
     .. math:: \tau_{ext} \leftarrow \tau_{ext} + r_\tau(q, \dot q, \tau_J).
 

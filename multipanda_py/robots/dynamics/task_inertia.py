@@ -53,9 +53,9 @@ class TaskInertia:
     :math:`\lambda^2 = \lambda_{max}^2 (1 - (w_{min}/w_0)^2)` bounds the inertia in the singular
     direction.
 
-    Use :math:`\Lambda_d` to compute wrenches from accelerations. To project joint torques, use
-    :math:`\Lambda_p`: with damping, the projector :math:`J^T \Lambda J M^{-1}` would let torques
-    through that move the end effector. :meth:`projection_inertia` returns
+    Use :math:`\Lambda_d` to compute wrenches from accelerations. To project joint torques into the
+    nullspace, use :math:`\Lambda_p`. With :math:`\Lambda_d`, the projected torques would move the
+    end effector. :meth:`projection_inertia` returns
 
     .. math::
         \Lambda_p = V \,\mathrm{diag}\!\left(\frac{\varphi(w_i / w_p)}{w_i}\right) V^T, \qquad

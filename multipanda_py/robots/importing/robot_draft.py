@@ -181,8 +181,8 @@ def draft_robot(
         max_capsules: Maximum number of capsules per link.
 
     Raises:
-        ConfigurationError: The file cannot be read, or it has no arm or several arms between base
-            and tip. The arm has no limits, a link without a valid body, or a missing mesh.
+        ConfigurationError: The file cannot be read, or it has no arm or several arms with this
+            base and tip. The arm has no limits, a link without a valid body, or a missing mesh.
     """
     if not source.is_file():
         raise ConfigurationError(f"{source}: file does not exist. Name a URDF or MJCF file.")

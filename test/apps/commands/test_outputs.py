@@ -34,7 +34,7 @@ def files(tmp_path, monkeypatch):
         ("perturb single_sim.yaml -o single_sim.yaml", "is also another file of this command"),
         ("perturb single_sim.yaml -o ./single_sim.yaml", "another file of this command"),
         ("perturb single_sim.yaml -o twin.txt", "must be a file .yaml or .yml"),
-        ("perturb dual_real.yaml -o twin.yaml", "dual_real.yaml: has no arm with the backend mujoco"),
+        ("perturb dual_real.yaml -o twin.yaml", "has no arm with the backend mujoco"),
         ("excite single_sim.yaml -o single_sim.yaml", "another file of this command"),
         ("excite fr33 -o motion.csv", "allowed an existing cell file, or one of fr3"),
         ("excite dual_real.yaml -o motion.csv", "--arm: missing. Name one of left, right"),
