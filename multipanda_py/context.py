@@ -52,9 +52,9 @@ class BumplessTransfer:
             carries a load that is not in the settings of the robot, or cannot be measured.
         load_mass: Mass of the load in the settings of the robot, without the tool [kg]. The robot
             compensates its weight, so the wrenches exclude it.
-        requested_in_base: Wrench that users request of the arm, (6,) [N, Nm]; zero without a
-            request or without contact. A controllet with a force target continues it, although
-            another controllet received it.
+        requested_in_base: Wrench that users have requested from an earlier controllet of the arm,
+            (6,) [N, Nm]. A controllet with a force target adopts this request. Zero without a
+            request or without contact.
     """
 
     tau: Vector = field(default_factory=lambda: np.zeros(0))

@@ -115,7 +115,9 @@ class ReferenceLimiter(Protocol):
         """
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` stops a reference; empty without a reason.
+        """Return the reason why :meth:`velocity_scale` slows a reference, as a text for users.
+
+        The text is empty without a reason.
 
         Args:
             arm: Index of the arm in its controllet.

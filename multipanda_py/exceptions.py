@@ -109,7 +109,7 @@ class AttachmentRejected(MultipandaError, ValueError):
 
 
 class SwitchRejected(MultipandaError, ValueError):
-    """Raised if a switch of controllets is rejected; the active set stays unchanged."""
+    """Raised if a switch of controllets is rejected; the active controllets stay active."""
 
 
 class RecoveryFailed(MultipandaError, RuntimeError):
@@ -129,7 +129,7 @@ class ActuatorRejected(MultipandaError, ValueError):
 
 
 class ContractViolation(MultipandaError, AssertionError):
-    """Raised if a plug-in violates its contract; the message names the violated part."""
+    """Raised if a plug-in fails a check of :mod:`multipanda_py.testing`; the message names it."""
 
 
 class BackendError(MultipandaError, RuntimeError):
@@ -186,11 +186,14 @@ class IdentificationRejected(MultipandaError, ValueError):
 
 
 class MonitorRejected(MultipandaError, ValueError):
-    """Raised if the digital twin cannot follow a log or an arm, or a tolerance band is invalid."""
+    """Raised if a log lacks data for a comparison with a digital twin, or a band is invalid.
+
+    A band is a file with the normal differences between an arm and its digital twin.
+    """
 
 
 class TaskFailed(MultipandaError, RuntimeError):
-    """Raised if a subtask fails, or the description of a task is invalid."""
+    """Raised if a step of a task fails, or the description of a task is invalid."""
 
 
 class PolicyFailed(MultipandaError, RuntimeError):

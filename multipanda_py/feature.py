@@ -146,7 +146,7 @@ class Feature(Generic[ParamsT]):
         """Modify ``target`` before the update of the controllet.
 
         Features are called one after another, by :attr:`order`. In every cycle, the first one
-        receives the target as the user requested it, with later modifications undone.
+        receives the target as the user requested it, without modifications of earlier cycles.
 
         Args:
             states: States, one per arm of the controllet.
@@ -187,9 +187,10 @@ class Feature(Generic[ParamsT]):
         return 1.0
 
     def blocked_by(self, arm: int, dq: Vector, ahead: Vector | None = None) -> str:
-        """Return the reason why :meth:`velocity_scale` stops a reference; empty without a reason.
+        """Return the reason why :meth:`velocity_scale` slows a reference, as a text for users.
 
-        Called once for each reference that stands still, or motion that ends, because of it.
+        The text is empty without a reason. Called once, after a reference has stopped or a motion
+        has ended.
 
         Args:
             arm: Index of the arm in its controllet.

@@ -30,9 +30,11 @@ _PART = 1 << 16  # Size of the parts in which a file is read [bytes].
 
 
 def open_regular(path: str | Path, max_size: int | None = None) -> BinaryIO:
-    """Open a regular file for reading, without blocking on a pipe or device.
+    """Open a regular file for reading. Pipes and devices are rejected without blocking.
 
-    Its size is limited to ``max_size`` [bytes]; None for files that are read in blocks.
+    Args:
+        path: Path of the file.
+        max_size: Maximum size of the file [bytes]; None: no limit, for files read in blocks.
 
     Raises:
         FileRejected: If it is not a regular file, or is larger than ``max_size``.
@@ -68,9 +70,11 @@ def parts_of(path: str | Path) -> Iterator[bytes]:
 
 
 def check_regular(path: str | Path, max_size: int | None = None) -> None:
-    """Apply the checks of :func:`open_regular`, for a library that opens the file by its path.
+    """Check a file as :func:`open_regular` does, before a library opens it by its path.
 
-    The maximum size is in bytes; None for no limit.
+    Args:
+        path: Path of the file.
+        max_size: Maximum size of the file [bytes]; None: no limit.
     """
     open_regular(path, max_size).close()
 
@@ -154,9 +158,9 @@ PlainLoader.add_constructor("tag:yaml.org,2002:float", _construct_float)
 
 
 def key_names(keys: Iterable[Any]) -> list[str]:
-    """Return keys as texts for messages.
+    """Return the keys of a mapping as texts for messages.
 
-    A key that is not a plain name is replaced by its length, because it may be a secret.
+    A key that does not look like a name may be a secret. Only its length is shown.
     """
     return [
         str(key) if _NAME.fullmatch(str(key)) else f"a key of {len(str(key))} characters"
@@ -167,8 +171,13 @@ def key_names(keys: Iterable[Any]) -> list[str]:
 def load(text: str, loader: Any = PlainLoader) -> Any:
     """Return the data of a YAML text with one document.
 
+    Args:
+        text: YAML text.
+        loader: Loader class of PyYAML.
+
     Raises:
-        yaml.YAMLError: If the text is not valid, has aliases, or is too deep or too long.
+        yaml.YAMLError: If the text is not valid, has aliases (``*name``), is nested deeper than
+            ``MAX_DEPTH``, or has more than ``MAX_NODES`` values.
     """
     try:
         _check(text, loader)
@@ -190,7 +199,16 @@ def read_plain(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
-    """Return the data of a YAML file; see :func:`read_plain` for the errors."""
+    """Return the data of a YAML file.
+
+    Args:
+        path: Path of the file.
+        loader: Loader class of PyYAML.
+        max_size: Maximum size of the file [bytes].
+
+    Raises:
+        ConfigurationError: If the file cannot be read, or is not valid YAML.
+    """
     try:
         return load(read_text(path, max_size), loader)
     except OSError as error:
@@ -200,9 +218,9 @@ def read(path: str | Path, loader: Any, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def fault_of(error: yaml.YAMLError) -> str:
-    """Return position and kind of a YAML error, without content of the text.
+    """Return position and kind of a YAML error as text, without content of the YAML file.
 
-    The content may be secret: clients may name any file, and other users can read the log.
+    The content may be secret: a ROS client may name any file, and other users can read messages.
     """
     if isinstance(error, yaml.reader.ReaderError):
         return f"character {error.position}: {error.reason}"
@@ -215,7 +233,7 @@ def fault_of(error: yaml.YAMLError) -> str:
 
 
 def _check(text: str, loader: Any) -> None:
-    """Reject aliases, deep nesting and long lists, whose processing takes long."""
+    """Reject a YAML text that takes long to process: aliases, deep nesting or many values."""
     depth = nodes = 0
     for event in yaml.parse(text, loader):
         mark: Any = event.start_mark

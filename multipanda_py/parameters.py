@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declaration and check of the parameters of controllets and features, and of backend settings.
 
-A frozen dataclass declares each parameter once. The checks of the cell file, the ROS parameters of
-the arm, and the record that transfers new values to the loop follow from it.
-
-Example::
+A frozen dataclass declares each parameter once. From this declaration follow the checks of the cell
+file, the ROS parameters, and the array of numbers that carries new values to the loop. Example::
 
     @dataclass(frozen=True)
     class ServoSettings(Settings):
@@ -38,8 +36,8 @@ class Spec:
     """Type, default and bounds of one parameter.
 
     Attributes:
-        name: Name in files and in ROS; for a feature's parameter with the name of the feature as
-            prefix.
+        name: Name in files and in ROS. For a parameter of a feature it begins with the name of the
+            feature: ``nullspace.stiffness``.
         kind: Kind of value: ``number``, ``integer``, ``vector``, ``flag``, ``choice`` or ``text``.
         default: Default value.
         unit: SI unit, or an empty string.
@@ -205,10 +203,18 @@ class RobotDefaults(Protocol):
     def n_joints(self) -> int: ...
 
     def value(self, name: str) -> tuple[float, ...]:
-        """Return a named quantity of the robot, such as a limit, with one number per joint."""
+        """Return a quantity of the robot, one number per joint.
+
+        Args:
+            name: Name of the quantity, such as ``torque`` for the torque limits.
+        """
 
     def unit(self, of: str) -> str:
-        """Convert a unit for revolute joints, such as Nm/rad, to that for this robot's joints."""
+        """Return a unit for the joints of this robot, which may be prismatic.
+
+        Args:
+            of: Unit for revolute joints, such as ``Nm/rad``.
+        """
 
 
 Robots: TypeAlias = Mapping[str, RobotDefaults]
@@ -256,7 +262,7 @@ def integer(
 def text(default: str, *, read_only: bool, doc: str = "") -> Any:
     """Declare a text, such as an address.
 
-    It must be ``read_only``, because no record can store a text.
+    It must be ``read_only``: later changes reach the loop as numbers only.
     """
     return _field(Spec("", "text", default, doc=doc, read_only=read_only))
 
@@ -283,7 +289,7 @@ def vector(
 
 @dataclass(frozen=True)
 class _JointVector:
-    """Declaration of a joint vector for robots that are not known yet.
+    """Declaration of a :func:`joint_vector`, before the robots of the controllet are known.
 
     A string as default or bound is the name of a quantity of the robot.
     """
@@ -296,7 +302,10 @@ class _JointVector:
     arm: int | None
 
     def specs(self, name: str, robots: Robots) -> tuple[Spec, ...]:
-        """Return one spec for all arms, or one per arm if they differ."""
+        """Return one spec for all robots; if default or bounds differ, return one per arm.
+
+        In the second case the parameter of each arm is named ``<name>.<arm>``.
+        """
         each = [self.of_one(robot) for robot in robots.values()]
         if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
             return (dataclasses.replace(each[0], name=name),)
@@ -328,16 +337,19 @@ def joint_vector(
     doc: str = "",
     arm: int | None = None,
 ) -> Any:
-    """Declare a vector with one number per joint of the controlled robot; a :data:`JointVector`.
+    """Declare a vector with one number per joint of the controlled robots.
+
+    Its value is a :data:`JointVector`: one array for all arms, or one per arm if their robots
+    differ.
 
     Args:
-        default: One number for all joints, or the name of a quantity of the robot
-            (:attr:`.Robot.figures`) with one number per joint.
+        default: One number for all joints, or the name of a quantity of the robot with one number
+            per joint: a key of :attr:`.Robot.figures`, or a joint limit such as ``torque``.
         unit: SI unit.
         low: Minimum value, a number or the name of a quantity.
         high: Maximum value, a number or the name of a quantity.
         doc: Description in one line.
-        arm: Index of the only arm of the controllet that uses it; by default all arms use it.
+        arm: Index of the only arm of the controllet that the parameter is for; None: all arms.
     """
     declared = _JointVector(default, low, high, unit, doc, arm)
 
@@ -367,12 +379,14 @@ class NoParams:
 def specs_by_field(
     params: type, prefix: str = "", robots: Robots | None = None
 ) -> dict[str, tuple[Spec, ...]]:
-    """Return the specs of a ``Params`` dataclass by field, in order; usually one per field.
+    """Return the specs of a ``Params`` dataclass by name of the field.
+
+    A field has one spec. A joint vector has one per arm if the robots of the arms differ.
 
     Args:
         params: Dataclass of the parameters.
-        prefix: Prefix of every name.
-        robots: Robots that determine joint vectors, by arm; by default one :data:`.DEFAULT_MODEL`.
+        prefix: Prefix of every name, such as ``nullspace.`` for a feature.
+        robots: Robots by name of the arm, for joint vectors; None: one default robot.
 
     Raises:
         ConfigurationError: If it is not a dataclass, or a field is not declared by a function of
@@ -420,7 +434,12 @@ def _field(spec: Spec) -> Any:
 
 
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return the robots of a joint vector: all, that of ``arm`` only, or the default robot."""
+    """Return the robots that a joint vector is for, by name of the arm.
+
+    Args:
+        robots: Robots of the controllet by name of the arm; None: the default robot.
+        arm: Index of the only arm that the vector is for; None: all arms.
+    """
     if robots is None:
         return {"": default_robot()}
     return robots if arm is None else dict([[*robots.items()][arm]])
@@ -430,12 +449,18 @@ _P = TypeVar("_P")
 
 
 class ParameterSet(Generic[_P]):
-    """Named parameters of one ``Params`` class, with conversion from and to a flat vector.
+    """Parameters of one ``Params`` class, with conversion to and from one array of floats.
 
     Args:
         params: Dataclass of the parameters.
-        prefix: Prefix of every name (``nullspace.`` for a feature).
-        robots: Robots that determine joint vectors, by arm.
+        prefix: Prefix of every name, such as ``nullspace.`` for a feature.
+        robots: Robots by name of the arm, for joint vectors; None: one default robot.
+
+    Attributes:
+        params: Dataclass of the parameters.
+        specs: Specs of all parameters, in the order of the array.
+        names: Names of all parameters, in the order of the array.
+        width: Number of floats in the array.
     """
 
     def __init__(self, params: type[_P], prefix: str = "", robots: Robots | None = None) -> None:
@@ -446,7 +471,11 @@ class ParameterSet(Generic[_P]):
         self.width = sum(spec.width for spec in self.specs)
 
     def encode(self, values: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return checked values as one flat vector, (width,)."""
+        """Return the values of all parameters as one array, (width,).
+
+        Args:
+            values: Value of each parameter by name, already checked.
+        """
         flat: list[float] = []
         for spec in self.specs:
             value = values[spec.name]
@@ -457,7 +486,11 @@ class ParameterSet(Generic[_P]):
         return np.array(flat, dtype=np.float64)
 
     def decode(self, flat: NDArray[np.float64]) -> _P:
-        """Return the dataclass with the values of a flat vector, (width,)."""
+        """Return an object of the ``Params`` class with the values of an array.
+
+        Args:
+            flat: Array from :meth:`encode`, (width,).
+        """
         arguments, start = {}, 0
         for field, specs in self._fields.items():
             values = []
@@ -479,7 +512,12 @@ def _typed_value(spec: Spec, part: NDArray[np.float64]) -> Any:
 def check_values(
     specs: Sequence[Spec], values: Mapping[str, object], path: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Check values against specs, and collect every fault. ``path`` is the place for messages.
+    """Check parameter values, and collect all faults.
+
+    Args:
+        specs: Specs of the parameters that exist.
+        values: Values to check, by name of the parameter.
+        path: Location of the values, such as a section of the cell file, for messages.
 
     Returns:
         Accepted values by name, and one message per fault.
@@ -537,19 +575,26 @@ class Settings:
     def load(self) -> Any:
         """Payload of the arm in addition to its tool, a :class:`.Load`; None without payload.
 
-        The model of the controllets includes it; see :func:`.load_of`.
+        The dynamic model of the controllets includes it. Override this property if settings
+        declare a payload.
         """
         return None
 
     @classmethod
     def refusal(cls, name: str, value: Any) -> str:
-        """Return the reason why a value within its bounds is not allowed, or an empty string."""
+        """Return the reason why a value within its bounds is not allowed, or an empty string.
+
+        Args:
+            name: Name of the setting.
+            value: Value that has passed the check of type and bounds.
+        """
         return ""
 
     def encode(self) -> NDArray[np.float64]:
-        """Return all settings that are not ``read_only`` as one array of numbers.
+        """Return all settings that are not ``read_only`` as one array.
 
-        For each setting, it has 1 if it is explicit or 0, then the value.
+        Each setting has two parts in it. The first is 1 for an explicit setting and 0 for a
+        default; the second is the value.
         """
         flat: list[float] = []
         for spec in live(type(self)):
@@ -562,7 +607,11 @@ class Settings:
         return np.array(flat, dtype=np.float64)
 
     def decode(self, record: NDArray[np.float64]) -> Self:
-        """Return a copy with the explicit settings of an array from :meth:`encode`."""
+        """Return a copy with those settings replaced that an array marks as explicit.
+
+        Args:
+            record: Array from :meth:`encode`.
+        """
         overrides: dict[str, Any] = {}
         flat, start = record.tolist(), 0
         for spec in live(type(self)):
@@ -573,7 +622,11 @@ class Settings:
         return self.replace(overrides)
 
     def replace(self, values: Mapping[str, Any]) -> Self:
-        """Return a copy with some settings replaced, which then count as explicit."""
+        """Return a copy with some settings replaced. The new values count as explicit.
+
+        Args:
+            values: New values by name of the setting.
+        """
         return type(self)(**{name: getattr(self, name) for name in self.given} | dict(values))
 
 
@@ -581,7 +634,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def by_class(function: _F) -> _F:
-    """Cache the results of a function of a class, in a form that mypy accepts for dataclasses."""
+    """Cache the results of a function whose argument is a class."""
     return cast(_F, cache(function))
 
 
@@ -598,7 +651,7 @@ def live(settings: type[Settings]) -> tuple[Spec, ...]:
 
 
 def record_width(settings: type[Settings]) -> int:
-    """Return the number of floats in a record of :meth:`Settings.encode`."""
+    """Return the number of floats in the array of :meth:`Settings.encode`."""
     return sum(1 + int(spec.width) for spec in live(settings))
 
 

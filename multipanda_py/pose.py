@@ -59,7 +59,7 @@ class Pose:
 
     @classmethod
     def from_floats(cls, position: Sequence[float], xyzw: Sequence[float]) -> Pose:
-        """Create a pose from plain floats, three times faster than :meth:`from_quaternion`.
+        """Create a pose from Python floats, three times faster than :meth:`from_quaternion`.
 
         Args:
             position: Position, three numbers [m].
@@ -100,7 +100,7 @@ class Pose:
 
     @cached_property
     def record(self) -> Vector:
-        """Position, then rotation matrix row by row, (12,), read-only."""
+        """Pose as one read-only array (12,): position [m], then rotation matrix row by row."""
         record = np.concatenate([self.position, self.rotation.reshape(-1)])
         record.setflags(write=False)
         return record
@@ -131,7 +131,9 @@ class Pose:
     def clipped(
         self, position: Vector, rotation: Matrix, max_distance: float, max_angle: float
     ) -> Pose:
-        """Return the pose nearest to this one within a distance and an angle of another pose.
+        """Return this pose, moved towards another pose until it is within given limits of it.
+
+        A pose within the limits stays unchanged. Position and rotation are limited separately.
 
         Args:
             position: Position of the other pose, (3,) [m].
@@ -207,7 +209,10 @@ def _is_rotation(
 
 
 def _orthonormal(rotation: Matrix) -> Matrix:
-    """Return the nearest rotation by one Newton step: an error of 1e-6 becomes about 1e-12."""
+    """Return a rotation matrix with smaller rounding errors.
+
+    One Newton step reduces an error of 1e-6 to about 1e-12.
+    """
     result: Matrix = rotation @ (_THREE_HALVES - 0.5 * (rotation.T @ rotation))
     return result
 
@@ -215,8 +220,8 @@ def _orthonormal(rotation: Matrix) -> Matrix:
 def are_finite(array: Vector) -> bool:
     """Return True if all numbers are finite.
 
-    A finite dot product with itself proves it, and is three times faster than a test of each
-    number.
+    The dot product of the array with itself is tested first, three times faster than a test of
+    each number.
     """
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of plug-ins and built-in objects by name, which imports modules at look-up.
+"""Registry that finds plug-ins and built-in objects by name, and imports them on first use.
 
-Only this module names modules of higher layers: controllets, features, backends and actuators for
-cell files, and the built-in channels and default robot for contracts. Other distributions add
-plug-ins by the entry-point groups ``multipanda_py.controllets``, ``.features``, ``.backends`` and
-``.actuators``. Robots are data, and are added by ``multipanda_py.robots``
-(:mod:`~multipanda_py.robots.models`).
+Other Python distributions add controllets, features, backends and actuators by the entry-point
+groups ``multipanda_py.controllets``, ``multipanda_py.features``, ``multipanda_py.backends`` and
+``multipanda_py.actuators``. For robots, which are data, see :mod:`~multipanda_py.robots.models`.
 """
 
 from __future__ import annotations
@@ -50,7 +48,10 @@ _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfac
 
 
 def require(*modules: str) -> None:
-    """Raise :class:`.MissingExtra` if a module is not installed; for the top of a module."""
+    """Raise :class:`.MissingExtra` if one of several modules is not installed.
+
+    Call it at the beginning of a module that imports them.
+    """
     for module in modules:
         if find_spec(module) is None:
             raise missing(module)
@@ -78,7 +79,11 @@ def pyplot() -> Any:
 
 @contextmanager
 def extras_named() -> Iterator[None]:
-    """Convert import errors in a ``with`` block to :class:`.MissingExtra` if a pip extra helps."""
+    """Convert import errors in a ``with`` block to :class:`.MissingExtra`.
+
+    This applies to modules of pip extras and of ROS 2 only. Their message has the command that
+    installs the module.
+    """
     try:
         yield
     except MissingExtra:
@@ -90,7 +95,7 @@ def extras_named() -> Iterator[None]:
 
 
 def missing(module: str) -> MissingExtra:
-    """Return the error for a missing module, which names the pip extra to install, if any."""
+    """Return the error for a missing module. Its message tells how to install it, if known."""
     return MissingExtra(_sentence(module) or f"{module} is not installed", module)
 
 
@@ -205,7 +210,8 @@ _TUPLE_ATTRIBUTES = {
 def names(kind: str) -> tuple[str, ...]:
     """Return the names of all objects of a kind, built-in ones first.
 
-    The kind is a key of :data:`BUILTIN_OBJECTS`.
+    Args:
+        kind: Kind of object, such as ``controllets``; a key of :data:`BUILTIN_OBJECTS`.
     """
     return tuple(dict.fromkeys((*built_in(kind), *plug_ins(kind))))
 
@@ -217,7 +223,9 @@ def built_in(kind: str) -> tuple[str, ...]:
 def load(kind: str, name: str) -> Any:
     """Import and return an object of this package or of another distribution.
 
-    The kind is a key of :data:`BUILTIN_OBJECTS`, the name one of :func:`names`.
+    Args:
+        kind: Kind of object, such as ``channels``; a key of :data:`BUILTIN_OBJECTS`.
+        name: Name of the object, one of :func:`names`.
     """
     built_ins = BUILTIN_OBJECTS[kind]
     return resolve_name(built_ins[name]) if name in built_ins else plug_ins(kind)[name].load()
@@ -233,9 +241,9 @@ def find(kind: str, name: str) -> type[Any]:
 
     Raises:
         UnknownName: If the name does not exist; the message lists the known names.
-        ConfigurationError: If the module cannot be imported or has no such class, or if the class
-            declares a string where a tuple is required. The message names the file or
-            distribution.
+        ConfigurationError: If the module cannot be imported or has no such class, or if an
+            attribute such as ``default_features`` is a string instead of a tuple. The message
+            names the file or distribution.
     """
     description, expected = f"{kind.removesuffix('s')} {name!r}", class_name(name)
     if target := BUILTIN_OBJECTS[kind].get(name):
@@ -293,7 +301,7 @@ def _file_of(module: str) -> str:
 
 
 def default_robot() -> Any:
-    """Return the robot of arms without a named model, a :class:`.Jointed`."""
+    """Return the default robot, for arms without ``model`` in the cell file."""
     return resolve_name("multipanda_py.robots.models:default_robot")()
 
 
@@ -304,5 +312,9 @@ def class_name(name: str) -> str:
 
 @cache
 def plug_ins(kind: str) -> dict[str, EntryPoint]:
-    """Return the entry points of other distributions, by name, for one kind or for robots."""
+    """Return the plug-ins of other distributions by name, without importing them.
+
+    Args:
+        kind: Kind of plug-in, as for :func:`find`, or ``robots``.
+    """
     return {point.name: point for point in entry_points(group=f"multipanda_py.{kind}")}

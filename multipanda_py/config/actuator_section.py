@@ -94,7 +94,8 @@ class LinkPidConfig(Section):
     """PID position controller that acts on each link of a group in mode ``link_pid``.
 
     Each value is one number for all joints of the group, or a list with one number per joint. The
-    defaults are those of the ROS-Gazebo toolbox, for links of a few hundred grams.
+    defaults are those of Mengacci et al. (Frontiers in Robotics and AI 8, 2021), for links of a
+    few hundred grams.
     """
 
     p: NotNegative = 0.8
@@ -108,11 +109,14 @@ class LinkPidConfig(Section):
 
 
 class ActuatorConfig(Section):
-    """Compliant actuators of some joints of an arm.
+    """Compliant actuators of a group of joints of an arm.
 
-    Controllets command link torques in every mode. Modes ``link_torque`` and ``link_pid`` apply
-    them to the links directly. Modes ``equilibrium`` and ``spring_references`` apply them through
-    springs with ideal motors. All other modes apply them through springs and motors with dynamics.
+    Controllets command link torques in every mode. The mode determines how these torques act:
+
+    - ``link_torque`` and ``link_pid``: on the links directly.
+    - ``equilibrium`` and ``spring_references``: through springs, whose motors reach their
+      positions without delay.
+    - Other modes: through springs, and motors with inertia.
     """
 
     type: str
@@ -162,7 +166,8 @@ class ActuatorConfig(Section):
     def exertable(self, n_joints: int) -> tuple[float, ...]:
         """Return the maximum torque that springs and motors can exert on each link [Nm].
 
-        It is available in both directions. It is infinite without springs or with invalid values.
+        The arm needs it for its weight too. It is available in both directions. It is infinite in
+        modes without springs, or if a value of the group is invalid.
 
         Args:
             n_joints: Number of joints of the group.
@@ -171,7 +176,7 @@ class ActuatorConfig(Section):
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
-        """Maximum torques of both motors minus their friction [Nm].
+        """Maximum torques of the first and the second motor of each joint, minus their friction [Nm].
 
         Infinite in modes without motors. For a motor that moves a pivot, a force [N].
         """
@@ -220,7 +225,12 @@ def joint_indices(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Compute ``ActuatorConfig.exertable``; ``group`` is JSON, which a cache can hash."""
+    """Compute ``ActuatorConfig.exertable`` with a cache.
+
+    Args:
+        group: Section of the group as JSON.
+        n_joints: Number of joints of the group.
+    """
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRejected, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
@@ -234,9 +244,12 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return a robot with other rotor inertias [kg m^2] and maximum torques [Nm].
+    """Return a robot with other rotor inertias and lower maximum torques.
 
-    ``whole`` includes the gravity torque.
+    Args:
+        robot: Robot to change.
+        armature: Rotor inertia of each joint [kg m^2].
+        whole: Maximum torque of each joint, including the gravity torque [Nm].
     """
     max_value, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, max_value)
@@ -251,9 +264,13 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
 def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
-    The output inertias replace the rotor inertias. ``whole_torque`` becomes the maximum torque of
-    springs and motors, which includes the gravity torque. Torque limits above this maximum are
-    lowered to it.
+    ``output_inertia`` of each group replaces the rotor inertia. ``whole_torque`` of the limits
+    becomes the maximum torque of springs and motors, which includes the gravity torque. Torque
+    limits above this maximum are lowered to it.
+
+    Args:
+        robot: Robot with rigid joints.
+        groups: Actuator groups of the arm by name.
     """
     armature: list[float] = robot.armature.tolist()
     whole = [math.inf] * robot.n_joints

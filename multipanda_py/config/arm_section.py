@@ -70,8 +70,8 @@ class ToolConfig(Section):
 class NoiseConfig(Section):
     """Measurement and execution errors of a simulated arm; zero by default.
 
-    They are standard deviations of white noise per cycle, errors of the torque sensors, and
-    quantization steps.
+    Noise is white, given by its standard deviation in each cycle. Other errors are those of torque
+    sensors, and quantization steps.
     """
 
     q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
@@ -96,10 +96,10 @@ class NoiseConfig(Section):
 
 
 class PerturbationConfig(Section):
-    """Differences between a simulated arm and its description; none by default.
+    """Differences between a simulated arm and its model; none by default.
 
     They serve to test controllets on arms with delays, other masses, friction, a displaced base
-    or an unknown payload. Controllets and the robot's own controller still use the description.
+    or an unknown payload. Controllets and the robot's own controller use the model without them.
     """
 
     state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
@@ -163,7 +163,7 @@ class PerturbationConfig(Section):
 
 
 class ResidualConfig(Section):
-    """Trained networks that correct the model of an arm; none by default.
+    """Networks that correct states or torques of an arm for errors of its model; none by default.
 
     Each key names a file that ``multipanda residual train`` has written for this robot model. The
     network must be one that runs in real time.
@@ -310,7 +310,7 @@ class ArmConfig(Section):
 
     @property
     def robot_of_laws(self) -> Robot:
-        """Robot model that controllets use, with the parameters of file ``identified`` if given.
+        """Robot model for control laws: with the parameters in the file ``identified``, if given.
 
         Raises:
             ConfigurationError: If ``identified`` cannot be read.
@@ -321,9 +321,9 @@ class ArmConfig(Section):
 
     @property
     def robot_of_body(self) -> Robot:
-        """Robot model that is simulated, with the file ``perturbation.parameters`` if given.
+        """Robot model for the simulation: with the file ``perturbation.parameters``, if given.
 
-        The other keys of ``perturbation`` are not applied.
+        The simulation applies the other keys of ``perturbation`` itself.
 
         Raises:
             ConfigurationError: If ``perturbation.parameters`` cannot be read.

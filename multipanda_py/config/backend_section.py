@@ -40,7 +40,10 @@ def find_backend(name: str) -> type[Any]:
 
 
 def section_of(backend: str) -> str:
-    """Return the name of the arm's section that contains the settings of a backend."""
+    """Return the name of the arm's section that contains the settings of a backend.
+
+    It is the name of the backend, or of another backend with which it shares the section.
+    """
     return find_backend(backend).settings_section or backend
 
 
@@ -57,7 +60,12 @@ def sections() -> list[str]:
 
 
 def read_settings(backend: str, values: Mapping[str, Any]) -> Settings:
-    """Build the settings of an arm with a backend from the values of its checked section."""
+    """Build the settings of an arm.
+
+    Args:
+        backend: Backend of the arm.
+        values: Checked values of the arm's section for the backend.
+    """
     settings: type[Settings] = find_backend(backend).Settings
     return settings(**in_plain_types(values))
 
@@ -65,15 +73,15 @@ def read_settings(backend: str, values: Mapping[str, Any]) -> Settings:
 def check_sections(
     arm: str, keys: Mapping[str, Any], known: tuple[str, ...]
 ) -> Iterator[tuple[str, dict[str, Any] | None, list[str]]]:
-    """Check the backend sections of an arm.
+    """Check the sections of an arm that contain settings of backends.
 
     Args:
         arm: Name of the arm.
-        keys: Values of the arm's section by key; only keys that ``ArmConfig`` does not have.
+        keys: Values of the arm's section by key, without the keys of ``ArmConfig``.
         known: Keys of ``ArmConfig``, for messages.
 
     Yields:
-        Key of a section, its values in plain types (None if it is invalid), and its faults.
+        Key of a section, its values in plain types (None if it is invalid), and error messages.
     """
     for key, value in keys.items():
         path = f"arms.{arm}.{key}"
@@ -104,6 +112,8 @@ def check_sections(
 def changed(settings: Settings, values: Mapping[str, object], arm: str, section: str) -> Settings:
     """Return the settings of a running arm with some values changed.
 
+    Only settings that can change while the loop runs are accepted.
+
     Args:
         settings: Current settings.
         values: New values by name.
@@ -111,7 +121,8 @@ def changed(settings: Settings, values: Mapping[str, object], arm: str, section:
         section: Name of the section in the cell file, for messages.
 
     Raises:
-        SettingsRejected: If a value is invalid; the error lists all faults.
+        SettingsRejected: If a setting is unknown, read-only or invalid; the error lists all of
+            them.
     """
     kind = type(settings)
     names = [spec.name for spec in live(kind)]

@@ -30,7 +30,8 @@ from multipanda_py.exceptions import ConfigurationError
 class CellConfig(CellSections):
     """Checked configuration of a cell.
 
-    The constructor raises errors of pydantic. :meth:`from_dict` raises readable ones.
+    Use :meth:`from_dict` to create it. The constructor raises errors of pydantic, which do not
+    contain all allowed values.
     """
 
     @classmethod
@@ -58,7 +59,9 @@ class CellConfig(CellSections):
 
         Args:
             path: Path of the file.
-            namespace: Namespace of the cell's nodes; None accepts sections of any namespace.
+            namespace: ROS namespace of the cell. Sections of nodes in other namespaces are not
+                used.
+                None: sections of nodes in all namespaces are used.
 
         Raises:
             ConfigurationError: If the file cannot be read, is no ROS parameter file, or is faulty.
@@ -76,9 +79,11 @@ class CellConfig(CellSections):
 
 
 def _with_checked_sections(data: Any, faults: Faults) -> Any:
-    """Return a cell's data with only the valid backend sections of its arms.
+    """Return the data of a cell without invalid backend sections of its arms.
 
-    Invalid sections are removed, and their faults are appended to ``faults``.
+    Args:
+        data: Data of a cell file, valid or not.
+        faults: List to which error messages on invalid sections are appended.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("arms"), Mapping):
         return data
@@ -107,7 +112,7 @@ def changed_text(path: str | Path, change: Parameters, head: str) -> str:
         head: Comment at the top of the text.
 
     Raises:
-        ConfigurationError: As :meth:`.ParameterFile.read`.
+        ConfigurationError: If the file cannot be read, or has no section for a cell's node.
     """
     file = ParameterFile.read(path)
     cell = merged(relative_to([Path(path).parent], file.cell), change)
@@ -117,7 +122,7 @@ def changed_text(path: str | Path, change: Parameters, head: str) -> str:
 
 
 def fingerprint(config: CellConfig) -> str:
-    """Return a hash that changes with the configuration or the contents of its robot files."""
+    """Return a hash of a configuration, including the contents of the files of its robots."""
     text = config.model_dump_json() + "".join(
         repr(arm.robot_of_body) + repr(arm.robot_of_laws) for arm in config.arms.values()
     )

@@ -18,7 +18,7 @@ from multipanda_py.state import Vector
 
 
 def check_robots(config: CellConfig) -> list[str]:
-    """Return warnings about unusual robot models; a model of several arms is reported once."""
+    """Return warnings about implausible values of robot models, once per model."""
     robots = {id(arm.robot): (name, arm.robot) for name, arm in reversed(config.arms.items())}
     return [
         f"arms.{name}.model: {doubt}"
@@ -34,8 +34,8 @@ MIN_BASE_DISTANCE = 0.1
 def check_overlapping_bases(config: CellConfig) -> list[str]:
     """Return warnings about arms whose bases overlap, so that no motion is free of collisions.
 
-    Arms on both sides of a plate are not reported. Their base frames are close too, but the z axes
-    point away from each other.
+    Arms that are mounted on opposite faces of a plate are not reported: their base frames are
+    close too, but their z axes point away from each other.
 
     Returns:
         One message per pair of arms.
@@ -78,9 +78,10 @@ def check_latency(config: CellConfig) -> list[str]:
 
 
 def check_rates(config: CellConfig) -> list[str]:
-    """Return warnings about publishing rates above the cycle rate or ``joint_state_rate``.
+    """Return warnings about publishing rates that are too high and therefore reduced.
 
-    Only rates given in the cell file cause warnings; defaults are reduced silently.
+    The maximum is the cycle rate or ``joint_state_rate``, if that is lower. Only rates that the
+    cell file contains cause warnings; defaults are reduced without a warning.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
@@ -142,9 +143,10 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 
 
 def check_motor_ranges(config: CellConfig) -> list[str]:
-    """Return warnings about arms whose motor stops lie within the range of their joints.
+    """Return warnings about arms whose motors stop within the position range of their joints.
 
-    Springs count as unloaded. The start of the cell checks ``q_start`` under the weight.
+    The check uses unloaded springs. The start of the cell checks ``q_start`` with the weight of
+    the arm.
     """
     short_stops = []
     for name, arm in config.arms.items():

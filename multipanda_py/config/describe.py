@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
-    """Describe the compliant joints of an arm; return None if it has none.
+    """Return a description of the compliant joints of an arm; None if it has none.
 
     Raises:
         ConfigurationError: If the file of identified springs cannot be read.
@@ -51,7 +51,7 @@ def actuated_joints(arm: ArmConfig) -> ActuatedJoints | None:
 
 
 def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
-    """Describe an arm by its robot model, without identified parameters."""
+    """Return a description of an arm by its robot model, without identified parameters."""
     base = Pose.from_rpy(arm.position, arm.rpy)
     tool = None
     if arm.tool is not None:
@@ -82,12 +82,16 @@ def describe_arm(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_arms(config: CellSections) -> list[ArmDescription]:
-    """Describe the arms of a cell, in the order of the cell file."""
+    """Return descriptions of the arms of a cell, in the order of the cell file."""
     return [describe_arm(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
-    """Describe one arm by its identified parameters and friction if given, else by its model."""
+    """Return a description of an arm for control laws.
+
+    It has the identified parameters and friction if the arm has a file ``identified``. Otherwise
+    it equals :func:`describe_arm`.
+    """
     described = describe_arm(name, arm)
     if not arm.identified:
         return described
@@ -98,12 +102,12 @@ def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_identified_arms(config: CellSections) -> list[ArmDescription]:
-    """Describe the arms of a cell for controllets, by their identified parameters if given."""
+    """Return descriptions of the arms of a cell for control laws, see :func:`describe_identified`."""
     return [describe_identified(name, arm) for name, arm in config.arms.items()]
 
 
 def describe_objects(config: CellSections) -> list[SceneObject]:
-    """Describe the objects of a cell's scene."""
+    """Return descriptions of the objects in the scene of a cell."""
     objects = []
     for name, obj in config.objects.items():
         pose = Pose.from_rpy(obj.position, obj.rpy)
@@ -125,7 +129,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_arm_without_simulation(config: CellSections) -> str:
-    """Return key and backend of the first real arm, ``arms.NAME.backend: BACKEND``; "" if none."""
+    """Return the text ``arms.NAME.backend: BACKEND`` for the first real arm; "" if there is none."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).provides_time:
             return f"arms.{name}.backend: {arm.backend}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Specification of a controllet instance; node and loop derive it from the same cell file."""
+"""Specification of a controllet instance, which node and loop each create from the cell file."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ class InstanceSpec:
     Attributes:
         index: Index of the instance in the cell.
         config: Configuration of the instance with its name and start-up parameters.
-        features: Feature classes by name, in order.
+        features: Feature classes by name, in the order in which they act.
         arms: Indices of the instance's arms in the cell.
-        robots: Robots of these arms by name, in order; they define the size of joint vectors.
-        descriptions: Descriptions of these arms by name.
+        robots: Robots by name of the instance's arms, in the order of ``arms``. Their joints
+            determine the size of joint vectors.
+        descriptions: Descriptions by name of the instance's arms.
     """
 
     index: int
@@ -80,17 +81,19 @@ class InstanceSpec:
     def ungated_channels(self) -> tuple[str, ...]:
         """Channels whose targets may be far from the measured state.
 
-        The controllet declares its own ungated channels. All channels of features are ungated,
-        because features only bias the motion towards their targets.
+        The controllet declares which of its own channels these are. Channels of features are
+        always ungated, because features only influence a motion towards their targets.
         """
         law = self.controllet_class.Target
         return (*law.ungated, *(name for name in self.channel_table if name not in law.channels))
 
     @cached_property
     def parameter_sets(self) -> tuple[ParameterSet[Any], ...]:
-        """Parameter set of the controllet, then two per feature: its switch and its own set.
+        """Parameter sets of the controllet and of its features.
 
-        Names of feature parameters have the feature's name as prefix.
+        The first set is that of the controllet. Each feature adds two: the parameter that switches
+        it on and off, and its other parameters. The names of both have the feature's name as
+        prefix.
         """
         sets: list[ParameterSet[Any]] = [
             ParameterSet(self.controllet_class.Params, robots=self.robots)
@@ -132,14 +135,19 @@ class InstanceSpec:
         return values | self.checked(flatten(self.config.params))
 
     def encode(self, values: Mapping[str, Any]) -> Vector:
-        """Encode checked values of all parameters, by name, as one flat vector for the loop."""
+        """Encode the values of all parameters as one vector, in which form the loop gets them.
+
+        Args:
+            values: Checked values by name.
+        """
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Decode a vector of :meth:`encode`.
+        """Decode the parameters of the controllet and its features from a vector of :meth:`encode`.
 
         Returns:
-            ``Params`` of the controllet, then a ``Switch`` and ``Params`` for each feature.
+            ``Params`` of the controllet. Then for each feature a ``Switch``, by which it is on or
+            off, and its ``Params``.
         """
         parts, start = [], 0
         for part in self.parameter_sets:

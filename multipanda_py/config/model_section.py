@@ -38,10 +38,12 @@ ARM_FILE_KEYS = (
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Return the value of the key ``model`` or ``gripper`` of an arm, with absolute paths.
+    """Return the value of the key ``model`` or ``gripper`` of an arm, with absolute file paths.
 
-    A mapping with paths of files becomes an instance of ``section``. Any other value, such as the
-    name of a model, is returned unchanged.
+    Args:
+        section: Class of the section for a mapping.
+        value: Value of the key. A mapping with file paths becomes an instance of ``section``. Any
+            other value, such as the name of a model, is returned unchanged.
     """
     paths = _absolute(value)
     # An invalid value is returned unchanged; the validation of the arm's section reports it.
@@ -87,7 +89,7 @@ def _placed(group: Any, resolve_path: Callable[[str], str]) -> Any:
 
 
 def relative_to(folders: Sequence[Path], data: Any) -> Any:
-    """Return a cell's data with absolute paths of all files of its arms.
+    """Return the data of a cell with absolute paths of all files of its arms.
 
     Args:
         folders: Folders to search. A relative path refers to the first folder that contains the
@@ -127,10 +129,15 @@ AwAS-II it is the soft preset of its paper [m]."""
 
 
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
-    """Convert the actuator plug-ins of a URDF to a section ``actuators``; empty without any.
+    """Convert compliant actuators in a URDF to a section ``actuators``; empty without any.
 
-    Joints with the same type, mode and set of given parameters form one group, named after its
-    type. Joints in the URDF that are not in ``joints`` are skipped.
+    The URDF declares them as for the ROS-Gazebo toolbox (:func:`.read_gazebo`). Joints with the
+    same type, mode and names of given parameters form one group, named after its type. Joints in
+    the URDF that are not in ``joints`` are skipped.
+
+    Args:
+        urdf: Path of the URDF.
+        joints: Joint names of the arm.
 
     Raises:
         ConfigurationError: If a plug-in tag is invalid.
@@ -247,7 +254,10 @@ class ModelConfig(Section):
 
     @cached_property
     def actuators(self) -> dict[str, Any]:
-        """Section ``actuators`` made from the ROS-Gazebo toolbox tags of the URDF, read once.
+        """Section ``actuators`` for the compliant actuators in the URDF; empty if there are none.
+
+        The URDF declares them as for the ROS-Gazebo toolbox (:func:`.read_gazebo`). It is read
+        once.
 
         Raises:
             ConfigurationError: If a declaration is invalid.
@@ -262,14 +272,17 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot that a value of the key ``model`` names or describes; None if invalid."""
+    """Return the robot for a value of the key ``model``: a name, or files. None if it is invalid."""
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None
 
 
 def tags_of(model: Any) -> dict[str, Any]:
-    """Return the actuators in a model's URDF as a section; empty if there are none or invalid."""
+    """Return a section ``actuators`` for the compliant actuators in the URDF of a model.
+
+    It is empty if the URDF declares none, or if a declaration is invalid.
+    """
     with contextlib.suppress(ConfigurationError):
         return model.actuators if isinstance(model, ModelConfig) else {}
     return {}

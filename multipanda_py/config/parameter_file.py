@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 parameter files with sections for the nodes of a cell, its controllets and its robots.
 
-The cell and each controllet and robot have a node of their own. Sections of controllets and robots
-override the values of the cell. ``ros2 param dump`` writes such files. Section names can contain
-the wildcards of ROS 2.
+The cell has a node, and so has each controllet and each robot. Values in the section of a
+controllet or robot override those in the section of the cell. ``ros2 param dump`` writes such
+files. Section names can contain the wildcards of ROS 2.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _KINDS = {bool: "true or false", int: "integer", float: "number with a point", s
 
 
 class RosLoader(yaml_text.PlainLoader):
-    """YAML loader that reads unquoted values as ROS 2 does, and rejects duplicate keys.
+    """YAML loader that reads values as ROS 2 does, and rejects duplicate keys.
 
-    For example, ``on`` is True.
+    For example, the text ``on`` without quotes is True.
     """
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - add_implicit_resolver fills this class's own
@@ -146,7 +146,11 @@ def _list_faults(items: list[Any], path: str) -> Iterator[str]:
 
 
 def may_reach_node(key: str) -> bool:
-    """Return True if a top-level key of a parameter file can match the cell's node."""
+    """Return True if a section of a parameter file can apply to the node of a cell.
+
+    Args:
+        key: Name of the section, which can be a pattern.
+    """
     return key.rsplit("/", 1)[-1] in ("**", "*", NODE)
 
 
@@ -182,7 +186,7 @@ class ParameterFile:
     """Contents of a parameter file.
 
     Attributes:
-        cell: Data of the cell, from the sections of its node.
+        cell: Configuration of the cell, from the sections for the node of the cell.
         others: Sections of other nodes, as pairs of a node name or pattern and parameters.
         faults: Messages about values that ROS 2 or the cell's node would reject or read wrongly.
     """
@@ -220,12 +224,17 @@ class ParameterFile:
         )
 
     def unmatched_sections(self) -> list[str]:
-        """Return the names of sections that match no node of the cell."""
+        """Return the names of sections that match no node: of the cell, its controllets or its robots."""
         return with_sections(self.cell, self.others)[1]
 
 
 def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
-    """Yield node name and parameters of every section of a file, in order."""
+    """Yield node name and parameters of every section of a parameter file, in order.
+
+    Args:
+        data: Contents of the file, or of one of its keys.
+        above: Namespace of ``data``, which ends with ``/`` or is empty.
+    """
     for key, value in data.items() if isinstance(data, dict) else ():
         if isinstance(value, dict) and isinstance(value.get(PARAMETERS), dict):
             yield f"{above}{key}", value[PARAMETERS]
@@ -235,6 +244,8 @@ def sections(data: object, above: str = "") -> Iterator[tuple[str, Parameters]]:
 
 def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
     """Return the data of a parameter file as ROS 2 reads it.
+
+    Unlike :func:`read`, reject files with a top-level key that is not a node.
 
     Args:
         path: Path of the file.
@@ -254,7 +265,7 @@ def load_file(path: str | Path, max_size: int = MAX_TEXT_SIZE) -> Any:
 
 
 def _is_node(section: object) -> bool:
-    """Return True if a section contains only parameters of nodes, possibly in namespaces."""
+    """Return True if a section contains only parameters of a node, or of nodes in a namespace."""
     return isinstance(section, dict) and all(
         isinstance(value, dict) if key == PARAMETERS else _is_node(value)
         for key, value in section.items()
@@ -262,7 +273,10 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield faults of parameters that only the cell's node has, such as ``max_target_age``."""
+    """Yield error messages on parameters of the cell's node that a cell file does not have.
+
+    An example is ``max_target_age``.
+    """
     age = values.get(MAX_TARGET_AGE, 1.0)
     if (
         isinstance(age, bool)
@@ -302,15 +316,15 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Override values of a cell by those in the sections of its controllets and robots.
+    """Merge sections of controllets and robots into the data of a cell, whose values they override.
 
     Args:
         cell: Data of the cell, valid or not.
         others: Sections of other nodes, as pairs of a node name or pattern and parameters.
-        namespace: Namespace of the cell; None accepts any namespace.
+        namespace: ROS namespace of the cell; None accepts sections of nodes in any namespace.
 
     Returns:
-        Merged cell, and the names of sections that match none of its nodes.
+        Merged data, and the names of sections that match no node of the cell.
     """
     sections, unmatched = _sections_by_node(cell), []
     for key, values in others:
@@ -342,10 +356,11 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return, by node name, the key path of its section in the cell, and its default values.
+    """Return the key path of the section in the cell and its default values, by node name.
 
-    ``ros2 param dump`` also writes unchanged defaults, which must not count as given: a simulated
-    arm stops at its force thresholds only if a file gives them.
+    Default values are not merged into the cell: ``ros2 param dump`` writes them although the user
+    has not set them. A simulated arm, for example, stops at its force thresholds only if a file
+    sets them.
     """
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))
@@ -370,12 +385,12 @@ def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...
 
 
 def matches_node(key: str, name: str, namespace: str | None) -> bool:
-    """Return True if a key of a file is the full name of a node, or a pattern that matches it.
+    """Return True if the name of a section is the name of a node, or a pattern that matches it.
 
     Args:
-        key: Key of a section.
-        name: Node name below the cell's namespace.
-        namespace: Namespace of the cell; None accepts any namespace.
+        key: Name of the section.
+        name: Name of the node, without the namespace of the cell.
+        namespace: ROS namespace of the cell; None accepts any namespace.
     """
     tokens = key.strip("/").split("/")
     pattern = "".join(

@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 
 def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield faults of an arm's actuators; all other parts of the arm must be valid."""
+    """Yield error messages on the section ``actuators`` of an arm.
+
+    Args:
+        name: Name of the arm.
+        arm: Section of the arm, whose other parts are valid.
+    """
     if not arm.actuators:
         return
     path = f"arms.{name}.actuators"
@@ -73,9 +78,10 @@ def command_faults(
     values: Mapping[str, Any],
     section: str = "params",
 ) -> Iterator[str]:
-    """Yield faults of a controllet's parameters, and of arms without the actuators that it needs.
+    """Yield error messages on the parameters of a controllet, and on arms that it cannot command.
 
-    The cell must have no other faults.
+    These are arms without compliant actuators, if the controllet commands such actuators. The cell
+    must have no other errors.
 
     Args:
         path: Path of the controllet in the cell file.
@@ -98,7 +104,7 @@ def command_faults(
 
 
 def _taken(path: str, arm: ArmConfig, joints: Sequence[str]) -> Iterator[str]:
-    """Yield faults of joints that do not exist, or belong to two actuator groups."""
+    """Yield error messages on joints that do not exist, or that belong to two actuator groups."""
     owner: dict[str, str] = {}
     for key, group in arm.actuators.items():
         for joint in group.joints or joints:
@@ -196,7 +202,10 @@ _IDENTIFIED_FILES = {"identified": "robot_of_laws", "perturbation.parameters": "
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of arms: unreadable files, and link or joint names that two arms share."""
+    """Yield error messages on files of arms that cannot be read, and on names that arms share.
+
+    Names of links and joints must differ between arms.
+    """
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -227,7 +236,7 @@ _MIN_VIEW_DISTANCE = 1e-3  # Minimum distance between a camera and the point tha
 
 
 def camera_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of the cameras of a cell."""
+    """Yield error messages on the cameras of a cell."""
     if not config.cameras:
         return
     # The check of backends reports a backend that is not usable.
@@ -249,7 +258,7 @@ def camera_faults(config: CellSections) -> Iterator[str]:
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of channels that two controllets of the cell declare differently."""
+    """Yield error messages on channels that two controllets of a cell declare in different ways."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():
         law = registry.find("controllets", controllet.type)
@@ -268,7 +277,10 @@ def channel_faults(config: CellSections) -> Iterator[str]:
 
 
 def only_adds_torques(feature: type[Feature[Any]]) -> bool:
-    """Return True if a feature acts by torques only, so that it needs an effort controllet."""
+    """Return True if the only effect of a feature is a torque.
+
+    Such a feature needs a controllet with the command interface ``effort``.
+    """
     has = [name for name in ("add", "prepare", "velocity_scale") if name in _own(feature)]
     return has == ["add"]
 
@@ -288,7 +300,7 @@ def interfaces_of(arm: ArmConfig) -> tuple[str, ...]:
 
 
 def interface_faults(config: CellSections) -> Iterator[str]:
-    """Yield faults of arms with a command interface that their backend does not offer."""
+    """Yield error messages on arms with a command interface that their backend does not offer."""
     for name, arm in config.arms.items():
         offered = find_backend(arm.backend).interfaces_with(arm.settings)
         for desired in arm.interfaces:
@@ -306,9 +318,14 @@ def interface_mismatches(
     config: CellSections,
     arms: Sequence[str],
 ) -> Iterator[str]:
-    """Yield faults of a controllet whose command interface some of its arms do not offer.
+    """Yield error messages on arms that lack the command interface of their controllet.
 
-    ``path`` and ``kind`` are the place and type name of the controllet, for messages.
+    Args:
+        path: Path of the controllet in the cell file, for messages.
+        law: Controllet class.
+        kind: Type name of the controllet, for messages.
+        config: Configuration of the cell.
+        arms: Names of the controllet's arms.
     """
     for name in arms:
         taken = interfaces_of(config.arms[name])

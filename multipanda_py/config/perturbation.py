@@ -35,7 +35,15 @@ _ALLOWED = (
 
 
 def check_value(path: str, value: Any) -> list[str]:
-    """Return the faults of a value that should be a number, a distribution, or a list of them."""
+    """Return error messages on a value in a perturbation file.
+
+    A valid value is a number, a distribution, or a list of numbers and distributions. See
+    :data:`DISTRIBUTIONS`.
+
+    Args:
+        path: Path of the value, for messages.
+        value: Value to check.
+    """
     if isinstance(value, list):
         return [
             fault for index, item in enumerate(value)
@@ -64,17 +72,17 @@ def check_value(path: str, value: Any) -> list[str]:
 def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> Any:
     """Draw a random value for a key of a cell: a number, or a list of numbers.
 
-    Each number has its own random generator, seeded by ``seed`` and its path. The result does not
-    depend on the order of keys, or on other values that are drawn.
+    Each number has its own random generator, seeded by ``seed`` and the path of the number. So the
+    result does not depend on the order of keys, or on other random values.
 
     Args:
         path: Path of the key, such as ``arms.left.noise.tau``.
-        value: Value that :func:`check_value` accepts.
-        usual: Value in the cell: a number, or a list that fixes the number of items.
+        value: Number, distribution or list that :func:`check_value` accepts.
+        usual: Present value in the cell. If it is a list, the result has the same length.
         seed: Seed shared by all keys.
 
     Raises:
-        ConfigurationError: If a list has another length than in the cell.
+        ConfigurationError: If ``value`` is a list of another length than in the cell.
     """
     if not isinstance(usual, list):
         if isinstance(value, list):
@@ -140,8 +148,9 @@ class PerturbationSpec:
     """Numbers and distributions for keys of a cell file, per arm and per object.
 
     Attributes:
-        values: Keys and values by section path. ``arms.all`` and ``objects.all`` apply to each
-            arm or object, with a separate draw for each. Values given by name override them.
+        values: Keys and values by section path. Sections ``arms.all`` and ``objects.all`` apply to
+            every arm or object; random values are drawn for each of them. Sections with the name
+            of an arm or object override them.
         seed: Default seed.
 
     Example, as a file::
@@ -207,7 +216,9 @@ class PerturbationSpec:
     def values_for(self, config: CellConfig, seed: int | None = None) -> Values:
         """Draw the perturbed values for a cell, by section path and key.
 
-        ``seed`` replaces the seed of the specification.
+        Args:
+            config: Cell without perturbation.
+            seed: Seed; None for ``seed`` of this object.
 
         Raises:
             ConfigurationError: If the cell lacks an arm or object, or a list has another length.
@@ -242,11 +253,15 @@ class PerturbationSpec:
         return drawn
 
     def draw(self, config: CellConfig, seed: int | None = None) -> CellConfig:
-        """Return a perturbed copy of a cell; ``seed`` replaces the seed of the specification.
+        """Return a perturbed copy of a cell.
+
+        Args:
+            config: Cell without perturbation.
+            seed: Seed; None for ``seed`` of this object.
 
         Raises:
-            ConfigurationError: As :meth:`values_for`, and if a number is outside the bounds of the
-                cell file.
+            ConfigurationError: If the cell lacks an arm or object, a list has another length, or a
+                number is outside the bounds of the cell file.
         """
         faults: Faults = []
         arms, objects = dict(config.arms), dict(config.objects)

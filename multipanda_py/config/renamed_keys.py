@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Former names of keys and parameters. A file that contains one is rejected with the new name."""
+"""Former names of keys and parameters; a file with a former name is rejected.
+
+The message contains the new name.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,11 @@ ACTUATOR_PARAMETERS = {("awas2", "spring"): "spring_stiffness"}
 
 
 def renamed_key(path: Sequence[int | str]) -> str:
-    """Return the new name of the last key of a path in a file, or an empty string."""
+    """Return the new name of a key of a cell file; empty if the key has not been renamed.
+
+    Args:
+        path: Keys from the top level of the file to this key.
+    """
     names = [str(part) for part in path]
     for old, new in KEYS.items():
         parts = old.split(".")
@@ -105,12 +112,12 @@ def renamed_key(path: Sequence[int | str]) -> str:
 
 
 def renamed_parameter(name: str, known: Collection[str]) -> str:
-    """Return the new name of a parameter, or an empty string.
+    """Return the new name of a parameter; empty if the parameter has not been renamed.
 
     Args:
-        name: Name that the controllet does not have.
-        known: Names of the controllet's parameters. A parameter with values per arm has one name
-            per arm: ``residual.max_torque.left``.
+        name: Name in a file.
+        known: Names of the controllet's parameters. If a parameter has a value per arm, the names
+            end with the arm, such as ``residual.max_torque.left``.
     """
     if name in known:
         return ""
@@ -126,10 +133,15 @@ def renamed_parameter(name: str, known: Collection[str]) -> str:
 def check_parameters(
     specs: Sequence[Spec], values: Mapping[str, object], path: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Check parameter values; the fault of a former name tells the new name.
+    """Check parameter values; messages on former names contain the new name.
+
+    Args:
+        specs: Specifications of the controllet's parameters.
+        values: Values by name.
+        path: Path of the controllet, for messages.
 
     Returns:
-        Accepted values by name, and one message per fault.
+        Accepted values by name, and one error message per rejected value.
     """
     known = [spec.name for spec in specs]
     new = {name: result for name in values if (result := renamed_parameter(name, known))}
@@ -139,10 +151,14 @@ def check_parameters(
 
 
 def with_current_keys(data: Any, path: tuple[str, ...] = ()) -> Any:
-    """Replace former names of keys in the data of a recorded cell file.
+    """Return the data of the cell file in a recording, with former names of keys replaced.
 
-    Use it for recordings only: cell files of users are rejected. Parameters of controllets keep
-    their names.
+    Use this for recordings only: in cell files of users, former names are rejected. Parameters of
+    controllets keep their names.
+
+    Args:
+        data: Data of the cell file, or of one of its keys.
+        path: Keys from the top level of the file to ``data``.
     """
     if not isinstance(data, Mapping):
         return data

@@ -42,7 +42,12 @@ FRICTION_COMPENSATION = ("friction", "residual")
 
 
 def check_cell(config: CellSections, faults: Faults) -> None:
-    """Append faults that span several sections to ``faults``; each section must be valid alone."""
+    """Append error messages for rules that span several sections of a cell file.
+
+    Args:
+        config: Configuration of the cell, in which the values within each section are valid.
+        faults: List to which the messages are appended.
+    """
     for name, arm in config.arms.items():
         limits = arm.robot.limits
         q = np.array(arm.q_start)
@@ -102,7 +107,11 @@ def check_cell(config: CellSections, faults: Faults) -> None:
 def _parameter_groups(
     config: CellSections, controllet: ControlletConfig
 ) -> Iterator[tuple[Sequence[str], dict[str, Any], str]]:
-    """Yield arms with equal parameters of a controllet, these parameters, and their section."""
+    """Yield groups of arms for which a controllet has the same parameters.
+
+    Each element has the names of the arms, the parameters by name, and the section of the
+    controllet with these parameters.
+    """
     common = [arm for arm in controllet.arms or config.arms if arm not in controllet.arm_params]
     if common:
         yield common, flatten(controllet.params), "params"
@@ -111,7 +120,7 @@ def _parameter_groups(
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
-    """Yield a fault if the name of an object is reserved for another body of the scene."""
+    """Yield an error message if the scene already uses the name of an object."""
     path = f"objects.{name}"
     if name == "world":
         yield f"{path}: this name is reserved for the scene. Choose another"
@@ -125,7 +134,7 @@ def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
 
 
 def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield a fault for every list that does not have one number per joint of the arm."""
+    """Yield an error message for every list without one number per joint of the arm."""
     n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
     for section, keys in PER_JOINT.items():
@@ -146,9 +155,9 @@ def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
 
 
 def _sections(config: CellSections) -> set[str]:
-    """Return the names of the backend sections of all arms.
+    """Return the names of the sections of arms that contain settings of their backends.
 
-    Nodes of robots have the same names, so controllets cannot use them.
+    ROS nodes have these names, so controllets cannot use them.
     """
     sections = set()
     for arm in config.arms.values():

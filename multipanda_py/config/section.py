@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 def without_placeholder(value: object) -> object:
-    """Convert ``['']``, the form of an empty list in ROS 2 parameter files, to an empty list."""
+    """Convert ``['']`` to an empty list, which ROS 2 parameter files cannot contain."""
     return [] if value == [""] else value
 
 
@@ -90,9 +90,11 @@ JointStiffness = Annotated[list[_UpTo100000], _PerJoint]
 
 
 def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
-    """Yield one message per fault that pydantic found: path, given value, allowed values.
+    """Yield one message per error that pydantic found: path, given value, allowed values.
 
-    ``cell`` is the class that was validated, for the known keys in messages.
+    Args:
+        error: Error of the validation.
+        cell: Class that was validated. Messages on unknown keys list its keys.
     """
     for fault in error.errors(include_url=False):
         # Parts that begin with "[" are tags of unions. pydantic adds them, but they are no keys.
@@ -113,7 +115,12 @@ def messages(error: ValidationError, cell: type[BaseModel]) -> Iterator[str]:
 
 
 def _siblings(cell: type[BaseModel], path: Sequence[int | str]) -> list[str]:
-    """Return the valid keys of the section that contains the unknown last key of ``path``."""
+    """Return the valid keys of a section that has an unknown key.
+
+    Args:
+        cell: Class that was validated.
+        path: Keys from the top level to the unknown key.
+    """
     section, keys = cell, iter(path[:-1])
     for key in keys:
         annotation = section.model_fields[str(key)].annotation
@@ -146,7 +153,10 @@ class Section(BaseModel):
 
     @property
     def is_default(self) -> bool:
-        """True if all values equal their defaults, for any number of joints."""
+        """True if all values equal their defaults.
+
+        A list equals its default if all its numbers do, for any number of joints.
+        """
         return all(
             value == default
             or (isinstance(value, list) and [*value[:1]] * len(default) == default

@@ -49,8 +49,8 @@ class ObjectConfig(Section):
 class CameraConfig(Section):
     """Fixed camera in the simulated scene; the node publishes its images to subscribers.
 
-    Every scene has a camera ``overview`` that shows all arms. Only its ``width``, ``height`` and
-    ``rate`` can be set.
+    Every scene has a camera ``overview`` that shows all arms. For this camera, only ``width``,
+    ``height`` and ``rate`` can be set.
     """
 
     position: Position | None = None
@@ -67,7 +67,11 @@ class CameraConfig(Section):
 
 
 class ControlletConfig(Section):
-    """Controllet with one instance for all ``arms``; if ``arms`` is omitted, one per arm."""
+    """Controllet of a cell.
+
+    With ``arms``, one instance owns all of these arms. Without ``arms``, every arm of the cell
+    gets an instance.
+    """
 
     type: str
     arms: Annotated[list[str], Field(min_length=1)] | None = None
@@ -114,7 +118,10 @@ class RealtimeConfig(Section):
 
 
 class GateConfig(Section):
-    """Limits of targets: distance from the measured state on arrival, force, torque and speed."""
+    """Limits of targets: distance from the measured state, force, torque and speed.
+
+    The distance is checked when a target arrives.
+    """
 
     position: Annotated[float, Field(gt=0, le=5)] = 0.15
     rotation: Annotated[float, Field(gt=0, le=3.2)] = 0.6
@@ -134,7 +141,10 @@ class GateConfig(Section):
 
 
 class RecorderConfig(Section):
-    """Fault recorder of a cell that runs in real time; it saves the seconds around every fault."""
+    """Fault recorder of a cell that runs in real time.
+
+    For every fault it saves a recording of the cycles before and after the fault.
+    """
 
     faults: bool = True
     """True to save faults; needs ``mcap``, which the extra ``logs`` installs."""
@@ -178,7 +188,7 @@ class CellSettings(Section):
 
 
 class InstanceConfig(Section):
-    """Configuration of a controllet instance on its arms; the loop builds one controllet from it.
+    """Configuration of one controllet instance.
 
     ``name`` is the name in the cell, such as ``left/cartesian_impedance_controller``.
     ``short_name`` is the name without the arm.
@@ -197,7 +207,10 @@ class InstanceConfig(Section):
 
 
 class CellSections(Section):
-    """Sections of a cell file, each checked alone; :class:`.CellConfig` checks them together."""
+    """Sections of a cell file, whose values are only checked within each section.
+
+    :class:`.CellConfig` also checks rules that span several sections.
+    """
 
     cell: CellSettings = CellSettings()
     realtime: RealtimeConfig = RealtimeConfig()

@@ -319,7 +319,7 @@ class DrivenBackend(Backend[SettingsT]):
         self.real_arms[arm].configure(settings)
 
     def settings_responses(self) -> list[tuple[int, str]]:
-        """Return the results of the changes of settings that are completed.
+        """Return the results of completed changes of settings, and continue all other changes.
 
         Returns:
             Index of each arm with a completed change, and its result: an empty string if the

@@ -99,9 +99,9 @@ class Record:
 class DriverMemory:
     """Shared memory of loop and driver for one arm with n joints.
 
-    A state has these values in order: its number, the robot time [s], the kind of command that the
-    robot executes (0 for none) and the robot mode. Then q, dq, tau_J and the torques that the arm
-    exerts on its environment follow, (n,) each.
+    A state has these values in order: its number, robot time [s], kind of command that the robot
+    executes (0 for none), and robot mode. Then q, dq, tau_J and the torques that the arm exerts on
+    its environment follow, (n,) each.
 
     A command has the number of the state that it answers, and n torques or n positions. Torques
     and positions have separate places, so that they cannot be confused.
@@ -111,7 +111,7 @@ class DriverMemory:
         fd: File descriptor of a memory that the loop created, or None to create one.
 
     Attributes:
-        fd: File descriptor of the memory.
+        fd: File descriptor of the memory, which the loop closes.
         words: Flags, counters and times as 64-bit integers, indexed by :class:`DriverWord`.
         state: State, written by the driver.
         torque: Command of torques, written by the loop.

@@ -208,7 +208,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
 
     @property
     def missed_steps(self) -> MissedSteps:
-        """Access to the states at missed steps, which :meth:`step` was called too late to execute.
+        """Access to the states at missed steps, for which :meth:`step` was called too late.
 
         Raises:
             ActionRejected: If no episode has begun.

@@ -190,8 +190,8 @@ class StepClock:
     def run(self, cell: Cell, step: int) -> None:
         """Run the cycles of a step in lockstep.
 
-        Without a whole number of cycles per step, the steps differ by one cycle: 33, 33 and 34
-        cycles at 30 steps and 1000 cycles per second.
+        If a step is not a whole number of cycles, steps differ by one cycle. At 30 steps and 1000
+        cycles per second, they have 33, 33 and 34 cycles.
 
         Args:
             cell: Cell in lockstep.
