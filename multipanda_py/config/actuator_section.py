@@ -94,8 +94,8 @@ class LinkPidConfig(Section):
     """PID position controller that acts on each link of a group in mode ``link_pid``.
 
     Each value is one number for all joints of the group, or a list with one number per joint. The
-    defaults are those of Mengacci et al. (Frontiers in Robotics and AI 8, 2021), for links of a
-    few hundred grams.
+    defaults are those of the ROS-Gazebo toolbox (Mengacci et al., Frontiers in Robotics and AI 8,
+    2021), for links of a few hundred grams.
     """
 
     p: NotNegative = 0.8
@@ -166,8 +166,8 @@ class ActuatorConfig(Section):
     def exertable(self, n_joints: int) -> tuple[float, ...]:
         """Return the maximum torque that springs and motors can exert on each link [Nm].
 
-        The arm needs it for its weight too. It is available in both directions. It is infinite in
-        modes without springs, or if a value of the group is invalid.
+        It includes the torque for the weight of the arm, and is available in both directions. It
+        is infinite in modes without springs, or if a value of the group is invalid.
 
         Args:
             n_joints: Number of joints of the group.
@@ -176,7 +176,7 @@ class ActuatorConfig(Section):
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
-        """Maximum torques of the first and the second motor of each joint, minus their friction [Nm].
+        """Maximum torques of first and second motor of each joint, minus their friction [Nm].
 
         Infinite in modes without motors. For a motor that moves a pivot, a force [N].
         """

@@ -216,7 +216,7 @@ PER_AXIS: dict[str, float] = {"link_com": 0.0, "link_inertia": 1.0}
 class ArmConfig(Section):
     """One arm: its backend, robot model, pose and errors.
 
-    An arm can also have sections named after backends, with their settings; see
+    A section of the arm with the name of a backend contains settings of this backend; see
     :mod:`multipanda_py.config.backend_section`.
     """
 
@@ -262,7 +262,7 @@ class ArmConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_the_model_is(cls, data: Any) -> Any:
+    def _fill_in_model_defaults(cls, data: Any) -> Any:
         """Fill in missing values whose defaults depend on the robot model, such as ``q_start``."""
         if not _is_map(data):
             return data
@@ -310,7 +310,7 @@ class ArmConfig(Section):
 
     @property
     def robot_of_laws(self) -> Robot:
-        """Robot model for control laws: with the parameters in the file ``identified``, if given.
+        """Robot model for controllets: with the parameters in the file ``identified``, if given.
 
         Raises:
             ConfigurationError: If ``identified`` cannot be read.

@@ -30,8 +30,8 @@ from multipanda_py.exceptions import ConfigurationError
 class CellConfig(CellSections):
     """Checked configuration of a cell.
 
-    Use :meth:`from_dict` to create it. The constructor raises errors of pydantic, which do not
-    contain all allowed values.
+    Use :meth:`from_dict` to create it. The constructor raises errors of pydantic, and does not
+    check rules that span several sections.
     """
 
     @classmethod
@@ -59,9 +59,8 @@ class CellConfig(CellSections):
 
         Args:
             path: Path of the file.
-            namespace: ROS namespace of the cell. Sections of nodes in other namespaces are not
-                used.
-                None: sections of nodes in all namespaces are used.
+            namespace: ROS namespace of the cell. Sections of controllets and robots in other
+                namespaces are not used. None: sections in all namespaces are used.
 
         Raises:
             ConfigurationError: If the file cannot be read, is no ROS parameter file, or is faulty.

@@ -87,10 +87,10 @@ def describe_arms(config: CellSections) -> list[ArmDescription]:
 
 
 def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
-    """Return a description of an arm for control laws.
+    """Return a description of an arm for controllets.
 
     It has the identified parameters and friction if the arm has a file ``identified``. Otherwise
-    it equals :func:`describe_arm`.
+    it equals that of :func:`describe_arm`.
     """
     described = describe_arm(name, arm)
     if not arm.identified:
@@ -102,7 +102,7 @@ def describe_identified(name: str, arm: ArmConfig) -> ArmDescription:
 
 
 def describe_identified_arms(config: CellSections) -> list[ArmDescription]:
-    """Return descriptions of the arms of a cell for control laws, see :func:`describe_identified`."""
+    """Return the descriptions of :func:`describe_identified` for the arms of a cell."""
     return [describe_identified(name, arm) for name, arm in config.arms.items()]
 
 
@@ -129,7 +129,7 @@ def describe_objects(config: CellSections) -> list[SceneObject]:
 
 
 def first_arm_without_simulation(config: CellSections) -> str:
-    """Return the text ``arms.NAME.backend: BACKEND`` for the first real arm; "" if there is none."""
+    """Return ``arms.NAME.backend: BACKEND`` for the first real arm; "" if there is none."""
     for name, arm in config.arms.items():
         if not find_backend(arm.backend).provides_time:
             return f"arms.{name}.backend: {arm.backend}"

@@ -32,7 +32,7 @@ class InstanceSpec:
     Attributes:
         index: Index of the instance in the cell.
         config: Configuration of the instance with its name and start-up parameters.
-        features: Feature classes by name, in the order in which they act.
+        features: Feature classes by name, in the order of ``parameter_sets``.
         arms: Indices of the instance's arms in the cell.
         robots: Robots by name of the instance's arms, in the order of ``arms``. Their joints
             determine the size of joint vectors.
@@ -143,10 +143,10 @@ class InstanceSpec:
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Decode the parameters of the controllet and its features from a vector of :meth:`encode`.
+        """Decode a vector of :meth:`encode` to parameters of the controllet and its features.
 
         Returns:
-            ``Params`` of the controllet. Then for each feature a ``Switch``, by which it is on or
+            ``Params`` of the controllet. Then for each feature a ``Switch``, which turns it on and
             off, and its ``Params``.
         """
         parts, start = [], 0

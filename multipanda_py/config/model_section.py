@@ -272,7 +272,10 @@ class ModelConfig(Section):
 
 
 def robot_of(model: Any) -> Robot | None:
-    """Return the robot for a value of the key ``model``: a name, or files. None if it is invalid."""
+    """Return the robot for a value of the key ``model``, which is a name or files.
+
+    Return None if the value is invalid.
+    """
     with contextlib.suppress(ConfigurationError):
         return model.robot if isinstance(model, ModelConfig) else MODELS.get(str(model))
     return None

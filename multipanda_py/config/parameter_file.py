@@ -224,7 +224,7 @@ class ParameterFile:
         )
 
     def unmatched_sections(self) -> list[str]:
-        """Return the names of sections that match no node: of the cell, its controllets or its robots."""
+        """Return the names of sections for nodes that the cell does not have."""
         return with_sections(self.cell, self.others)[1]
 
 
@@ -316,7 +316,9 @@ def parse_assignment(word: str) -> tuple[str, Parameters] | None:
 def with_sections(
     cell: Parameters, others: Iterable[tuple[str, Parameters]], namespace: str | None = None
 ) -> tuple[Parameters, list[str]]:
-    """Merge sections of controllets and robots into the data of a cell, whose values they override.
+    """Merge sections of controllets and robots into the data of a cell.
+
+    Their values override those of the cell.
 
     Args:
         cell: Data of the cell, valid or not.
@@ -324,7 +326,7 @@ def with_sections(
         namespace: ROS namespace of the cell; None accepts sections of nodes in any namespace.
 
     Returns:
-        Merged data, and the names of sections that match no node of the cell.
+        Merged data, and the names of sections for nodes that the cell does not have.
     """
     sections, unmatched = _sections_by_node(cell), []
     for key, values in others:

@@ -258,7 +258,7 @@ def camera_faults(config: CellSections) -> Iterator[str]:
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
-    """Yield error messages on channels that two controllets of a cell declare in different ways."""
+    """Yield error messages on different channels of controllets with the same name or topic."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():
         law = registry.find("controllets", controllet.type)

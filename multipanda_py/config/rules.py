@@ -157,7 +157,7 @@ def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
 def _sections(config: CellSections) -> set[str]:
     """Return the names of the sections of arms that contain settings of their backends.
 
-    ROS nodes have these names, so controllets cannot use them.
+    The ROS nodes of robots have these names, so controllets cannot use them.
     """
     sections = set()
     for arm in config.arms.values():

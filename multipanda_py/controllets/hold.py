@@ -91,8 +91,8 @@ class _JointAnchors:
         # Fractions of the torque limits that define the slow momentum: with these torques, the
         # brake can stop a joint of this momentum.
         self._slow_fraction = np.array(arm.robot.value("slow"))
-        # Rates at which the maximum deflection from early anchors grows [1/s], and damping factors
-        # of joints with anchors before the arm is at rest.
+        # Some joints get their anchor (held position) before the arm is at rest. For these: rates
+        # at which the maximum deflection from the anchor grows [1/s], and damping factors.
         self._growth = 1.0 / np.maximum(arm.robot.value("growth"), 1e-9)
         self._settling = np.array(arm.robot.value("settling"))
         self._q, self._last_deflection = np.zeros(n), np.zeros(n)

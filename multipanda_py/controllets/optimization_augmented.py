@@ -284,7 +284,7 @@ class OptimizationAugmented(JointTrajectory):
         return self._bounded_springs[arm].limit(spring, state)
 
     def _static(self, arm: int, state: ArmState) -> Vector:
-        """Return the static torques of the plan, by spring and integral, (n,) [Nm]."""
+        """Return the sum of spring torque and integral torque, (n,) [Nm]."""
         spring = self._springs[arm]
         spring_torque: Vector = spring.stiffness_at(state).dot(self.motions[arm].q - state.q)
         return spring_torque + self._integrals[arm].torque

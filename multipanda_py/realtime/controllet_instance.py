@@ -115,7 +115,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the reference fields of the arms, and write the first references to them."""
+        """Clear the references in the cycle record, and write the first ones."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:

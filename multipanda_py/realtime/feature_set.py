@@ -27,8 +27,8 @@ class SharedNullspace:
             (:attr:`.is_projected`).
 
     Attributes:
-        steps: One object per feature, which adds the projected torque of this feature only. Called
-            in order, they replace :meth:`add` when each torque is recorded.
+        steps: One object per feature, which adds the projected torque of this feature only. To
+            record the torque of each feature, call these in order instead of :meth:`add`.
 
     Thread: control.
     """

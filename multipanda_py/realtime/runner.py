@@ -311,7 +311,7 @@ class ProcessRunner(Runner):
             )
         self._process = process
         if process.stdin is None or process.stdout is None:
-            raise LoopError("the loop's process has no pipes")
+            raise LoopError("the process of the loop was started without stdin and stdout")
         process.stdin.write(self._config.model_dump_json().encode() + b"\n")
         process.stdin.flush()
         if not select.select([process.stdout], [], [], START_TIMEOUT)[0]:

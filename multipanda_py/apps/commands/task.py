@@ -92,8 +92,8 @@ def run(options: argparse.Namespace) -> int:
         check_output(video, *SUFFIXES, option="--video")
     inline = options.lockstep or video is not None
     if options.ablate and not inline:
-        raise ConfigurationError("--ablate: needs --lockstep, because real arms without force "
-                                 "may drop what they carry")  # fmt: skip
+        raise ConfigurationError("--ablate: needs --lockstep (simulation), because it leaves "
+                                 "out forces, and real arms may drop what they carry")  # fmt: skip
     if options.report is not None:
         pyplot()  # Fails now, before arms move, if matplotlib is missing.
     cell = Cell.from_yaml(path, placement="inline" if inline else None)

@@ -143,7 +143,7 @@ class Session:
         server: Server of the page.
         cell: Cell that is shown and moved.
         queue: Queue of requests.
-        command: Command over the cell.
+        command: Right of one viewer to move the cell.
         notes: Latest notes of the page, newest first.
 
     Thread: :meth:`ask`, :meth:`on_use` and :meth:`stop` any, the others the panel's.

@@ -298,8 +298,8 @@ class ConfigurationSpring:
             max_torque: Torque bounds before the projection, (n,) [Nm].
             projector: One of ``PROJECTORS``.
         """
-        # The damping bound depends on the smallest inertia of a nullspace motion. If wrist axes
-        # are aligned, this motion involves only the wrist joints.
+        # With a projector, the damping bound depends on the smallest inertia of a nullspace
+        # motion. This is small if wrist axes are aligned, because only the wrist then moves.
         max_value = BARE_DAMPING * self._light
         if projector != "none":
             max_value = np.where(self._light < 1.0, LIGHT_DAMPING * self._light, MAX_DAMPING)

@@ -65,7 +65,7 @@ class _Compensation:
             fraction: Compensated fraction of the friction.
             phi: Constants phi_1 [Nm], phi_2 [s/rad] and phi_3 [rad/s], (n,) each.
             viscous: Viscous friction, (n,) [Nm s/rad].
-            dead_zone: Maximum external torque that does not count as a driving torque, (n,) [Nm].
+            dead_zone: Dead zone of the estimated external torque, (n,) [Nm].
         """
         phi_1, phi_2, phi_3 = phi
         self._height = fraction * phi_1

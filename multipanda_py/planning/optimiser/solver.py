@@ -224,7 +224,7 @@ MAX_STALLED_ROUNDS = 3
 
 @dataclass(eq=False)
 class _Point:
-    """Path with the values of all terms."""
+    """Iterate of the solver: a path, and the values of all costs and constraints for it."""
 
     path: Matrix
     values: list[tuple[Matrix, Matrix | None]]

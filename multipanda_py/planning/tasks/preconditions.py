@@ -34,15 +34,16 @@ CHECKS_PER_STEP = 4
 
 
 def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, str]]) -> None:
-    """Refuse a path on which bodies overlap.
+    """Refuse a path on which bodies overlap by more than a tolerance.
 
     Args:
         scene: Arms and objects at the start, with carried objects as movable.
-        path: Variables at the s time steps after the start, (s, d).
+        path: Variables of the scene (joint positions and object poses) at s time steps after the
+            start, (s, d).
         touched: Pairs of an arm and an object that its gripper may touch.
 
     Raises:
-        TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
+        TaskFailed: If bodies overlap by more. The message contains the bodies and the depth.
     """
     whole = np.concatenate([scene.start[None], path])
     fraction = np.arange(1, CHECKS_PER_STEP + 1)[:, None] / CHECKS_PER_STEP

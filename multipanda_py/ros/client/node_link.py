@@ -207,7 +207,9 @@ class LatestMessage:
             TopicLost: If there is no message, or it is too old; the error names the topic.
         """
         if not self.count:
-            raise TopicLost(f"{self.name}: no message yet")
+            raise TopicLost(
+                f"{self.name}: no message received yet. Check that the node is running"
+            )
         if (age := time.monotonic() - self.received_at) > self.stale:
             raise TopicLost(f"{self.name}: no message for {age:.2f} s, allowed {self.stale:g} s")
 

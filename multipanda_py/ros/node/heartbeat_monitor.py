@@ -72,8 +72,8 @@ class HeartbeatMonitor:
 
         Try an empty trajectory, the measured pose, the measured joint positions and zero velocity.
         """
-        # An empty trajectory brakes a moving arm along its path. The arm would overshoot the
-        # measured pose, and move back to it.
+        # An empty trajectory is tried first, because it brakes a moving arm along its path. With
+        # the measured pose as target, the arm overshoots and moves back.
         with contextlib.suppress(TargetRejected):
             return self._cell.follow_trajectory(arm, [])
         here = self._cell.state(arm).q

@@ -412,7 +412,7 @@ class HardwareServices:
                     "configured while their cell runs"
                 )
             response.ok = True
-            self._logger.info(f"{arm} is {desired} on request")
+            self._logger.info(f"{arm}: hardware state is {desired}, as a client requested")
         except MultipandaError as error:
             response.ok = False
             self._logger.warning(f"change of hardware component rejected: {shortened(str(error))}")

@@ -91,7 +91,7 @@ class TargetInhibit:
     def refusal(self, name: str, channel: str, value: Any) -> str:
         """Return why a target is rejected, or an empty string.
 
-        Repetitions of a target that was rejected before are rejected, too.
+        A client that repeats a rejected target stays rejected, until it sends another value.
 
         Args:
             name: Name of the arm or controllet.

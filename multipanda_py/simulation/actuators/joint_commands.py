@@ -284,7 +284,8 @@ class JointSnapshot:
         theta: Motor positions, (2, n).
         dtheta: Motor velocities, (2, n).
         torque: Torques on links, (n,) [Nm].
-        motor_torque: Torques of motors with inertia, (2, n) [Nm].
+        motor_torque: Torques of both motors of each joint, (2, n) [Nm]; 0 for motors without
+            inertia.
         aim: References of motor controllers, (2, n).
         modes: Modes of the joints before the change; None if the joints start at rest.
     """

@@ -289,7 +289,7 @@ class CompliantJoints(CommandedJoints):
             self.is_substepped = np.zeros(self.n_joints)
 
     def set_link_state(self, q: Vector, dq: Vector) -> None:
-        """Set the link state after the world's step, so that readings use it before the next step.
+        """Set the link state after a step of the world, for sensor values read before the next.
 
         Args:
             q: Link angles, (n,) [rad].
