@@ -186,9 +186,9 @@ class IdentificationRejected(MultipandaError, ValueError):
 
 
 class MonitorRejected(MultipandaError, ValueError):
-    """Raised if a log lacks data for a comparison with a digital twin, or a band is invalid.
+    """Raised if a log cannot be compared with a digital twin, or a band is invalid.
 
-    A band is a file with the normal differences between an arm and its digital twin.
+    A band is a file with the range of differences between an arm and its digital twin.
     """
 
 

@@ -95,7 +95,7 @@ def extras_named() -> Iterator[None]:
 
 
 def missing(module: str) -> MissingExtra:
-    """Return the error for a missing module. Its message tells how to install it, if known."""
+    """Return the error for a missing module, with the command to install it if this is known."""
     return MissingExtra(_sentence(module) or f"{module} is not installed", module)
 
 

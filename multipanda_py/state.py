@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of an arm at one instant.
 
-Each cycle of the loop fills one cycle record (:mod:`multipanda_py.realtime.cycle_record`), an
-array element with the times of the cycle and the state of every arm. The arrays that controllets
-read are views of it.
+Each cycle of the loop fills one cycle record: an element of a NumPy structured array, with the times
+of the cycle and the state of every arm (:mod:`multipanda_py.realtime.cycle_record`). The arrays in
+:class:`ArmState` are views of this record.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ArmLimits:
         torque: Maximum torque [Nm].
         torque_rate: Maximum rate of a commanded torque [Nm/s].
         slides: Mask of the prismatic joints; by default all False.
-        whole_torque: Maximum total torque including gravity compensation [Nm], for arms with
-            compliant actuators. By default inf, because the robot itself checks it.
+        whole_torque: Maximum of torque plus gravity compensation [Nm], for arms with compliant
+            actuators. By default inf: other robots limit this sum themselves.
 
     Raises:
         ConfigurationError: If an array is not (n,), a number is not finite, lower and upper bounds
@@ -96,11 +96,16 @@ class ArmLimits:
 
     @property
     def bears_weight(self) -> bool:
-        """True if ``whole_torque`` limits the torque including gravity compensation."""
+        """True if ``whole_torque`` limits the sum of torque and gravity compensation."""
         return bool(np.isfinite(self.whole_torque).any())
 
     def unit(self, joint: SupportsIndex, of: str = "rad") -> str:
-        """Return the unit ``of``, such as rad/s, with m instead of rad for a prismatic joint."""
+        """Return a unit for one joint: m instead of rad and N instead of Nm if it is prismatic.
+
+        Args:
+            joint: Index of the joint.
+            of: Unit for a revolute joint, such as ``rad/s``.
+        """
         return of.replace("Nm", "N").replace("rad", "m") if self.slides[joint] else of
 
     @property
@@ -170,9 +175,10 @@ class ActuatorState:
     Joints without springs have zeros.
 
     Attributes:
-        command: Command of a controllet, (4, n). Its rows are operation mode (or
-            :data:`CONTROLLET_TORQUE_MODE`), first and second command of that mode, and external
-            torque on the joint [Nm]. NaN keeps the previous value of a command.
+        command: Command of a controllet, (4, n). Row 0 is the operation mode, or
+            :data:`CONTROLLET_TORQUE_MODE`. Rows 1 and 2 are the first and second command of this
+            mode; NaN keeps the previous command. Row 3 is a torque that acts on the joint from
+            outside, in every mode [Nm].
         mode: Index of the current operation mode, (n,).
         reference: Commanded positions of both motors, (2, n) [rad, or m for a linear motor].
         position: Measured positions of both motors, (2, n).
@@ -200,7 +206,10 @@ class ActuatorState:
         self.carried: NDArray[np.float64] = record["tau_weight"][:joints]
 
     def leave_to_controllet(self) -> None:
-        """Let all joints execute the torque of a controllet, without an external torque."""
+        """Set ``command`` so that all springs exert the torque ``tau`` of a controllet.
+
+        External torques on the joints (row 3) become zero.
+        """
         self.command[:] = np.nan
         self.command[0], self.command[3] = CONTROLLET_TORQUE_MODE, 0.0
 
@@ -236,9 +245,10 @@ class TaskSpaceDynamics(Protocol):
     Attributes:
         minv_jt: :math:`M^{-1} J^T`, (n, 6).
         inertia_inv: :math:`\Lambda^{-1}`, (6, 6).
-        inertia: Damped inertia :math:`\Lambda_d`, (6, 6), symmetric.
+        inertia: Inertia :math:`\Lambda_d`, (6, 6), symmetric: :math:`\Lambda`, with damping near
+            singularities so that it stays bounded.
         damping: Squared damping factor :math:`\lambda^2` of :math:`\Lambda_d`; zero far from
-            singularities.
+            singularities, where :math:`\Lambda_d = \Lambda`.
     """
 
     minv_jt: Matrix
@@ -247,7 +257,7 @@ class TaskSpaceDynamics(Protocol):
     damping: float
 
     def update(self, mass: Matrix, jacobian: Matrix) -> None:
-        """Recompute all terms for a configuration with these matrices.
+        """Recompute all attributes from inertia matrix and Jacobian of a configuration.
 
         Args:
             mass: Inertia matrix M, (n, n) [kg m^2].
@@ -255,13 +265,20 @@ class TaskSpaceDynamics(Protocol):
         """
 
     def projection_inertia(self) -> Matrix:
-        """Return the inertia that projects joint torques to the nullspace, (6, 6), symmetric."""
+        r"""Return the inertia for nullspace projectors of joint torques, (6, 6), symmetric.
+
+        It equals :math:`\Lambda` far from singularities.
+        """
 
     def removed_inertia(self) -> Matrix:
         r"""Return the inertia that the damping removes, :math:`\Lambda - \Lambda_d`, (6, 6)."""
 
     def damped_inertia_with(self, slower: float) -> Matrix:
-        r"""Return the inertia with ``slower`` times the damping :math:`\lambda^2`, (6, 6)."""
+        r"""Return :math:`\Lambda_d` for a larger or smaller damping, (6, 6).
+
+        Args:
+            slower: Factor on the squared damping :math:`\lambda^2`.
+        """
 
     @property
     def manipulability(self) -> float:
@@ -296,16 +313,15 @@ class ArmState:
         q: Joint positions, (n,) [rad].
         dq: Joint velocities, (n,) [rad/s].
         joint_state: Joint positions and velocities, (2, n).
-        q_dq: Joint positions followed by velocities. Both are padded with zeros to the largest
-            number of joints in the cell.
+        q_dq: Joint positions, then joint velocities, (2 N,). N is the largest number of joints of
+            an arm in the cell; further elements of a smaller arm are zero.
         tau_J: Measured joint torques, gravity included, (n,) [Nm].
         tau_ext: Estimated external joint torques, (n,) [Nm].
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
             compensates gravity itself.
-        tau_weight: Gravity compensation that counts in the torque limits, (n,) [Nm]. Equal to
-            ``tau_gravity`` if the loop compensates gravity. For an arm with compliant actuators,
-            the torque that carries it. Otherwise zero.
+        tau_weight: Gravity compensation that counts in the torque limits, (n,) [Nm]. For an arm
+            with compliant actuators it is the gravity torque, otherwise ``tau_gravity``.
         joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
             [rad, rad/s, rad/s^2]. Undefined under torque control.
         position_ee_in_base: Position of the tool, (3,) [m].
@@ -314,8 +330,8 @@ class ArmState:
         twist_ee_in_base: Linear then angular velocity, (6,) [m/s, rad/s].
         wrench_ext_in_base: Force and torque that the environment exerts on the tool, (6,) [N, Nm].
         finger_positions: Finger positions, (2,) [m].
-        gripper: Number of the last gripper command, its outcome, and 1 if an object is grasped,
-            (3,).
+        gripper: Number of the last gripper command, its :class:`.Outcome`, and 1 if an object is
+            grasped, (3,).
         actuators: Commands and state of the compliant actuators; empty without such actuators.
         attached_object: Number of the movable object in the gripper, from 1, (); 0 if the gripper
             is empty.
@@ -372,9 +388,13 @@ class ArmState:
     )
 
     def __init__(self, name: str, limits: ArmLimits, record: NDArray[np.void]) -> None:
-        """Bind all views to one element of ``row["arms"]``, shape ().
+        """Create a state whose arrays are views of a cycle record.
 
-        In this record, q and dq must be adjacent, as must position and rotation of the tool.
+        Args:
+            name: Name of the arm in the cell.
+            limits: Joint limits of the robot model.
+            record: Element of the field ``arms`` of the cycle record, shape (). Its fields ``q``
+                and ``dq`` must be adjacent, as must position and rotation of the tool.
         """
         self.name = name
         self.limits = limits
@@ -414,10 +434,10 @@ class ArmState:
         self._reader: ArmState | None = None
 
     def for_readers(self) -> ArmState:
-        """Return a read-only view of this state with the same arrays.
+        """Return a state with read-only views of the same arrays.
 
-        Call it after :meth:`attach`. ``jacobian`` stays writable, because it is a new array in
-        every cycle.
+        Call it after :meth:`attach`. Only ``jacobian`` is writable, because the dynamics model
+        replaces this array in every cycle.
 
         Thread: any, before the loop runs.
         """
@@ -452,13 +472,15 @@ class ArmState:
         self.mass_matrix, self.coriolis, self.hessian, self._space = mass, coriolis, hessian, space
 
     def check_in_place(self, row: Vector) -> None:
-        """Check that a plug-in has not replaced an array of this state by its own array.
+        """Check that the arrays of this state are still views of the cycle record.
+
+        A plug-in may have replaced an array by its own, for example by ``state.q = ...``.
 
         Args:
-            row: Memory of the cycle record.
+            row: Cycle record.
 
         Raises:
-            TypeError: If an array is replaced: the loop would not see values in it.
+            TypeError: If an array was replaced, so that the loop would not read its values.
 
         Thread: any, before the loop runs.
         """
@@ -480,9 +502,10 @@ class ArmState:
                 )
 
     def invalidate(self) -> None:
-        """Mark the cached operational-space terms as outdated.
+        """Discard the cached result of :meth:`operational_space`.
 
-        Read-only views of this state then have the new Jacobian.
+        The dynamics model calls it after each update. The state of :meth:`for_readers` then
+        receives the new Jacobian.
         """
         self._space_is_fresh = False
         reader = self._reader
@@ -491,29 +514,34 @@ class ArmState:
             reader._space_is_fresh = False
 
     def operational_space(self) -> TaskSpaceDynamics:
-        """Return the operational-space terms of this state, computed once per cycle."""
+        """Return the task-space dynamics at the tool, computed at most once per cycle."""
         if not self._space_is_fresh:
             self._space.update(self.mass_matrix, self.jacobian)
             self._space_is_fresh = self._task_inertia_requested = True
         return self._space
 
     def look_ahead(self) -> None:
-        """Compute terms in advance that the controllet used in earlier cycles.
+        """Compute :meth:`operational_space` in advance if the controllet has used it before.
 
-        The loop calls this when it has spare time. Thread: control.
+        The loop calls it when it has spare time.
+
+        Thread: control.
         """
         reader = self._reader
         if reader is not None and reader._task_inertia_requested:
             reader.operational_space()
 
     def change_controllet(self) -> None:
-        """Forget which terms the previous controllet used. Thread: control."""
+        """Let :meth:`look_ahead` compute nothing until the new controllet uses the dynamics.
+
+        Thread: control.
+        """
         if self._reader is not None:
             self._reader._task_inertia_requested = False
 
 
 def _together(record: NDArray[np.void], first: str, second: str) -> Vector:
-    """Return two adjacent fields of a record as one vector."""
+    """Return two adjacent fields of a structured array as one vector, a view of both."""
     numbers, fields = ("f8", record[first].size + record[second].size), record.dtype.fields
     start, size = fields[first][1] if fields else 0, record.dtype.itemsize
     view = np.dtype(
@@ -528,7 +556,7 @@ class ArmSnapshot:
     """Immutable copy of one arm's state; fields as in :class:`ArmState`.
 
     Attributes:
-        time: Time of the copy in the controlled world [s].
+        time: Time of the state [s]: simulated time, or robot time with real arms.
         owner: Name of the controllet that owns the arm.
         fault: Name of the latched fault, or an empty string.
         interface: Active command interface, one of :data:`COMMAND_INTERFACES`.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Targets: the commands that users send to an active controllet.
 
-A target arrives through *channels*. Each carries one kind of request, such as a pose, as a vector
-of fixed length. A target type names its channels and has attributes that the loop refills in
-place, so that a controllet reads ``target.position_ee_in_base[arm]``.
+A *channel* is one kind of target, such as a pose. The loop receives each target as a *record*, a
+vector of fixed length. A :class:`Target` type names the channels of a controllet. Its attributes
+are views of the newest records, which a controllet reads as ``target.position_ee_in_base[arm]``.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ class Reports(dict[str, float]):
 
 
 def report_titles(declared: Iterable[Report | str]) -> tuple[str, ...]:
-    """Return the titles of a controllet's reports, such as ``distance [m]``, in order.
+    """Return name and unit of each value that a controllet reports, such as ``distance [m]``.
+
+    Args:
+        declared: Attribute ``report_names`` of the controllet.
 
     Raises:
         ConfigurationError: If the declaration is not a tuple of texts and Reports, is too long, or
@@ -110,11 +113,12 @@ STREAM_TIMEOUT = 1.0
 
 
 class Stream:
-    """Last target of one channel of an arm, to distinguish streams from jumps.
+    """Last target of one channel of an arm, to recognise a stream of targets.
 
-    The gate rejects a jump, that is, a single target far from the measured state. An obstructed
-    arm, however, lags behind its stream and must follow it again later. Therefore a target beyond
-    the gate is only clipped if the previous accepted target is recent and near it.
+    The gate rejects a single target that is far from the measured state. An obstructed arm,
+    however, lags behind its stream, and must be able to follow it again later. Therefore a target
+    outside the gate is clipped to the gate instead, if it is near the previous target of the same
+    channel, and this target is not older than :data:`STREAM_TIMEOUT`.
 
     Args:
         name: Name of arm and channel, the key in ``clipped``.
@@ -128,13 +132,14 @@ class Stream:
         self._law: tuple[str, int] = ("", 0)
 
     def for_activation(self, controllet: str, activation: int, now: float) -> Stream:
-        """Return this stream, without its last target if that was for another activation.
+        """Prepare this stream for a new target, and return it.
+
+        The last target is discarded if it belonged to another controllet or another activation.
 
         Args:
-            controllet: Name of the controllet.
-            activation: Number of its activation.
-            now: Current time of the machine [s], or of the world in a cell that is stepped by
-                hand.
+            controllet: Name of the controllet that receives the new target.
+            activation: Number of activations of this controllet so far.
+            now: Current time [s]; simulated time in a cell with placement ``inline``.
         """
         if (controllet, activation) != self._law:
             self._last, self._law = None, (controllet, activation)
@@ -142,17 +147,24 @@ class Stream:
         return self
 
     def continues(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return True if the last target is recent and near the new one, which counts as clipped.
+        """Return True if a new target outside the gate continues this stream.
+
+        The last target must be recent and near the new one. The new target is then counted as
+        clipped.
 
         Args:
-            is_near: Function that returns True if the last target is near the new one.
+            is_near: Function of the last target that returns True if it is near the new one.
         """
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
         return goes_on
 
     def accept(self, target: Any) -> None:
-        """Store an accepted target as the client requested it, which continues the stream."""
+        """Store an accepted target as the last one of the stream.
+
+        Args:
+            target: Target as the client requested it, before it is clipped to the gate.
+        """
         self._last, self._until = target, self._now + STREAM_TIMEOUT
 
 
@@ -182,9 +194,10 @@ class TargetRequest:
     Attributes:
         owner: Name of the arm, or of the controllet for a shared channel.
         gate: Limits of the gate.
-        frame: Pose of the frame that the target names, in the arm's base, or in the world for a
-            shared channel. It is :data:`IDENTITY_POSE` if the target names that base or world.
-        reports: Function that returns the reports of the controllet.
+        frame: Pose, in the base of the arm, of the frame in which the target is given. For a
+            shared channel it is the pose of this frame in the world. :data:`IDENTITY_POSE` means
+            that no transform is needed.
+        reports: Function that returns the values that the controllet reports.
     """
 
     owner: str
@@ -202,16 +215,17 @@ class ArmTargetRequest(TargetRequest):
         limits: Limits of the joints of the arm.
         ungated_channels: Channels of the controllet and its features whose targets may be far from
             the measured state, such as a preferred configuration.
-        stream: Function that returns the stream of a channel.
-        joint_fields: Parts of channel ``joint`` that the controllet uses: ``q``, ``dq`` or both.
+        stream: Function of a channel name that returns the :class:`Stream` of this channel.
+        joint_fields: Parts of channel ``joint`` that the controllet accepts: ``q``, ``dq`` or both.
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
-        spring_equilibrium: Function that returns the equilibrium of the m joints with springs,
-            (m,) [rad].
-        parameters: Function that returns the parameters of the controllet.
-        last_record: Function that returns the last record of a channel; None without one since the
-            last start or parameter change of the controllet.
+        spring_equilibrium: Function that returns the present equilibrium angles of the m joints
+            with compliant actuators, (m,) [rad].
+        parameters: Function that returns the values of the controllet's parameters by name.
+        last_record: Function of the name of a channel with ``joint_topics``. It returns the record
+            of the last target, or None if no target arrived since the last activation or parameter
+            change of the controllet.
     """
 
     state: ArmSnapshot
@@ -233,7 +247,10 @@ TargetRejected."""
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """Declaration of one kind of target. A target is stored as a record, a vector of floats.
+    """Declaration of one kind of target.
+
+    Clients send a target as a value, for example a :class:`.Pose`. The loop receives it as a
+    record, a vector of floats.
 
     Attributes:
         name: Name for controllets, users and messages, in lower case letters, digits and single
@@ -244,20 +261,20 @@ class Channel:
         shared: True if the whole controllet has one target; otherwise each arm has its own.
         low: Minimum of each number, used if ``check`` is None.
         high: Maximum of each number, used if ``check`` is None.
-        check: Function that converts a value to a record, or rejects it. By default a value is
-            ``width`` finite numbers within the bounds.
-        modified_by_features: True if features may modify the value in every cycle, beginning with
-            the requested one.
+        check: Function of a value and a :class:`TargetRequest` that returns the record, or raises
+            :class:`.TargetRejected`. None: a value is ``width`` finite numbers within the bounds.
+        modified_by_features: True if features may modify the record. In every cycle they start
+            from the record that the client requested.
         message: ROS type of the topic or action of the channel.
-        read: Function that converts a ROS message to a value; required for types that this package
-            does not know. Stamp and frame of a header are evaluated without it.
+        read: Function that converts a ROS message to a value; required for types that are not in
+            :data:`PLAIN_MESSAGES`. The node reads time stamp and frame of the header itself.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
         method: Python call that sets a target, for the documentation.
         per_joint: Number of further floats in a record for each joint of the arm.
         is_scheduled: True if targets have a start time. The second number of the record is this
             time [s], 0 for immediately; the third is the number of arms that start together.
-        joint_topics: Names of further topics of each joint with a compliant actuator, with one
-            number each. The value is a mapping of joint names to numbers.
+        joint_topics: Names of further topics that each joint with a compliant actuator gets. Their
+            messages have one number. ``check`` receives it as a mapping ``{joint name: number}``.
 
     Raises:
         ConfigurationError: If a name, message, width or bound is invalid.
@@ -353,15 +370,19 @@ class Channel:
         return f"<{'controllet' if self.shared or self.is_action else 'arm'}>/{self.topic}"
 
     def size(self, n_joints: int) -> int:
-        """Return the number of floats in a record for an arm."""
+        """Return the number of floats in a record for an arm with ``n_joints`` joints."""
         return self.width + self.per_joint * n_joints
 
     def record_count(self, n_arms: int) -> int:
-        """Return the number of records that a controllet on ``n_arms`` arms has."""
+        """Return the number of records: 1 for a shared channel, otherwise ``n_arms``."""
         return 1 if self.shared else n_arms
 
     def record(self, value: Any, request: TargetRequest) -> Vector:
         """Check a value, and return it as a record for the loop, (size,).
+
+        Args:
+            value: Target as the client sends it.
+            request: State, limits and frame for the check.
 
         Raises:
             TargetRejected: If the value is not allowed.
@@ -400,7 +421,12 @@ class Channel:
 
 
 def finite_numbers(path: str, values: ArrayLike, width: int) -> Vector:
-    """Return a copy of finite numbers, (width,). ``path`` is their place for error messages.
+    """Return a copy of finite numbers, (width,).
+
+    Args:
+        path: Name of the target, with which an error message begins.
+        values: Numbers to check.
+        width: Required count of numbers.
 
     Raises:
         TargetRejected: If the values are not finite numbers, or their count differs.
@@ -424,9 +450,10 @@ def built_in_channels() -> dict[str, Channel]:
 
 
 def channel_table(declared: Iterable[str | Channel]) -> dict[str, Channel]:
-    """Return the channels of a controllet and its features by name, in order.
+    """Return the channels of a controllet and its features by name.
 
-    A channel is declared by the name of a built-in one, or by a new declaration.
+    Args:
+        declared: Channels in the desired order: names of built-in ones, or new declarations.
 
     Raises:
         ConfigurationError: If a name is unknown, or two channels have the same name or topic.
@@ -474,7 +501,7 @@ def _is_bound(bound: object) -> bool:
 
 
 def _real(values: ArrayLike) -> Vector:
-    """Return a float copy, without accepting digit strings or complex numbers as numpy does."""
+    """Return a float copy of real numbers. Unlike NumPy, reject texts and complex numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise TypeError(f"got {array.dtype}, allowed real numbers")
@@ -490,17 +517,17 @@ Joints: TypeAlias = "int | Sequence[int]"
 
 
 class Target:
-    """Base class of the target types. It stores a record per channel and arm.
+    """Base class of target types. An object has the newest targets of one controllet instance.
 
     Args:
         n_arms: Number of arms of the controllet.
         extra: Channels of its features: names of built-in ones, or declarations of new ones.
-        n_joints: Number of joints of all arms, n, or one number per arm.
+        n_joints: Number of joints: one number for all arms, or one number per arm.
 
     Attributes:
-        joints: Number of joints per arm.
-        data: Records by channel, one per arm or one for all.
-        modified_channels: Channels that features may modify every cycle.
+        joints: Number of joints of each arm.
+        data: Records by channel: a list with one record per arm, or with one for a shared channel.
+        modified_channels: Channels whose records features may modify in every cycle.
     """
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
@@ -545,9 +572,9 @@ class JointTarget(Target):
     Attributes:
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
-        max_reference_lead: Maximum distance of the moving reference from the measured positions,
-            per arm, (2, n) [rad], which the controllet sets. Row 0 holds in motion, in addition to
-            the distance at its start; row 1 holds at rest.
+        max_reference_lead: Maximum distance of the reference from the measured positions, per arm,
+            (2, n) [rad], set by the controllet. Row 0 applies to a moving reference; the distance
+            at the start of the motion adds to it. Row 1 applies to a reference at rest.
         moving: True while a governor (motion limiter) moves ``q``, per arm.
         ddq: Accelerations of this motion, per arm, (n,) [rad/s^2].
     """
@@ -577,14 +604,14 @@ class JointVelocityTarget(JointTarget):
 
 
 class HeldConfiguration(JointTarget):
-    """Joint target without user access: the configuration measured at activation."""
+    """Joint target that users cannot set: the configuration measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
 
 
 class TrajectoryTarget(JointTarget):
-    """Joint configuration or joint trajectory, of which the newest is active.
+    """Joint configuration or joint trajectory: the one that arrived last is followed.
 
     Attributes:
         count: Number of valid rows of ``points``, per arm, (1,).
@@ -641,18 +668,19 @@ class CartesianTarget(Target):
             self.nullspace_configuration[arm][:] = state.q
 
     def displace(self, arm: int, error: Vector) -> None:
-        """Displace the target pose of an arm, which was set at activation.
+        """Displace the target pose of an arm, for example to continue a force after a switch.
 
         Args:
             arm: Index of the arm in the controllet.
-            error: Translation and rotation vector along the axes of the base, (6,) [m, rad].
+            error: Displacement along the axes of the base: translation, then rotation vector, (6,)
+                [m, rad].
         """
         self.position_ee_in_base[arm][:] += error[:3]
         self.rotation_ee_in_base[arm][:] = pin.exp3(error[3:]) @ self.rotation_ee_in_base[arm]
 
 
 class HeldPose(CartesianTarget):
-    """Cartesian target without user access: the pose measured at activation."""
+    """Cartesian target that users cannot set: the pose measured at activation."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = ()
     internal_channels: ClassVar[tuple[str | Channel, ...]] = CartesianTarget.channels

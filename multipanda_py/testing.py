@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract checks for plug-in authors, and random arm states for tests.
 
-``check_contract("my_controllet")`` and ``check_actuator("my_springs")`` run the tests of the
-built-in plug-ins on a plug-in.
+``check_contract("my_controllet")`` checks a controllet, ``check_actuator("my_springs")`` a compliant
+actuator. The tests of the built-in ones use the same checks.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ def check_actuator(
 
     - Arrays have the right shapes, and results depend on the arguments only. Nothing is modified
       or remembered, and joints do not influence each other. NaN in gives NaN out.
-    - Torques are derivatives of one elastic energy, so that a closed path takes no work:
-      :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`.
-      ``link_stiffness`` is the negative derivative of the link torque.
-    - The torque does not decrease with the deflection, and is constant beyond the maximum
-      deflection.
+    - Torques are derivatives of one elastic energy:
+      :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`, with the load
+      :math:`\tau_i` and position :math:`\theta_i` of motor i, and the joint angle q.
+      ``link_stiffness`` is :math:`-\partial\tau_{link}/\partial q`.
+    - The ``link`` torque does not decrease with the equilibrium angle, and is constant beyond the
+      maximum deflection.
     - ``equilibrium_of`` and ``preset_of`` invert ``references``.
 
     Args:
@@ -85,7 +86,10 @@ def check_actuator(
 
 
 def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return random angles within spring limits, (3, samples, n): joint, first, second motor."""
+    """Return random positions of joints, first motors and second motors, (3, samples, n).
+
+    Deflections are below the maximum of the springs, and presets within their range.
+    """
     shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
     reach = 0.99 * springs.of["max_deflection"]
@@ -130,7 +134,7 @@ def _check_arrays(springs: Actuator[Any], configurations: Matrix) -> None:
 
 
 def _check_slopes(springs: Actuator[Any], configurations: Matrix) -> None:
-    """Check stiffness and energy conservation against finite differences."""
+    """Check ``link_stiffness`` and energy conservation by finite differences of the torques."""
     reach = springs.of["max_deflection"]
     ranges = [reach, reach, reach]
     if not springs.is_antagonistic:
@@ -204,7 +208,12 @@ def _close(description: str, got: Vector, desired: Vector, scale: float) -> None
 
 
 def require_kept(selected: bool, description: str) -> None:
-    """Raise :class:`.ContractViolation` with a message if a condition is false."""
+    """Raise :class:`.ContractViolation` if a condition is False.
+
+    Args:
+        selected: Condition.
+        description: Message of the error.
+    """
     if not selected:
         raise ContractViolation(description)
 
@@ -234,8 +243,8 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, placed 0.6 m apart.
-        model: Robot model of all arms, by name or as an object; several models are assigned in
-            turn.
+        model: Robot model of all arms, by name or as an object. A sequence has one model for each
+            arm; if it is shorter, it starts again from its first model.
 
     Attributes:
         context: Context for a controllet on these arms.
@@ -267,7 +276,7 @@ class StateMaker:
         return self.context.joints
 
     def states_at(self, q: Sequence[Vector], dq: Sequence[Vector] | None = None) -> list[ArmState]:
-        """Return the states of all arms with updated model terms.
+        """Set joint positions and velocities, update the dynamics models, and return all states.
 
         Args:
             q: Joint positions, (n,) per arm [rad].
@@ -295,12 +304,14 @@ class StateMaker:
 
 
 def varied_cell(file: str | Path, seed: int, relative_error: float = 0.2) -> Cell:
-    """Return a cell that is stepped by hand, with random masses and friction of objects and tools.
+    """Return a cell with placement ``inline`` and random errors of masses and friction.
+
+    The masses of objects, and the friction of objects and tools, are multiplied by random factors.
 
     Args:
         file: Path of the cell file.
-        seed: Seed of the variation; 0 for no variation.
-        relative_error: Maximum relative variation of masses and friction.
+        seed: Seed of the factors; 0: all factors are 1.
+        relative_error: Maximum deviation of a factor from 1.
     """
     data = CellConfig.from_yaml(file).model_dump()
     random = np.random.default_rng(seed)
@@ -326,14 +337,14 @@ def simple_cell(
     placement: str = "inline",
     **settings: Any,
 ) -> Cell:
-    """Return a cell for tests, by default with two arms that hold, and stepped by hand.
+    """Return a cell for tests, by default with two arms that hold their position.
 
     Args:
-        arms: Section of the cell file; by default ``left`` and ``right``, 0.6 m apart.
-        controllets: Section of the cell file; by default joint and Cartesian impedance for each
-            arm.
-        active: Section of the cell file.
-        placement: Placement of the loop: inline, thread or process.
+        arms: Section ``arms`` of the cell file; by default ``left`` and ``right``, 0.6 m apart.
+        controllets: Section ``controllets`` of the cell file; by default joint and Cartesian
+            impedance for each arm.
+        active: Names of the controllets that are active at the start.
+        placement: Placement of the loop: ``inline``, ``thread`` or ``process``.
         settings: Further sections of the cell file, such as ``objects``, and keys of its section
             ``cell``.
     """
@@ -367,17 +378,15 @@ def check_contract(
     - Commands have the right shapes and are finite in every configuration.
     - Commands depend on states and target only, and states are not modified.
     - Memory does not grow during 1000 cycles.
-    - The velocity loop stays slow enough for the latency, with the default gains and with each
-      gain at its upper bound (:mod:`multipanda_py.control.delay_margin`).
+    - The damping of a torque controllet tolerates the delay between state and torque, with default
+      gains and with each gain at its upper bound (:func:`check_bandwidth`).
 
     Args:
         name: Name as in ``type:`` of a cell file.
         n_arms: Number of arms; by default the minimum of the controllet.
         seed: Seed of the random states.
-        model: Robot model of all arms, by name or as an object; several models are assigned in
-            turn.
-        configurations: Number of random configurations in which each set of gains is checked for
-            latency.
+        model: Robot models, as for :class:`StateMaker`.
+        configurations: Number of configurations for :func:`check_bandwidth`; 0 to skip it.
 
     Raises:
         ContractViolation: If a check fails; the message names it.
@@ -445,18 +454,21 @@ def check_bandwidth(
     seed: int = 0,
     model: Models = "fr3",
 ) -> None:
-    """Check the bandwidth of a controllet with its default features in random configurations.
+    r"""Check that the velocity loop of a controllet is not too fast for the delay of a robot.
+
+    The bandwidth of this loop is the maximum real part of the eigenvalues of :math:`M^{-1} D`, with
+    the inertia matrix M and the joint damping D of controllet and default features. It is checked
+    in random configurations for all sets of gains of :func:`corners`.
 
     Args:
         name: Name as in ``type:`` of a cell file.
         n_arms: Number of arms; by default the minimum of the controllet.
-        configurations: Number of configurations per set of gains.
+        configurations: Number of random configurations for each set of gains.
         seed: Seed of the random configurations.
-        model: Robot model, as for :func:`check_contract`.
+        model: Robot models, as for :class:`StateMaker`.
 
     Raises:
-        ContractViolation: If the velocity loop is faster than ``MAX_BANDWIDTH``; the message names
-            the gains.
+        ContractViolation: If a bandwidth reaches ``MAX_BANDWIDTH``; the message names the gains.
     """
     controllet_class = registry.find("controllets", name)
     maker = StateMaker(controllet_class.min_arms if n_arms is None else n_arms, model)
@@ -476,9 +488,17 @@ def check_bandwidth(
 def corners(
     controllet_class: Any, robots: Robots | None = None
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Return the sets of gains, with names, for which a controllet class must be stable.
+    """Return the sets of gains with which a controllet must be stable, each with a description.
 
     The sets are the defaults, each gain at its upper bound, and all gains at their upper bounds.
+    Gains are all parameters with ``stiffness`` or ``damping`` in their name.
+
+    Args:
+        controllet_class: Class of the controllet.
+        robots: Robots by name of the arm, for joint vectors; None: one default robot.
+
+    Returns:
+        Description, and values of all parameters by name.
     """
     specs = ParameterSet(controllet_class.Params, robots=robots).specs
     default = {spec.name: spec.default for spec in specs}
@@ -496,7 +516,13 @@ def corners(
 
 
 def probe_of(controllet_class: Any, maker: StateMaker, values: Mapping[str, Any]) -> Probe:
-    """Return a controllet for stability checks, with its default features."""
+    """Return a controllet with its default features, whose torques can be evaluated at any state.
+
+    Args:
+        controllet_class: Class of the controllet.
+        maker: Arms of the controllet.
+        values: Values of all parameters of the controllet by name.
+    """
     parameters = ParameterSet(controllet_class.Params, robots=maker.robots)
     context = replace(maker.context, leader_arms=controllet_class.leader_arms)
     law = controllet_class(context, parameters.decode(parameters.encode(values)))
@@ -539,7 +565,7 @@ def _check_memory(controllet: Any, states: list[ArmState], target: Any) -> None:
 
 
 def _growth(controllet: Any, states: list[ArmState], target: Any) -> int:
-    """Return the memory growth after 1000 cycles [bytes]."""
+    """Return the growth of allocated memory in 1000 updates of a controllet [bytes]."""
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

@@ -358,7 +358,7 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return the key path of the section in the cell and its default values, by node name.
+    """Return the cell's section for each node: its key path and default values, by node name.
 
     Default values are not merged into the cell: ``ros2 param dump`` writes them although the user
     has not set them. A simulated arm, for example, stops at its force thresholds only if a file
