@@ -232,9 +232,9 @@ larger one. With a smaller one, the parameters of an actuator are rejected."""
 
 
 class ElasticTorque(NamedTuple):
-    r"""Spring torques on n joints and their motors, (n,) or, for k configurations, (k, n) each [Nm].
+    r"""Spring torques on n joints and their motors, (n,) each [Nm]; (k, n) for k configurations.
 
-    ``link`` is the torque on the joints. It is positive if a motor angle is above the joint angle.
+    ``link`` is the torque on the joints. A motor angle above the joint angle makes it positive.
     ``motor_1`` and ``motor_2`` are the loads :math:`\tau_i` of the motors:
 
     .. math:: J \ddot\theta_i = \tau_{m,i} - \tau_i - \ldots
@@ -243,7 +243,7 @@ class ElasticTorque(NamedTuple):
     are torques of other origin than springs. If the second motor moves linearly, ``motor_2`` is
     a force [N].
 
-    All loads follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
+    All torques follow from one elastic energy V: :math:`\tau_{link} = -\partial V / \partial q`,
     :math:`\tau_i = \partial V / \partial \theta_i`, with the joint angle q. Do not write to these
     arrays: two of them may be the same object.
     """
@@ -352,7 +352,7 @@ class Actuator(ABC, Generic[P]):
 
         .. math:: \sigma = -\partial\tau_{link}/\partial q
 
-        :math:`\tau_{link}` is the ``link`` torque of :meth:`elastic_torque`, and q the joint angle.
+        :math:`\tau_{link}` is the ``link`` torque of :meth:`elastic_torque`, q the joint angle.
 
         Args:
             q: Joint angles, (n,), or (k, n) for k configurations [rad].
@@ -413,9 +413,9 @@ class Actuator(ABC, Generic[P]):
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
         r"""Return the damping coefficient d between motors and joint, (n,) [Nm s/rad].
 
-        The damping torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the equilibrium
-        angle :math:`\theta_{eq}` and the joint angle q. The first motor receives the opposite
-        torque. Of two antagonistic motors, each receives half of it.
+        The damping torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the
+        equilibrium angle :math:`\theta_{eq}` and the joint angle q. The first motor receives the
+        opposite torque. Of two antagonistic motors, each receives half of it.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -487,9 +487,9 @@ class Actuator(ABC, Generic[P]):
         r"""Return the equilibrium angles at which springs exert given joint torques, (n,) [rad].
 
         Solve :math:`\tau_{link}(q, \mathrm{references}(\theta_{eq}, p)) = \tau` for the
-        equilibrium angle :math:`\theta_{eq}`, with the joint angle q, the torque :math:`\tau` and
-        the preset p. If :math:`\tau` balances gravity, :math:`\theta_{eq} - q` is the static
-        deflection of the springs.
+        equilibrium angle :math:`\theta_{eq}`. Here q is the joint angle, :math:`\tau` the given
+        torque and p the preset. If :math:`\tau` balances gravity, :math:`\theta_{eq} - q` is the
+        static deflection of the springs.
 
         Args:
             q: Joint angles, one number or (n,) [rad].

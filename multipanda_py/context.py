@@ -106,8 +106,8 @@ class BumplessTransfer:
     def missing_in_base(self) -> Vector:
         """Part of the requested wrench that the arm does not exert, (6,) [N, Nm].
 
-        It is ``requested_in_base`` minus the projection of ``wrench_in_base`` onto the direction of
-        ``requested_in_base``. Zero without a request.
+        It is ``requested_in_base`` minus the projection of ``wrench_in_base`` onto the direction
+        of ``requested_in_base``. Zero without a request.
         """
         requested = self.requested_in_base
         squared = float(np.dot(requested, requested))

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class JointVectors(tuple[Vector, ...]):
     """Tuple of one joint vector per arm, (n,) each, whose arrays are never replaced.
 
-    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write into the
-    existing array. The loop reads this array. In a list, ``vectors[arm] = ...`` would replace it,
-    and the loop would miss the new values.
+    ``vectors[arm][:] = ...``, ``vectors[arm] += ...`` and ``vectors[arm] = ...`` all write into
+    the existing array. The loop reads this array. In a list, ``vectors[arm] = ...`` would replace
+    it, and the loop would miss the new values.
     """
 
     __slots__ = ()

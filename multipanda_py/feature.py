@@ -202,11 +202,11 @@ class Feature(Generic[ParamsT]):
 
     @property
     def is_projected(self) -> bool:
-        """True if all torques of :meth:`add` are in the dynamically consistent nullspace.
+        """True if :meth:`add` projects all its torques to the dynamically consistent nullspace.
 
-        If several features have the value True, the loop calls :meth:`before_projection` instead
-        of :meth:`add`, and projects the sum of their torques once. The value may depend on the
-        parameters.
+        A feature with the value True also overrides :meth:`before_projection`. If a controllet
+        has several such features, the loop calls this method instead of :meth:`add`, and projects
+        the sum of their torques once. The value may depend on the parameters.
         """
         return False
 

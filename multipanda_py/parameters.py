@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Declaration and check of the parameters of controllets and features, and of backend settings.
 
-A frozen dataclass declares each parameter once. From this declaration follow the checks of the cell
-file, the ROS parameters, and the array of numbers that carries new values to the loop. Example::
+A frozen dataclass declares each parameter once. From this declaration follow the checks of the
+cell file, the ROS parameters, and the array of numbers that carries new values to the loop.
+Example::
 
     @dataclass(frozen=True)
     class ServoSettings(Settings):
@@ -339,12 +340,12 @@ def joint_vector(
 ) -> Any:
     """Declare a vector with one number per joint of the controlled robots.
 
-    Its value is a :data:`JointVector`: one array for all arms, or one per arm if their robots
+    The value is a :data:`JointVector`: one array for all arms, or one per arm if their robots
     differ.
 
     Args:
-        default: One number for all joints, or the name of a quantity of the robot with one number
-            per joint: a key of :attr:`.Robot.figures`, or a joint limit such as ``torque``.
+        default: One number for all joints, or the name of a quantity of the robot. Quantities are
+            the keys of :attr:`.Robot.figures`, and joint limits such as ``torque``.
         unit: SI unit.
         low: Minimum value, a number or the name of a quantity.
         high: Maximum value, a number or the name of a quantity.

@@ -81,8 +81,8 @@ def pyplot() -> Any:
 def extras_named() -> Iterator[None]:
     """Convert import errors in a ``with`` block to :class:`.MissingExtra`.
 
-    This applies to modules of pip extras and of ROS 2 only. Their message has the command that
-    installs the module.
+    Only errors about modules of pip extras and of ROS 2 are converted. The message of the new
+    error has the command that installs the module.
     """
     try:
         yield

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of an arm at one instant.
 
-Each cycle of the loop fills one cycle record: an element of a NumPy structured array, with the times
-of the cycle and the state of every arm (:mod:`multipanda_py.realtime.cycle_record`). The arrays in
-:class:`ArmState` are views of this record.
+Each cycle of the loop fills one cycle record with its times and the state of every arm. The record
+is an element of a NumPy structured array (:mod:`multipanda_py.realtime.cycle_record`). The arrays
+in :class:`ArmState` are views of it.
 """
 
 from __future__ import annotations
@@ -532,7 +532,7 @@ class ArmState:
             reader.operational_space()
 
     def change_controllet(self) -> None:
-        """Let :meth:`look_ahead` compute nothing until the new controllet uses the dynamics.
+        """Let :meth:`look_ahead` do nothing until the new controllet uses the dynamics.
 
         Thread: control.
         """

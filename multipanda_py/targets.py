@@ -117,8 +117,8 @@ class Stream:
 
     The gate rejects a single target that is far from the measured state. An obstructed arm,
     however, lags behind its stream, and must be able to follow it again later. Therefore a target
-    outside the gate is clipped to the gate instead, if it is near the previous target of the same
-    channel, and this target is not older than :data:`STREAM_TIMEOUT`.
+    outside the gate is clipped to the gate if it continues a stream. It must be near the last
+    accepted target of the channel, which must not be older than :data:`STREAM_TIMEOUT`.
 
     Args:
         name: Name of arm and channel, the key in ``clipped``.
@@ -216,7 +216,7 @@ class ArmTargetRequest(TargetRequest):
         ungated_channels: Channels of the controllet and its features whose targets may be far from
             the measured state, such as a preferred configuration.
         stream: Function of a channel name that returns the :class:`Stream` of this channel.
-        joint_fields: Parts of channel ``joint`` that the controllet accepts: ``q``, ``dq`` or both.
+        joint_fields: Parts of channel ``joint`` that the controllet accepts: ``q``, ``dq``, both.
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contract checks for plug-in authors, and random arm states for tests.
 
-``check_contract("my_controllet")`` checks a controllet, ``check_actuator("my_springs")`` a compliant
-actuator. The tests of the built-in ones use the same checks.
+``check_contract("my_controllet")`` checks a controllet, ``check_actuator("my_springs")`` a
+compliant actuator. The built-in ones pass the same checks.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def check_actuator(
     - Arrays have the right shapes, and results depend on the arguments only. Nothing is modified
       or remembered, and joints do not influence each other. NaN in gives NaN out.
     - Torques are derivatives of one elastic energy:
-      :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`, with the load
-      :math:`\tau_i` and position :math:`\theta_i` of motor i, and the joint angle q.
+      :math:`\partial\tau_i/\partial q = -\partial\tau_{link}/ \partial\theta_i`. Motor i has
+      the load :math:`\tau_i` and the position :math:`\theta_i`; q is the joint angle.
       ``link_stiffness`` is :math:`-\partial\tau_{link}/\partial q`.
     - The ``link`` torque does not decrease with the equilibrium angle, and is constant beyond the
       maximum deflection.
@@ -456,9 +456,9 @@ def check_bandwidth(
 ) -> None:
     r"""Check that the velocity loop of a controllet is not too fast for the delay of a robot.
 
-    The bandwidth of this loop is the maximum real part of the eigenvalues of :math:`M^{-1} D`, with
-    the inertia matrix M and the joint damping D of controllet and default features. It is checked
-    in random configurations for all sets of gains of :func:`corners`.
+    The bandwidth of this loop is the maximum real part of the eigenvalues of :math:`M^{-1} D`
+    [1/s]. M is the inertia matrix, and D the joint damping of controllet and default features. It
+    is checked in random configurations for all sets of gains of :func:`corners`.
 
     Args:
         name: Name as in ``type:`` of a cell file.

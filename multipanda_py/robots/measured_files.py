@@ -53,7 +53,8 @@ def with_parameters(robot: Robot, path: Path) -> Robot:
             joint = int(bad.argmax())
             raise ConfigurationError(
                 f"{path}: {name}: joint {robot.joints[joint].name}: got {values[joint]:g}, "
-                "allowed a finite number that is not negative, since friction only dissipates"
+                "allowed a finite number"
+                f"{'' if name == 'torque_offset' else ' that is not negative'}"
             )
     bodies = _bodies(robot, path, data.get("links", {}))
     return replace(
