@@ -204,9 +204,9 @@ class Feature(Generic[ParamsT]):
     def is_projected(self) -> bool:
         """True if :meth:`add` projects all its torques to the dynamically consistent nullspace.
 
-        A feature with the value True also overrides :meth:`before_projection`. If a controllet
-        has several such features, the loop calls this method instead of :meth:`add`, and projects
-        the sum of their torques once. The value may depend on the parameters.
+        If a controllet has several such features that override :meth:`before_projection`, the loop
+        calls this method instead of :meth:`add`, and projects the sum of their torques once. The
+        value may depend on the parameters.
         """
         return False
 

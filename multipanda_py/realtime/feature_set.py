@@ -311,7 +311,11 @@ class FeatureSet:
         projection.
         """
         parts = list(zip(self._numbers, self.adding))
-        shared = {n: part for n, part in parts if isinstance(part, Feature) and part.is_projected}
+        shared = {
+            number: part
+            for number, part in parts
+            if isinstance(part, Feature) and part.is_projected and _has(part, "before_projection")
+        }
         if len(shared) < 2:
             shared = {}
         self.working: list[_Adder] = []

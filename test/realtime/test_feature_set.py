@@ -12,6 +12,7 @@ from cell_names import LEFT_CARTESIAN
 from multipanda_py.controllets.features.nullspace import Nullspace, NullspaceParams
 from multipanda_py.controllets.features.singularity import Manipulability, ManipulabilityParams
 from multipanda_py.exceptions import ParameterRejected
+from multipanda_py.feature import Feature
 from multipanda_py.pose import Pose
 from multipanda_py.realtime.feature_set import FADE_TIME, FeatureSet, SharedNullspace
 from multipanda_py.targets import CartesianTarget
@@ -145,6 +146,21 @@ def test_different_projectors_separate_features_of_inactive_controllet(rig):
     assert kinds(features.working) == [Nullspace, Manipulability]
     features.set_parameters(params)
     assert kinds(features.working) == [SharedNullspace]
+
+
+def test_projected_feature_without_torques_before_projection_lost_its_torque(rig, monkeypatch):
+    features, params, states, target = rig
+
+    def push(self, states, target, tau, period):
+        for torque in tau:
+            torque += 1.0
+
+    monkeypatch.setattr(Manipulability, "add", push)
+    monkeypatch.setattr(Manipulability, "before_projection", Feature.before_projection)
+    features.set_parameters(params)
+    assert kinds(features.working) == [Nullspace, Manipulability]
+    alone = torques(features.adding[:1], states, target)
+    assert torques(features.working, states, target) == pytest.approx(alone + 1.0)
 
 
 def test_fading_feature_is_projected_alone(rig):
