@@ -192,7 +192,7 @@ class TargetRequest:
     """Data that a channel needs to check a target.
 
     Attributes:
-        owner: Name of the arm, or of the controllet for a shared channel.
+        owner: Name of the arm, or of the controllet for a shared channel (of all arms).
         gate: Limits of the gate.
         frame: Pose, in the base of the arm, of the frame in which the target is given. For a
             shared channel it is the pose of this frame in the world. :data:`IDENTITY_POSE` means

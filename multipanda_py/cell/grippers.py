@@ -334,7 +334,9 @@ class Attachments:
         tool = bases_in_world(self._names.config)[arm] @ self._reader.pose(arm)
         far = {name: pose.distance(tool)[0] for name, pose in self._reader.objects().items()}
         if not far:
-            raise AttachmentRejected(f"{arm}: there is no object with a mass in the scene")
+            raise AttachmentRejected(
+                f"{arm}: the scene has no object with a mass, which can be attached"
+            )
         nearest = min(far, key=lambda name: far[name])
         if far[nearest] > MAX_ATTACH_DISTANCE:
             raise AttachmentRejected(

@@ -284,7 +284,7 @@ class PendingSwitch:
 
     def _refuse_after_stop(self) -> NoReturn:
         changed = "" if self._stopped else "; nothing has changed"
-        raise SwitchRejected(f"a stop came first{changed}")
+        raise SwitchRejected(f"switch: a stop came first{changed}. Request the switch again")
 
     def _reports(self, event: Event) -> list[str]:
         """Return the texts of the loop events of one type on the arms of this switch."""

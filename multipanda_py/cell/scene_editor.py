@@ -217,8 +217,8 @@ class SceneEditor:
                 f"{', '.join(self.spawnable) or 'there are none'}"
             )
         if outcome is ObjectResult.ABSENT:
-            already = " already" if change is ObjectRequest.REMOVE else ". Spawn it first"
-            raise SimulationRejected(f"{change_name}: {object_name} is absent{already}")
+            hint = "" if change is ObjectRequest.REMOVE else ". Spawn it first"
+            raise SimulationRejected(f"{change_name}: {object_name} is not in the scene{hint}")
         if outcome is ObjectResult.ATTACHED:
             raise SimulationRejected(
                 f"remove: {object_name} is held by {other}. Open the gripper, or detach the "

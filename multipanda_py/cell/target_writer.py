@@ -394,7 +394,7 @@ class TargetWriter:
             if channel.shared != (arm_index is None):
                 owner = f"the controllet {spec.name}" if channel.shared else "one of its arms"
                 raise TargetRejected(
-                    f"{context.owner}: {name} is a target of {owner}. Send it under that name"
+                    f"{context.owner}: {name} is a target of {owner}. Name it instead"
                 )
             records.append(_Record(name, arm_index or 0, channel.record(value, context)))
         return records

@@ -244,12 +244,12 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return a robot with other rotor inertias and lower maximum torques.
+    """Return a robot with other rotor inertias and bounded torque limits.
 
     Args:
         robot: Robot to change.
         armature: Rotor inertia of each joint [kg m^2].
-        whole: Maximum torque of each joint, including the gravity torque [Nm].
+        whole: Upper bound of each torque limit [Nm]. It also bounds the sum with gravity torques.
     """
     max_value, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, max_value)

@@ -236,5 +236,5 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
 
     @property
     def stiffness_scale(self) -> float:
-        """Minimum stiffness scale of all arms by ``ModalDamping``, 0 to 1."""
+        """Minimum factor by which ``ModalDamping`` reduces the stiffness of an arm, 0 to 1."""
         return min([spring.stiffness_scale for spring in self.springs])

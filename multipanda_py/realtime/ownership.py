@@ -380,9 +380,9 @@ class Ownership:
         """Suspend controllets while command interfaces of their arms change; resume the others.
 
         Args:
-            ready: Indices of arms whose interface has just changed. All other arms of a resumed
-                controllet were under hold. They blend from the torque of hold to that of the
-                controllet.
+            ready: Indices of arms whose interface has just changed. They start without a blend.
+                The other arms of a resumed controllet blend from the torque of hold to that of
+                the controllet.
         """
         changing = self.changing
         for instance in self.active:

@@ -333,11 +333,11 @@ class States(Protocol):
 
 
 def follow_live(options: argparse.Namespace, band: Band | None) -> int:
-    """Run the twin along a running cell until its end, the end of the duration, or Ctrl-C.
+    """Simulate a running cell in parallel until its end, the end of the duration, or Ctrl-C.
 
     Args:
         options: Options of the command.
-        band: Usual range of deviations; None to report no alarms.
+        band: Range of deviations between cell and twin in good runs; None for no alarms.
 
     Returns:
         Exit code.

@@ -314,13 +314,13 @@ class EffortControl(TopicControl[TorqueLimiter]):
         self._send(self._next_torque(number, until, resting))
 
     def _start(self, resting: list[float]) -> None:
-        """Begin a motion at the effort that was sent last.
+        """Begin a motion at the effort that was sent last, or at ``resting`` before the first.
 
         Args:
             resting: Effort that holds the arm against gravity and brakes it, (n,) [Nm].
         """
-        # Before the first command of this driver, the effort that carries the arm is assumed to
-        # be the present one.
+        # Before the first command of this driver, the robot is assumed to apply the effort that
+        # carries the arm.
         if self._sent is None:
             self._sent = resting if self._settings.carries else [0.0] * len(resting)
         self._tau, self._moving, self._last_command_time = self._sent, True, self._reading.time

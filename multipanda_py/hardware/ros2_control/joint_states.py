@@ -70,7 +70,8 @@ class JointReading:
         self._endless = list(endless) or [False] * len(names)
         self._longest = longest
         self._units = ["m" if one else "rad" for one in slides] or ["rad"] * len(names)
-        # Stamp of the last message [s], which may be older than the state at ``time``.
+        # Stamp of the last message [s]. Messages can arrive out of order, so that it is older than
+        # the newest state at ``time``.
         self._stamp = -math.inf
         self._before: list[float] = []  # Last positions; empty if unknown.
         self._names: list[str] = []

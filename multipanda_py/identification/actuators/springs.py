@@ -478,7 +478,10 @@ class _Fit:
         return result if np.isfinite(result.jac).all() else None
 
     def _predicted_torques(self, data: SpringData, x: Matrix) -> NDArray[np.float64]:
-        """Return the torques predicted with k sets of optimisation variables, (N, k, m) [Nm]."""
+        """Return the torques predicted with k sets of optimisation variables, (N, k, m) [Nm].
+
+        N is the number of samples, and m the number of measured torques.
+        """
         n, count = len(self._fitted.names), len(x)
         params: dict[str, ArrayLike] = dict(
             zip(self._fitted.names, self._fitted.values(x[:, :n]).T)

@@ -68,7 +68,7 @@ class Alarm:
 
 
 class BandMonitor:
-    """Monitor that raises an alarm if a residual of one arm leaves its range in good runs.
+    """Monitor that raises an alarm if a residual of one arm leaves the range of good runs.
 
     Args:
         arm: Name of the arm.

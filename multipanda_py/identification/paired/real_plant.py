@@ -58,7 +58,7 @@ _STALL_TIMEOUT = 10.0  # Maximum wall time in which the time of the cell may sta
 _TARGET_PERIOD = 0.01  # Period of streamed targets and of checks [s].
 _READ_PERIOD = 0.5  # Period of reading cycle records [s].
 _POLL_PERIOD = 5e-4  # Period of reading the time of the cell [s].
-_MOTION_DURATION = 10.0  # Estimated duration of a motion [s].
+_MOTION_DURATION = 10.0  # Duration of a motion in the estimate of the total time [s].
 _MAX_RETRIES = 5  # Number of retries of a rejected command.
 _T = TypeVar("_T")
 

@@ -155,7 +155,10 @@ def check_log(log: ArmLog, arm: ArmDescription) -> None:
     """
     n, name = arm.n_joints, arm.robot.name
     if len(log.joints) != n:
-        raise ValidationRejected(f"{log.arm}: got {len(log.joints)} joints, allowed {n} of {name}")
+        raise ValidationRejected(
+            f"{log.arm}: the recording has {len(log.joints)} joints, but {name} has {n}. Use a "
+            "recording of this robot"
+        )
     if log.robot is not None and log.robot != name:
         raise ValidationRejected(
             f"{log.arm}: recorded on {log.robot}, allowed {name} as in the twin"

@@ -134,11 +134,17 @@ class Task(ABC):
 
     def contact_forces(self, cell: Cell) -> Matrix:
         """Return the simulated contact forces of objects on the tools, (arms, 3) [N]."""
-        raise ValidationRejected(f"task {self.number}: requests a force but does not measure it")
+        raise ValidationRejected(
+            f"task {self.number}: has a requested force, but its class does not implement "
+            "contact_forces and force_component"
+        )
 
     def force_component(self, contact_forces: Matrix) -> Vector:
         """Return the component of contact forces in the requested direction, (arms,) [N]."""
-        raise ValidationRejected(f"task {self.number}: requests a force but does not measure it")
+        raise ValidationRejected(
+            f"task {self.number}: has a requested force, but its class does not implement "
+            "contact_forces and force_component"
+        )
 
     def names(self, config: CellConfig) -> list[str]:
         """Return the names of the first arms of a cell, which take part in the task.

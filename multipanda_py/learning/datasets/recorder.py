@@ -285,11 +285,10 @@ class EpisodeRecorder(Closeable):
             self._unrendered.append((obs.get("images", {}), moment))
 
     def _record_video(self, waits: bool) -> None:
-        """Move queued images to the videos in order, and render the images of missed steps.
+        """Write queued images to the videos in order, and render those of missed steps.
 
         Args:
-            waits: True to leave images of missed steps in the queue while there is no time to
-                render them.
+            waits: True to render later if there is no time now; False to render now.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]

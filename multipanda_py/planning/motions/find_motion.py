@@ -160,8 +160,8 @@ def _refuse_near(
     placed: dict[int, _Placed | None] = {}
     held = {one.object_name for one in grips}
     for one in distances:
-        # A negative margin allows an overlap. Only the search checks its depth, because coal
-        # measures depths differently.
+        # A negative margin allows an overlap, whose depth the search checks. coal, which is used
+        # here, measures depths differently.
         if one.margin < 0.0 or not any(body in goal_frames or body in held for body in one.of):
             continue
         for pair in one.pairs:

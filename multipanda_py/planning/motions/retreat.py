@@ -31,9 +31,11 @@ MAX_JOINT_STEP = 0.05
 """Maximum joint motion per step [rad, m]. A pair that needs more counts as not separable."""
 MAX_STEPS = 60
 """Maximum number of steps of a retreat."""
-# Maximum number of iterations for one step. Regularisation of squared gradients. Minimum fraction
-# of the required increase of a distance; the arms cannot move apart if a step achieves less.
-_MAX_SWEEPS, _REGULARISATION, _MIN_GAIN_FRACTION = 200, 1e-6, 0.5
+_MAX_SWEEPS = 200  # Maximum number of iterations for one step.
+_REGULARISATION = 1e-6  # Added to squared gradients, which are divisors.
+# Minimum fraction of the required increase of a distance. If a step achieves less, the arms count
+# as unable to move apart.
+_MIN_GAIN_FRACTION = 0.5
 # Gradient of a distance below which the joints count as unable to change it [m/rad].
 _MIN_GRADIENT = 1e-7
 

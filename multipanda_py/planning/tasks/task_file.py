@@ -192,7 +192,9 @@ class TaskFile(Section):
             ConfigurationError: If the task has errors. The message lists all of them.
         """
         if not isinstance(data, Mapping):
-            raise ConfigurationError(f"{source}: got {data!r:.60}, allowed keys {_keys()}")
+            raise ConfigurationError(
+                f"{source}: got {data!r:.60}, allowed a mapping with the keys {_keys()}"
+            )
         try:
             task = cls.model_validate(data)
         except ValidationError as error:

@@ -113,8 +113,8 @@ class SlipSprings:
 
     Args:
         distances: Slip distances d, (s,) [rad, m]; may be empty.
-        unit: Displacement of each joint for a change of 1 in the positions of :meth:`follow`, (n,)
-            [rad, m].
+        unit: Scale of the normalised positions that :meth:`follow` receives, (n,) [rad, m]. A
+            change of 1 is this displacement of the joint.
         deflection: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:

@@ -114,7 +114,7 @@ class _StateTopics:
 
 
 class _JointNumbers:
-    """Topics of one joint without time stamps: link state, and spring torque on each motor."""
+    """Topics of one joint, without stamps: link state, and spring torque on each motor."""
 
     def __init__(self, node: Node, where: str, place: int) -> None:
         self._index = place

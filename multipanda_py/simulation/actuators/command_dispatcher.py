@@ -137,7 +137,7 @@ class ActuatorCommandDispatcher:
 
         Args:
             q: Link angles, (m,) [rad].
-            is_new: Mask of new commands, (2, m), for the first and second command of the mode.
+            is_new: Mask of new commands, (2, m), for up to two commands of the mode.
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
 
         Returns:
@@ -173,7 +173,7 @@ class ActuatorCommandDispatcher:
         """Send new commands to the joints; the previous one stays if a command is rejected.
 
         Args:
-            is_new: Mask of new commands, (2, m), for the first and second command of the mode.
+            is_new: Mask of new commands, (2, m), for up to two commands of the mode.
         """
         before = self._joints.beyond_stops() if is_new.any() else {}
         result: defaultdict[str, list[int]] = defaultdict(list)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coupling of MuJoCo with the springs of compliant arms, and its steps per cycle."""
+"""Coupling of MuJoCo with the springs of compliant arms; number of its steps per cycle."""
 
 from __future__ import annotations
 

@@ -160,7 +160,8 @@ class Trend:
         The name is without its prefix, such as ``joint_motion_generator_``.
 
         Args:
-            speed: Maximum velocity, (n,) [1/s]. After lost commands a higher velocity is allowed.
+            speed: Maximum velocity, (n,) [unit of the commands/s]. After lost commands a higher
+                velocity is allowed.
         """
         bounds = self._bounds
         is_gap = self._consecutive < _MIN_CONSECUTIVE

@@ -65,7 +65,8 @@ class Clock:
         Args:
             now: Current time [ns].
             waiting: True if a running motion needs a command in every cycle.
-            answered: True if the command for the newest state has arrived or was lost by a fault.
+            answered: True if the command for the newest state has arrived, or an injected fault
+                has dropped it.
         """
         if self.lockstep and waiting and answered:
             return 0
