@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that write a perturbed twin of a cell and compare twins with reference robots."""
+"""Commands that write a perturbed copy of a cell, and compare twins with reference robots."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _add_perturb_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=seed, help="seed of the random values; default: that of --spec"
     )
     parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="cell file of the twin to write"
+        "-o", "--output", metavar="FILE", required=True, help="cell file to write"
     )
 
 
@@ -69,7 +69,7 @@ def _run_perturb(options: argparse.Namespace) -> int:
             layer = {step: layer}
         change = merged(change, layer)
     used = spec.seed if options.seed is None else options.seed
-    head = f"# A twin of {Path(options.cell).name}, seed {used}."
+    head = f"# A perturbed copy of {Path(options.cell).name}, seed {used}."
     text = changed_text(options.cell, change, head)
     with replacing(target) as partial:
         partial.write_text(text, encoding="utf-8")
@@ -178,7 +178,7 @@ def _run_sweep(options: argparse.Namespace) -> int:
 
 COMMANDS = {
     "perturb": Verb(
-        "Write a twin of a cell with other inertia, friction, delay, noise, contact and poses.",
+        "Write a copy of a cell with other inertia, friction, delay, noise, contact and poses.",
         _add_perturb_arguments,
         _run_perturb,
     ),
