@@ -49,7 +49,7 @@ def test_velocities_for_planning_controllet_were_ignored(make_cell, law):
     q = cell.state("left").q + 0.1
     refused(cell, "^left: joint: .*velocities.*positions", dq=RATES)
     refused(cell, "^left: joint: .*velocities", dq=ZERO)
-    refused(cell, "velocities.*positions.*zeros", q=q, dq=RATES)
+    refused(cell, "velocities.*positions.*velocities of zero", q=q, dq=RATES)
     cell.set_target("left", q=q, dq=ZERO)  # zeros, as in joint states of an arm at rest
     np.testing.assert_allclose(record_of(cell)[:7], q)
 

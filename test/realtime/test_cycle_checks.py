@@ -127,7 +127,7 @@ def rig():
     shared_words, held = [0] * len(SharedFlag) * 2, []
     owners = SimpleNamespace(active=[], hold_all=lambda event, text, now_ns: held.append(text))
     return (
-        Watchdog(owners, SimpleNamespace(shared_words=shared_words), SECOND // 2),
+        Watchdog(owners, SimpleNamespace(words=shared_words), SECOND // 2),
         shared_words,
         held,
     )

@@ -96,7 +96,7 @@ def test_parameters_between_packets_apply_at_next_packet(pair):
     mailbox, index = pair.loop.mailbox, pair.spec("pair").index
     pair.set_parameters("pair", {"damping_ratio": 0.8})
     pair.loop.cycle(10_000_000, 10_000_000, [RIGHT])
-    assert mailbox.parameters[index].taken == mailbox.parameters[index].write_and_log
+    assert mailbox.parameters[index].taken == mailbox.parameters[index].written
 
 
 def test_exception_in_ahead_computation_ended_loop(pair, monkeypatch):

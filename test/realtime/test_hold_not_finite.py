@@ -59,7 +59,7 @@ def test_pose_of_arm_with_nan_measurement_raises_error(make_cell):
     cell.step(1)
     break_measurements(cell)
     cell.step(1)
-    with pytest.raises(LoopError, match=r"\bleft .*\bpose\b.*\[.*nan"):
+    with pytest.raises(LoopError, match=r"^left: .*\bpose\b.*\[.*nan"):
         cell.pose("left")
     cell.pose("right")
 

@@ -296,7 +296,7 @@ def test_log_of_another_arm_was_identified_as_named_arm(excited, tmp_path, capsy
     line = ["identify", str(log), "--arm", "right", "-o", str(tmp_path / "robot.yaml")]
     assert "no arm 'right'; there are left" in refusal(line, tmp_path, capsys)
     line += ["--cell", "config/dual_sim.yaml"]
-    assert "of left, not of right" in refusal(line, tmp_path, capsys)
+    assert "data of left, but not of right" in refusal(line, tmp_path, capsys)
 
 
 def test_unphysical_robot_file_is_rejected_by_every_command(excited, tmp_path, capsys):

@@ -216,7 +216,7 @@ def test_invalid_settings_are_rejected(rig):
         Teleoperator(cell, [])
     with pytest.raises(UnknownName, match="middle"):
         Teleoperator(cell, [Script("middle")])
-    with pytest.raises(ConfigurationError, match="left: "):
+    with pytest.raises(ConfigurationError, match=r"\bleft\b"):
         Teleoperator(cell, [Script("left"), Script("left", "right")])
 
 

@@ -142,8 +142,8 @@ NOISE = SOFT["tau"] + np.random.default_rng(1).normal(scale=3.0, size=300)
 LEVER = link_only(measured("awas2", {}, 0.05, (0.005, 0.02)))
 REFUSED = [
     ("sea", without(CLEAN, "tau"), {}, "torques: .*tau, tau_1, tau_2.* q, "),
-    ("qbmove", without(CLEAN, "theta_2"), {}, "positions: .*q, theta_1, tau,.* q, theta_1 "),
-    ("qbmove", without(CLEAN, "q"), {}, "positions: .*theta_1, theta_2, tau,.* q, "),
+    ("qbmove", without(CLEAN, "theta_2"), {}, r"positions: .*q, theta_1, tau\. .*q, theta_1 "),
+    ("qbmove", without(CLEAN, "q"), {}, r"positions: .*theta_1, theta_2, tau\. .*q, "),
     ("qbmove", CLEAN | {"q": CLEAN["q"][:9]}, {}, r".*\b300 of tau, 9 of q\b"),
     ("qbmove", CLEAN | {"tau": np.r_[np.nan, CLEAN["tau"][1:]]}, {}, r"tau: .*\bnan\b.* 1\b"),
     ("qbmove", CLEAN | {"q": ["x"] * 300}, {}, "q: "),
