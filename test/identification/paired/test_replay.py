@@ -103,7 +103,7 @@ def with_nan():
         (
             recording(joints=NAMES[:6], q=np.zeros((2750, 6)), dq=np.zeros((2750, 6)),
                       tau=np.zeros((2750, 6))),
-            r"^some: .* 6 .*\b7\b.*\bfr3\b",
+            r"^some: .*\b6 joints\b.*\bfr3\b.*\b7\b",
         ),
         (recording(begins=(9.0, 9.0)), r"^some: .* 0\.45 s"),
         (recording(begins=(-0.5, 5.0)), r"^some: .* 0\.45 s"),
