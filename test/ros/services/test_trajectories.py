@@ -177,7 +177,7 @@ def invalidate(goal, case):
         return Result.INVALID_JOINTS, "path_tolerance: elbow unknown"
     if case == "no points":
         trajectory.points = []
-        return Result.INVALID_GOAL, "points: missing"
+        return Result.INVALID_GOAL, "trajectory.points: "
     if case == "constant time":
         points[3].time_from_start = points[2].time_from_start
         return Result.INVALID_GOAL, "time_from_start: must start at 0 or later and increase"
@@ -201,7 +201,7 @@ def invalidate(goal, case):
         return Result.INVALID_GOAL, "point 2 has nan for left_fr3_joint"
     if case == "outside limits":
         points[3].positions[3] = 0.2
-        return Result.INVALID_GOAL, "joint 4 of left: point 3 has 0.2000 rad"
+        return Result.INVALID_GOAL, "joint 4 of left: point 3 has position 0.2000 rad"
     if case == "different start":
         for point in points:
             point.positions[0] += 0.5
