@@ -175,7 +175,7 @@ real FR3.
 The plot shows the errors over time, for the first step of each arm. Dotted lines are CRISP's
 steady errors.
 
-![errors over time](images/crisp_step.png)
+![Errors over time.](images/crisp_step.png)
 """
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cases import CONDITIONS, CONTACT, EVERY_LAW, HERE, LAWS, OFF, PEER, Law, applies
+from cases import CONDITIONS, CONTACT, ELASTIC, EVERY_LAW, HERE, LAWS, OFF, PEER, Law, applies
 from map import RESULT, ROOT
 from verdict import AT_LIMIT, AT_REST, FAULTS, LIMITS, ORDER, STABLE, UNSTABLE
 from why import GEARS, reason
@@ -38,7 +38,8 @@ make robustness                                          # this page and long te
 
 ![Map of controllets and conditions](images/robustness.png)
 
-Each field of the map is one controllet under one condition. The table has the numbers of fields.
+Each field of the map is one controllet under one condition. The table counts the fields of three
+groups.
 
 {summary}
 
@@ -55,6 +56,11 @@ The sign of a field is the verdict.
 - A contact with an oscillating force counts as unstable. A contact that is never made counts as
   limits.
 - *hold* is the built-in controllet that keeps an arm in place after a fault.
+
+**To choose a controllet,** find the conditions of your robot and task in the table of
+[conditions](#conditions), for example its latency, load and surface. Take the controllets that are
+stable (·) in all of these columns of your arm's [map](#map). If several are left and the arm
+touches things, compare their [contact forces](#contact-forces).
 
 ## Row of your controllet
 Add a line to `LAWS` in `benchmarks/robustness/cases.py`: name of the row, type in the cell file,
@@ -85,16 +91,18 @@ All runs are inline (without a clock) and repeatable.
   oscillations get {more:g} s more.
 - **Contact.** The tool starts {gap:g} mm above a spring with a twentieth of critical damping. Its
   target is a pose {deep:g} mm below the surface, or a force of {press:g} N.
-- **Configurations.** Each field uses {seeds} configurations: a default one, and others at a random
-  distance from it (up to 0.5 rad per joint, in contact 0.2 rad). The worst counts.
+- **Configurations.** Each field uses {seeds} configurations. The first is a default one; any other
+  is at a random distance from it (up to 0.5 rad per joint, in contact 0.2 rad). The worst counts.
 - **Friction.** Joints have none, as friction would hide small limit cycles.
 - **Noise.** Standard deviations are {noise}.
 - **Gears of other arms.** Their stiffness is not published. The map assumes that of an FR3, or
   {gears:g} Nm/rad per Nm of the torque limit if that is larger.
-- **Load of a Gen3.** It is {gen3:g} kg instead of {heavy:g} kg. The sixth joint has the torque for
-  2.2 kg in its default configuration.
-- **Gravity of a Gen3.** The arm does not compensate its weight. With inertia x 0.8 the weight has
-  the same error, except for the leader of *teleoperation*, which would sink.
+- **Load of a Gen3.** A Gen3 carries {gen3:g} kg where other arms carry {heavy:g} kg (condition
+  18). In its default configuration the sixth joint has the torque for 2.2 kg.
+- **Gravity of a Gen3.** Other arms compensate their weight themselves. For a Gen3 the loop does
+  it, with the model. With inertia x 0.8 or x 1.2 this weight therefore has the same error.
+- **Leader.** The leader of *teleoperation* has no load and no bias, and as a Gen3 no error of the
+  inertia: they would move it, as it is led by hand.
 - **Verdicts.** They use simulated speeds, not measured ones.
 
 **Textbook laws.** `benchmarks/robustness/peers.py` has these laws, written from their equations,
@@ -154,6 +162,8 @@ def conditions() -> list[str]:
         '- "x 0.8" is the ratio of the inertia to that of the model.',
         "- *Bias* is a constant error of the executed torque of each joint, here 0.5 Nm.",
         f"- *Drift* is a random walk of the sensors, {OFF['tau_drift'][0]:g} Nm in one second.",
+        "- *Ripple* is a torque of the gears that varies with the motor angle, "
+        f"{ELASTIC['ripple'][0]:g} Nm.",
         "- *Gate* is the largest step of a target that the loop accepts.",
         "- Steps (20, 21) do not apply to controllets without a target within the gate.",
         "- Surfaces (22 to 27) do not apply to controllets that have no target to press with.",
@@ -234,11 +244,14 @@ def page(found: Found) -> str:
         *not_stable(found), "", GEARS, "## Contact forces",
         "Each field has two forces on the surface [N]: at the end of the run / maximum. Both are",
         "the largest of all configurations, without latency and with 2 + 2 ms.", "",
-        f"- The target is a pose {fields['deep']:g} mm below the surface, or joint positions for",
-        "  it. The force at the end then depends on the stiffness: the soft joint springs of",
-        "  *franka_ros2* press with less than 1 N.",
-        f"- Controllets of forces, and the coupled ones, get a target of {fields['press']:g} N.",
-        "  All but *coupled_impedance*, which has springs instead of force control, end at it.",
+        f"- Most controllets get a pose {fields['deep']:g} mm below the surface as their target,",
+        "  or joint positions for it. The force at the end then depends on the stiffness: the",
+        "  soft joint springs of *franka_ros2* press with less than 1 N.",
+        f"- *force_impedance* and *optimization_augmented* get a target of {fields['press']:g} N,",
+        "  and end at it.",
+        f"- The coupled controllets get an internal force of {fields['press']:g} N.",
+        "  *coupled_force_impedance* ends at it. *coupled_impedance* has springs instead of force",
+        "  control, and ends at less.",
         f"- In *teleoperation* a hand pulls the leader with {fields['press']:g} N. The follower",
         "  presses until the feedback, half of its force above 2 N, balances the hand: at 22 N.",
         "", *contacts(found), "", method,

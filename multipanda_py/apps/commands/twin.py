@@ -46,9 +46,7 @@ def _add_perturb_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=seed, help="seed of the random values; default: that of --spec"
     )
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="cell file to write"
-    )
+    parser.add_argument("-o", "--output", metavar="FILE", required=True, help="cell file to write")
 
 
 def _run_perturb(options: argparse.Namespace) -> int:

@@ -63,7 +63,10 @@ BAD = {
         r"^carry: .*\bbox\b.* 0\.1\d",
     ),
     "goal within the table": (carry_to(0.56, 0.0, 0.25), r"^carry: box .*\btable\b.* 0\.090 m "),
-    "goal 2 cm within the table": (carry_to(0.56, 0.0, 0.38), r"^carry: box .*\btable\b.* 0\.020 m "),
+    "goal 2 cm within the table": (
+        carry_to(0.56, 0.0, 0.38),
+        r"^carry: box .*\btable\b.* 0\.020 m ",
+    ),
     "lift into the table": (downwards, r"^lift: box .*\btable\b.* 0\.050 m "),
     "hand within the table": (
         contact_at(0.0, 0.0, -0.09),
