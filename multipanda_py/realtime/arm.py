@@ -12,7 +12,7 @@ from numpy import absolute, maximum, minimum, subtract
 from multipanda_py.context import BumplessTransfer
 from multipanda_py.planning.trajectory.motion_limiter import MotionLimiter
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.safety import StateGuard, TorqueGuard, is_finite
+from multipanda_py.realtime.torque_guard import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots import ArmDescription
 from multipanda_py.robots.dynamics.arm_dynamics import ArmGravity, ArmModel
 from multipanda_py.robots.inertial import Load

@@ -14,8 +14,8 @@ from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.contact_forces import NO_CONTACT_FRACTION, RequestedForces
 from multipanda_py.realtime.cycle_record import CAPACITY, columns
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.safety import is_finite
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
+from multipanda_py.realtime.torque_guard import is_finite
 from multipanda_py.state import Matrix, Vector
 
 HISTORY_CYCLES = 300

@@ -15,9 +15,9 @@ from multipanda_py.controllet import Controllet, JointVectors
 from multipanda_py.realtime.cycle_record import TRACED_CHANNELS
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.feature_set import FeatureSet
-from multipanda_py.realtime.safety import VELOCITY_MARGIN, is_finite
 from multipanda_py.realtime.scheduled_targets import ScheduledTargets
 from multipanda_py.realtime.shared_memory import Mailbox
+from multipanda_py.realtime.torque_guard import VELOCITY_MARGIN, is_finite
 from multipanda_py.realtime.torque_terms import GainReductionNotice, TorqueTerms
 from multipanda_py.state import COMMAND_INTERFACES, ArmState, Vector
 

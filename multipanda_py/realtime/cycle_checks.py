@@ -15,8 +15,8 @@ from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.cycle_record import columns
 from multipanda_py.realtime.events import Event
 from multipanda_py.realtime.ownership import Ownership
-from multipanda_py.realtime.safety import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
 from multipanda_py.realtime.shared_memory import Mailbox, SharedFlag
+from multipanda_py.realtime.torque_guard import POSITION_MARGIN, VELOCITY_MARGIN, TorqueGuard
 from multipanda_py.state import ArmState
 
 _UNLIMITED_POSITION = 1e9

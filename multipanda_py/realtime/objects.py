@@ -15,8 +15,8 @@ from multipanda_py.config.describe import bases_in_world, collision_names, movab
 from multipanda_py.pose import Pose, quaternion_from_rotation
 from multipanda_py.realtime.arm import Arm
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.safety import is_finite
 from multipanda_py.realtime.shared_memory import Mailbox, ObjectRequest, ObjectResult
+from multipanda_py.realtime.torque_guard import is_finite
 from multipanda_py.state import ArmState, Matrix, Vector
 
 _DONE = (ObjectResult.DONE, 0, 0.0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from multipanda_py.realtime.events import Event
-from multipanda_py.realtime.safety import StateGuard, TorqueGuard, is_finite
+from multipanda_py.realtime.torque_guard import StateGuard, TorqueGuard, is_finite
 from multipanda_py.robots.franka import FR3_LIMITS
 from multipanda_py.testing import StateMaker
 
