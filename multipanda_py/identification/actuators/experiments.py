@@ -343,7 +343,8 @@ def _crossings(motion: SpringMotion, band: float = 0.02) -> int:
 
     Args:
         motion: Recorded motion.
-        band: Distance from the final position up to which samples are ignored [rad].
+        band: Half width of the interval around the final position in which samples are ignored,
+            so that noise is not counted [rad].
     """
     away = motion.q[:, 0] - motion.q[-1, 0]
     sides = np.sign(away[np.abs(away) > band])

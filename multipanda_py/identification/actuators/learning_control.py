@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterative learning control of reference motions, tested on robots with other parameters."""
+"""Iterative learning control of soft arms, and transfer to arms with other parameters."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _SETTLE_TIME = 1.0  # Time before each run in which the robot comes to rest [s].
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """References learned from repeated runs.
+    """Result of :func:`learn` for k samples of n joints.
 
     Attributes:
-        references: Final references of n joints, (k, n) [rad].
+        references: Learned joint positions to command, (k, n) [rad].
         errors: Maximum joint error of every run [rad].
         norms: Maximum over time of the 2-norm of the joint errors, for every run [rad].
         runs: Resulting motion of every run, (k, n) each [rad].
@@ -65,19 +65,19 @@ def learn(
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
 ) -> Learned:
-    r"""Improve references iteratively by the errors of repeated runs.
+    r"""Learn the joint positions to command so that a soft robot executes a desired motion.
 
     .. math::
         \theta_n(t) = \theta_{n-1}(t) + K e^{-n/N} \left(q^*(t) - q_{n-1}(t)\right), \qquad
         \theta_0 = q^*.
 
-    Symbols: reference :math:`\theta_n` and resulting motion :math:`q_n` of run n, desired motion
-    :math:`q^*`, gain K and fading constant N. Learning ends with the first run whose error is
-    below the tolerance at all times. Unlike feedback, learning does not stiffen the robot.
+    Symbols: commanded positions :math:`\theta_n` and resulting motion :math:`q_n` of run n,
+    desired motion :math:`q^*`, gain K and fading constant N. Learning ends with the first run
+    whose error is below the tolerance at all times.
 
     Args:
-        run: Function that executes references, always from the same initial state, and returns
-            the resulting motion. References and motion are (k, n) [rad].
+        run: Function that executes commanded positions, always from the same initial state, and
+            returns the resulting motion. Both are (k, n) [rad].
         desired_path: Desired motion :math:`q^*`, (k, n) [rad].
         gain: Gain K.
         fading: Fading constant N, in iterations.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of validation experiments, and a page that compares them with :data:`SOURCE`."""
+"""Results of validation experiments, and a page that compares them with Mengacci et al. (2021)."""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ def identified(n_joints: int, joint: int | None = None, scale: float = 1.0) -> Q
 
     Args:
         n_joints: Number of joints.
-        joint: Index of the joint in their paper, 0 or 1, whose springs all joints get. By default,
-            the springs of joints 0 and 1 are used in this order.
+        joint: Index of the joint in their paper, 0 or 1, whose springs all joints get. None: each
+            of up to two joints gets the springs of the joint with the same index.
         scale: Scale factor of the spring constants.
     """
     params = {
@@ -214,8 +214,8 @@ def follow(
         command: Equilibrium angles as a function of time, a number or (n,) [rad].
         seconds: Duration [s].
         settle: Duration for which the first command is held before the recording [s].
-        beside: Result of :func:`offset`, added to every command, a number or (n,) [rad]. The
-            recorded equilibrium angles do not contain it.
+        beside: Equilibrium angles at which unloaded joints rest at zero, from :func:`offset`, a
+            number or (n,) [rad]. They are added to commands. The recording does not contain them.
     """
     joints, step = robot.joints, robot.model.opt.timestep
     joints.command("equilibrium_position", np.asarray(command(0.0)) + beside)

@@ -53,8 +53,8 @@ class SpringData:
         Torque columns are ``tau`` (joint), ``tau_1`` and ``tau_2`` (motors) [Nm]. One of them is
         enough. Position columns are one of these sets.
 
-        - ``q``, ``theta_1`` and ``theta_2``.
-        - ``q``, ``equilibrium`` and ``preset``.
+        - ``q`` (joint), ``theta_1`` and ``theta_2`` (motors).
+        - ``q``, ``equilibrium`` (equilibrium angle) and ``preset`` (stiffness preset).
         - ``deflection`` (equilibrium minus joint angle) and ``preset``.
 
         Actuators with one motor need neither ``theta_2`` nor ``preset``.
@@ -93,9 +93,10 @@ class SpringData:
     def predicted_torques(self, springs: Actuator[Any]) -> NDArray[np.float64]:
         """Return the torques predicted with k sets of spring parameters, (N, k, m) [Nm].
 
+        N is the number of samples, and m the number of torque columns.
+
         Args:
-            springs: Actuator with k joints. Each has one set of spring parameters for the measured
-                joint.
+            springs: Actuator that represents each parameter set by one of k joints.
         """
         columns = (self.q[:, None], self.theta_1[:, None], self.theta_2[:, None])
         result = springs.elastic_torque(*columns)
@@ -112,8 +113,8 @@ def _positions(
     """Return the positions of the joint, of motor 1 and of motor 2, (N,) each.
 
     Args:
-        positions: Measured positions by column name, (N,) each. If these are deflections, the
-            joint angles are set to zero and the deflections are used as equilibrium angles.
+        positions: Measured positions by column name, (N,) each. Deflections alone yield motor
+            positions for joint angles of zero.
         springs: Actuator of one joint, which maps equilibrium and preset to motor positions.
         path: Prefix of the error message.
         source: Names of all measured columns, for the error message.
@@ -351,9 +352,7 @@ class _Fit:
         self._fitted = FittedParameters([specs[name] for name in names])
 
     def refuse_data(self, data: SpringData) -> None:
-        """Refuse too few samples, positions out of range, and torques with the opposite sign.
-
-        The sign of the predicted torques is expected.
+        """Refuse too few samples, positions out of range, and torques with the wrong sign.
 
         Args:
             data: Measured positions and torques.

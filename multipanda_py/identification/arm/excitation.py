@@ -154,8 +154,8 @@ class Excitation:
         arm: Moving arm.
         options: Requirements of the motion.
         clearance: Distance check of the arm. None: distances are not checked.
-        gravities: Gravity in the base frame, one vector (3,) per mounting in which the motion runs
-            [m/s^2]. None means the mounting in the description of the arm.
+        gravities: Gravity in the base frame for each orientation in which the base is mounted,
+            (3,) each [m/s^2]. None: gravity by the mounting in the description of the arm.
 
     Attributes:
         best: Condition number of the motion found by :meth:`search`, before the final check.
@@ -269,8 +269,8 @@ class Excitation:
 
         Args:
             motion: Motion to check.
-            rate: Number of checked configurations per second [Hz]. By default, this is half the
-                sample rate at which the search computes the torques of a motion.
+            rate: Number of checked configurations per second [Hz]. By default, about five
+                configurations per period of the fastest harmonic are checked.
         """
         if self._clearance is None:
             return True

@@ -100,13 +100,12 @@ class FourierMotion:
         return times
 
     def points(self, point_count: int) -> Vector:
-        """Return times of points for a quintic interpolation of the motion, (N,) [s].
+        """Return times at which to sample the motion for a quintic interpolation, (N,) [s].
 
-        Each point has positions, velocities and accelerations. About one eighth of the points lies
-        in each ramp.
+        About one eighth of the times lies in each ramp.
 
         Args:
-            point_count: Number of points N, 16 or more.
+            point_count: Number of times N, 16 or more.
         """
         ends = np.linspace(0.0, self.ramp, max(3, point_count // 8) + 1)
         middle = np.linspace(self.ramp, self.duration - self.ramp, point_count - 2 * len(ends) + 2)

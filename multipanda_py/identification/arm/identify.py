@@ -63,9 +63,7 @@ def fit_shape(
     :math:`\nu` is the fraction of independent samples. For each shape, :math:`\beta`, f and
     :math:`\delta` are eliminated (variable projection).
 
-    All joints share the base parameters :math:`\beta`, so inertial terms can imitate little
-    friction. The delay is estimated because it would otherwise act like a shift. If the data do
-    not determine a shift, a weak prior keeps it near zero.
+    If the data do not determine a shift, a weak prior keeps it near zero.
 
     Args:
         stack: Filtered torques and regressors of the measured motions.

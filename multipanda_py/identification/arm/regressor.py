@@ -138,11 +138,12 @@ def parameters_of(pseudo: Matrix) -> Vector:
 
 
 def congruence(transform: Matrix) -> Matrix:
-    r"""Return the matrix that maps inertial parameters as H maps their pseudo-inertia, (10, 10).
+    r"""Return the matrix C that transforms inertial parameters, (10, 10).
 
-    .. math:: P \mapsto H P H^T.
+    .. math:: C\,p(P) = p(H P H^T).
 
-    Symbols: pseudo-inertia P, see :func:`pseudo_inertia`.
+    Symbols: pseudo-inertia P (:func:`pseudo_inertia`) with the parameters p
+    (:func:`parameters_of`).
 
     Args:
         transform: Matrix H, (4, 4).
@@ -199,8 +200,8 @@ def base_parameters(
 
     Args:
         regressor: Regressor of the arm.
-        gravities: Gravity in the base frame, one vector (3,) per mounting in which the arm moves
-            [m/s^2]. None means the mounting in the description of the arm.
+        gravities: Gravity in the base frame for each orientation in which the base is mounted,
+            (3,) each [m/s^2]. None: gravity by the mounting in the description of the arm.
         rotors: True to append the rotor inertias to the parameters of the links.
         seed: Random seed of the states.
     """
@@ -225,8 +226,8 @@ def unobservable_offsets(
     Args:
         regressor: Regressor of the arm.
         base: Base parameters of the arm.
-        gravities: Gravity in the base frame, one vector (3,) per mounting in which the arm moves
-            [m/s^2]. None means the mounting in the description of the arm.
+        gravities: Gravity in the base frame for each orientation in which the base is mounted,
+            (3,) each [m/s^2]. None: gravity by the mounting in the description of the arm.
         rotors: True if ``base`` was computed with rotor inertias.
         seed: Random seed of the states.
 

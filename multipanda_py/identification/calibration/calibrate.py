@@ -259,7 +259,7 @@ class CalibrationRun:
         return body, path
 
     def _gains(self, best: Round) -> list[ModelImprovement]:
-        """Measure the errors of controllets on the plant, without and with the identified model.
+        """Measure task errors on the plant with the data-sheet model and the identified model.
 
         Real arms run only tasks in free space, because the true contact force is only known in
         simulation.
@@ -297,8 +297,8 @@ def calibrate(
     a plant with real arms MOVES.
 
     Tasks and motions that fail on the plant are skipped and reported. A call with the same
-    arguments resumes an interrupted calibration from runs stored in the folder. The number of
-    rounds may then differ.
+    arguments resumes an interrupted calibration from runs stored in the folder. Only
+    ``rounds`` and ``recover`` in ``plan`` may have changed.
 
     Args:
         plant: Cell to match, simulated or real.

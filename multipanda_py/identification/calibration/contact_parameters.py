@@ -121,8 +121,8 @@ class ContactParameters:
     Attributes:
         values: Accepted parameters by key of the cell file. Empty if none were accepted.
         spread: Lower and upper bound of each estimate, accepted or not, by key of the cell file.
-            The ratio of the bounds has to be below :data:`MAX_RANGE_RATIO`. If one parameter of a
-            task violates this, no parameter of the task is accepted.
+            The ratio of the bounds has to be below :data:`MAX_RANGE_RATIO`. Parameters that are
+            estimated from the same task are accepted together or not at all.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)

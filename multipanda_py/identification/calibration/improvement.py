@@ -38,7 +38,9 @@ def body_layer(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def law_layer(files: Mapping[str, str]) -> dict[str, Any]:
-    """Return cell file entries that give controllets and estimators identified parameters.
+    """Return cell file entries with identified arm parameters for control.
+
+    Controllets and the estimate of external torques use them.
 
     Args:
         files: Path of the parameter file of each arm, by arm name.
@@ -61,7 +63,9 @@ def with_bodies(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
 
 
 def with_laws(cell: CellConfig, files: Mapping[str, Path]) -> CellConfig:
-    """Return a cell whose controllets and estimators use identified parameters.
+    """Return a cell that uses identified arm parameters for control.
+
+    Controllets and the estimate of external torques use them.
 
     Args:
         cell: Description of the cell.

@@ -178,7 +178,7 @@ def numbers(result: Calibration, about: Mapping[str, Any]) -> str:
 
 
 def lines(result: Calibration) -> Iterator[str]:
-    """Yield the lines of the summary tables for a terminal."""
+    """Yield the lines of a summary of a calibration, for a terminal."""
     yield (
         "round  score " + "".join(f"{q.name:>15}" for q in QUANTITIES) + "   (worst of all tasks)"
     )

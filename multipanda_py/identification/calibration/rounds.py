@@ -77,9 +77,10 @@ class Round:
     def score(self) -> float:
         """Errors of the twin relative to those in the multipanda_ros2 paper, as one number.
 
-        The score is the mean over tasks and quantities of the twin's largest error, divided by
-        :attr:`.Quantity.ceiling` from the paper. It is infinite if the twin fails a task or always
-        stops before the plant.
+        For each task and quantity, the largest error of the twin is divided by
+        :attr:`.Quantity.ceiling` from the paper. The score is the mean of these ratios. It is
+        infinite if, for a task, no runs can be compared or every run of the twin ends before that
+        of the plant.
         """
         if not all(one.repeats and one.full for one in self.comparisons):
             return float("inf")

@@ -44,8 +44,7 @@ class ArmTwin:
     Without the correction :math:`\tau_c` the twin would diverge from the arm. Below the bandwidth
     of the correction, 5 to 25 rad/s, :math:`\tau_c` is the torque that commands, model and
     external torques do not explain. K is 0.6 of a joint's torque limit per radian, and D yields
-    critical damping. Gravity is evaluated at the measured positions, because at those of the twin
-    it would destabilise an upright arm.
+    critical damping. Gravity torques at :math:`\hat q` would destabilise an upright twin.
 
     Args:
         arm: Description of the arm with gripper and tool.
@@ -214,7 +213,7 @@ class MonitoredLog:
         log: Measured log.
         q: Joint positions of the twin, (n, j) [rad, m].
         dq: Joint velocities of the twin, (n, j) [rad/s, m/s].
-        tau: Torques that the twin needs for this motion, including gravity, (n, j) [Nm, N].
+        tau: Applied torques plus ``correction``, including gravity, (n, j) [Nm, N].
         correction: Torques not explained by commands and external torques, (n, j) [Nm, N].
         residuals: Filtered residuals, (n, m), with the columns of :func:`.residual_slices`.
             Residuals of signals missing in the log are nan.

@@ -76,9 +76,9 @@ class BandMonitor:
 
     Attributes:
         alarms: All alarms in chronological order.
-        now: Active alarms by residual name, ``quantity axis``.
-        use: Maximum of each residual kind since the last call of :meth:`forget`, by name. The
-            value is 0 in the middle of the range and 1 at its bounds.
+        now: Active alarms by quantity and axis, separated by a space.
+        use: Maximum distance of the residuals of each kind from the middle of their range, divided
+            by its half width, by name. :meth:`forget` clears it.
         sample_count: Number of evaluated samples.
 
     Thread: used by one thread at a time.

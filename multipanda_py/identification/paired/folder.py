@@ -118,6 +118,11 @@ def key_of(*parts: object) -> list[object]:
 def _claim(folder: Path, parts: Path, key: str) -> None:
     """Create a folder for the data set with this key, or check the key of an existing folder.
 
+    Args:
+        folder: Folder of the data set, for messages.
+        parts: Subfolder with the files of the motions and of the key.
+        key: Text that identifies the data set.
+
     Raises:
         ConfigurationError: If the folder belongs to another data set or cannot be written.
     """

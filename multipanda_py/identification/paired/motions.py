@@ -69,8 +69,8 @@ class PairMotion:
 def moving_together(n: int, number: int, kind: str, seed: int) -> tuple[int, ...]:
     """Return the indices of the joints that a motion moves.
 
-    Motions of kind ``single`` move one joint after the other. The 2^n - n - 1 combinations of two
-    or more joints for ``multi`` come in a random order without repetition.
+    Motions of kind ``single`` move one joint each, in the order of the joints. The 2^n - n - 1
+    combinations of two or more joints for ``multi`` come in a random order without repetition.
 
     Args:
         n: Number of joints.
@@ -216,10 +216,7 @@ def _leg(
 
 
 def _blend() -> Vector:
-    """Return the positions of the points of a line relative to its length, 0 to 1, (k,).
-
-    They follow a quintic with zero velocity and acceleration at both ends.
-    """
+    """Return samples of a quintic from 0 to 1, at rest at both ends, (k,)."""
     return rest_to_rest(np.linspace(0.0, 1.0, _LEG_POINTS + 1))
 
 

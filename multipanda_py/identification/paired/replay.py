@@ -105,8 +105,8 @@ def logged_motions(
     Args:
         recordings: Recordings of the arm in chronological order.
         arm: Description of the twin's arm.
-        follow: Positions that the twin follows, one of :data:`FOLLOWED_SIGNALS`. By default, the
-            twin follows the commanded positions if all were recorded, else the measured positions.
+        follow: Positions that the twin follows, one of :data:`FOLLOWED_SIGNALS`. If empty, they
+            are ``commanded`` if every sample has commanded positions, else ``measured``.
         controllet: Controllet of the twin. ``joint_impedance`` allows motions of any length. With
             other controllets, motions with too many trajectory points are skipped.
 
@@ -318,7 +318,7 @@ def replay_logs(
         of_log: Name of the recorded arm, if a file contains several.
         robot: Robot model, if the files do not state it.
         follow: Positions that the twin follows: ``commanded`` or ``measured``. If empty, they are
-            the commanded positions if all were recorded, else the measured positions.
+            ``commanded`` if every sample has commanded positions, else ``measured``.
         controllet: Controllet of the twin.
         align: Alignment in time of twin and plant in the table, see :meth:`.AlignedPair.cut`. If
             empty, it is ``clock``.
@@ -387,8 +387,8 @@ def _arm_of(log: Log, of_log: str, arm: str) -> ArmLog:
 
     Args:
         log: Recording.
-        of_log: Name of the arm in the recording. If empty, it is ``arm``, or the only recorded
-            arm.
+        of_log: Name of the arm in the recording. If empty, it is ``arm``. If the recording lacks
+            ``arm``, it is the only recorded arm.
         arm: Name of the twin's arm.
     """
     return log.the_arm(of_log or (arm if arm in log.arms else None))

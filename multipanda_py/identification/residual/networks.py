@@ -42,7 +42,7 @@ class TrainingSettings:
         decay: Weight decay of AdamW.
         patience: Epochs without improvement on the validation motions before the training stops.
         share: Length of an interval, as a fraction of the shortest motion.
-        dropout: Fraction of training samples whose inputs are replaced by those of a zero state.
+        dropout: Fraction of training samples whose inputs are computed from a zero state instead.
         weights: Weights of position, velocity and torque errors. Quantities with weight 0 are not
             corrected.
         speeds: Velocity scales of the friction inputs, see :class:`.Inputs` [rad/s].

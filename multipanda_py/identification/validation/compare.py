@@ -156,7 +156,7 @@ class Comparison:
         tanks: Lowest energy of each energy tank of a controllet, by name of the tank [J].
         faults: Messages about runs that ended early.
         series: Time series of the first repeat for plots, see :func:`compare`.
-        full: Number of repeats in which the twin did not stop before the plant.
+        full: Number of repeats in which the twin had no fault before the end of the plant's run.
         measured: Keys of ``force`` with values measured by real arms. Values of the other keys are
             contact forces of a simulation.
     """

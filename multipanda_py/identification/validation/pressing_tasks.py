@@ -96,7 +96,7 @@ class PressingTask(Task):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True for ``plain_pi``, a PI force controller that this process runs, not the loop."""
+        """True if ``controllet`` is ``plain_pi``: the task itself then controls the force."""
         return self.controllet == PLAIN_CONTROLLER
 
     def scene(self, config: CellConfig) -> CellConfig:
@@ -129,9 +129,7 @@ class PressingTask(Task):
         return task_cell(config, {name: arm}, controllet, self.objects, [f"{name} table"])
 
     def _place_table(self, arm: ArmDescription, tool: Pose) -> None:
-        """Set the common centre of the table and of the circle of :class:`ForceCircle` on it.
-
-        The arm can reach the whole circle.
+        """Choose the centre of the table so that the arm reaches the circle around this centre.
 
         Args:
             arm: Description of the arm.

@@ -117,7 +117,7 @@ def plant_rows(
     The row of a task that cannot be compared states the reason.
 
     Args:
-        config: Cell of the twin, which is perturbed to the plant.
+        config: Cell of the twin. The plant is a perturbed copy of this cell.
         spec: Distribution of the perturbations.
         seed: Seed of the perturbations and of the noise.
         tasks: Numbers of the tasks.

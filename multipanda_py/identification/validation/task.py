@@ -83,9 +83,9 @@ class Task(ABC):
 
     @property
     def needs_every_cycle(self) -> bool:
-        """True if the task sets targets in every cycle, instead of every tenth cycle.
+        """True if the task sets targets in every cycle, False if in every tenth cycle.
 
-        If the loop runs in another process, targets are set in every second cycle.
+        True means every second cycle if the placement of the cell is not ``inline``.
         """
         return False
 

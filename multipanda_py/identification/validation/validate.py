@@ -107,14 +107,14 @@ def check_thresholds(task: Task, scene: CellConfig) -> None:
             )
 
 
-def _enough(overrides: Vector, needed: Vector) -> str:
+def _enough(present: Vector, needed: Vector) -> str:
     """Return the larger of present and required thresholds as text for a cell file.
 
     Args:
-        overrides: Thresholds in the cell file [N, Nm].
-        needed: Required thresholds, rounded up for the comparison [N, Nm].
+        present: Thresholds in the cell file, (k,) [N, Nm].
+        needed: Required thresholds, (k,) [N, Nm]. They are rounded up.
     """
-    values = np.maximum(overrides, np.ceil(needed))
+    values = np.maximum(present, np.ceil(needed))
     return f"[{', '.join(f'{value:.1f}' for value in values)}]"
 
 
@@ -183,9 +183,7 @@ def validate(
 
 
 def laws_of(number: int, controllets: Sequence[str]) -> Sequence[str]:
-    """Return the controllets that a task uses, from a list of requested controllets.
-
-    They are all controllets of the task if the list contains none of them.
+    """Return the requested controllets that a task has, or all its controllets if none matches.
 
     Args:
         number: Number of the task.

@@ -100,7 +100,7 @@ class Features:
 
 
 def features_of(env: CellEnv) -> Features:
-    """Return the contents of the frames that a recording of an environment has.
+    """Return the contents of the frames in recordings of an environment.
 
     Raises:
         ConfigurationError: If the rate is not an integer, or an image has an odd height or width.
@@ -137,7 +137,7 @@ def features_of(env: CellEnv) -> Features:
 
 
 def observation_vectors(env: CellEnv, observation: Observation) -> dict[str, Vector]:
-    """Return the numbers of an observation as vectors of a frame, by key of the LeRobot format.
+    """Convert an observation without its images to vectors, by key of the LeRobot format.
 
     The components of a vector are in the order of :attr:`Features.vectors`.
     """

@@ -78,8 +78,8 @@ def count_episodes(folder: Path) -> int:
 def missing_metadata_file(folder: Path, count: int, expected: int) -> Path | None:
     """Return the path of the metadata file of episode ``count`` if this file was lost, else None.
 
-    It was lost if later episodes have files, or :data:`INFO_FILE` counts more episodes. Files of
-    an interrupted recording of episode ``count`` do not mean a loss.
+    The file was lost if there are files of later episodes, or :data:`INFO_FILE` counts more
+    episodes. A data file of episode ``count`` alone is left from an interrupted recording.
 
     Args:
         folder: Folder of the data set.

@@ -156,7 +156,8 @@ class EpisodeRecorder(Closeable):
     to the data set, so a crash loses only the running episode.
 
     In real time, steps are missed if :meth:`step` is called more than 0.1 s too late. Each missed
-    step also gets a frame, with the state from the history of the loop and with the hold action.
+    step also gets a frame, with the state that the loop has recorded and with
+    :meth:`.CellEnv.hold_action`.
 
     Args:
         env: Environment of the episodes. Closing the recorder does not close it.
@@ -288,7 +289,8 @@ class EpisodeRecorder(Closeable):
         """Write queued images to the videos in order, and render those of missed steps.
 
         Args:
-            waits: True to render later if there is no time now; False to render now.
+            waits: True to leave images to a later call if the next step is due too soon to render
+                them. False to render all images now.
         """
         while self._unrendered:
             images, moment = self._unrendered[0]

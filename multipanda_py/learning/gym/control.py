@@ -41,7 +41,7 @@ class Control(ABC):
     Attributes:
         controllet: Type of the controllet.
         is_absolute: True if an action is a target, False if it is an increment of the last target.
-        followed: Name of the measured observation that follows the target, ``pose`` or ``q``.
+        followed: Name of the observation to compare with the target, ``pose`` or ``q``.
         low: Lower bounds of an action, (k,).
         high: Upper bounds of an action, (k,).
     """

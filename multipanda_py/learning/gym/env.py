@@ -69,9 +69,10 @@ ALLOWED_RATES = (1.0, 100.0)
 class CellEnv(gymnasium.Env[Observation, Action]):
     """Gymnasium environment whose actions control the arms of a cell through its controllets.
 
-    An action contains the components of the control for each arm, in the order of the task. For an
-    arm with a gripper, one more component opens it above 0.6 and closes it below 0.4. All safety
-    features of the cell stay active.
+    An action contains one block per arm, in the order of ``task.arms``. The argument ``control``
+    defines its components, for example a pose increment. For an arm with a gripper, one more
+    component opens it above 0.6 and closes it below 0.4. All safety features of the cell stay
+    active.
 
     By default, the environment runs in lockstep: time advances only in steps, and episodes with
     equal seeds are bitwise identical. With real arms or a cell file whose ``cell.placement`` is
@@ -88,8 +89,8 @@ class CellEnv(gymnasium.Env[Observation, Action]):
         features: Features of the controllets; None for the default features. The list
             ``["nullspace", "coriolis"]`` halves the computing time but disables collision
             avoidance.
-        randomise: Perturbation file, or its contents: random changes of the simulated cell.
-            ``reset`` draws new ones for every episode. None: no changes.
+        randomise: Perturbation file, or its contents, from which every ``reset`` draws random
+            changes of the simulated cell. None: no changes.
         cell: Cell file that replaces the scene of the task. ``ros:/NAMESPACE`` or a
             :class:`.RosCell` selects the arms of a running node.
         topics: ROS topics by the name of their observation. Images appear in ``images``, wrenches
@@ -395,7 +396,7 @@ class CellEnv(gymnasium.Env[Observation, Action]):
     def _ownership_fault(self) -> str:
         """Return a message if another controllet owns an arm, else an empty string.
 
-        The result is empty for a remote cell, which checks the ownership in ``check()``.
+        The result is empty for a remote cell, which checks the ownership itself.
         """
         return "" if self._is_remote else self._ownership.ownership_fault()
 

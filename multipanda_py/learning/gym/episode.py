@@ -172,8 +172,8 @@ class StepClock:
     Attributes:
         period: Duration of a step [s].
         deadline: Cell time at which the latest step ends [s].
-        left_out: Cell times at the ends of missed steps before the latest step [s]. Steps are
-            missed if the program is late.
+        left_out: Cell times at which the steps skipped by the last :meth:`wait` would have ended
+            [s].
 
     Thread: that of the environment.
     """
@@ -203,8 +203,8 @@ class StepClock:
     def wait(self, cell: Cell) -> None:
         """Wait in real time until the present step ends, and set ``deadline`` and ``left_out``.
 
-        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, this and the next waits are
-        shorter. After a longer delay, whole steps are skipped.
+        If the program is late by up to :data:`MAX_CAUGHT_UP_DELAY`, it catches up by shorter
+        waits. After a longer delay, steps are skipped.
         """
         period, now = self.period, cell.time
         deadline, count = self.deadline + period, 0
@@ -375,7 +375,7 @@ class MissedSteps:
 
     @property
     def slack(self) -> float:
-        """Time until the next step has to end, negative if the program is late [s]."""
+        """Time left until the end of the next step [s], negative after that end."""
         return self._clock.deadline + self._clock.period - self._scene.cell.time
 
     def left_out(self) -> list[HistorySnapshot]:

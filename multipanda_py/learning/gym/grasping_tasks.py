@@ -264,7 +264,7 @@ class HandOver(GymTask):
         - Before a grasp, it is 0 to 1/6 and increases with the proximity of left gripper and bar.
         - While only the left gripper holds the bar, it is 1/3 to 2/3 and increases with the
           proximity of right gripper and bar.
-        - Once the right gripper holds the bar, it is 0.8.
+        - Once the right gripper holds the bar, it is 0.8 until the task is done.
         """
         left, right = (self._holds(scene, arm) for arm in self.arms)
         near = closeness(

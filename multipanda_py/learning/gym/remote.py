@@ -143,7 +143,7 @@ def controllets_of(
         arms: Names of the arms.
         control: Control that converts actions to targets.
         period: Duration of a step [s].
-        own: Name of the controllet without the arm, for a cell in this process.
+        own: Name of the controllet after the prefix ``ARM/``, for a cell in this process.
     """
     if getattr(cell, "is_remote", False):
         return cast("RemoteCell", cell).controllets_for(arms, control.controllet, period)

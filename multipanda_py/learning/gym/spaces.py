@@ -257,10 +257,10 @@ class Observer:
         return sizes | ({} if self._arms[arm].gripper is None else {"gripper": 1})
 
     def see(self, scene: TaskScene, draws: bool = True) -> Observation:
-        """Return the observation of the state that the scene has selected.
+        """Return the observation of the state ``scene.observed_state``.
 
         Args:
-            scene: Scene to observe, at the time of its ``observed_state``.
+            scene: Scene to observe.
             draws: True to render camera images.
         """
         obs: Observation = {name: self._arm(scene, name) for name in self._arms}
@@ -276,7 +276,7 @@ class Observer:
         return obs
 
     def draw(self, scene: TaskScene) -> dict[str, Image]:
-        """Render the images of all cameras, by name, for the state that the scene has selected."""
+        """Render the images of all cameras in the state ``scene.observed_state``, by name."""
         return {
             name: scene.image(name, width, height)
             for name, (height, width) in self._cameras.items()
@@ -286,8 +286,7 @@ class Observer:
         """Return the cell time of the oldest image in the latest observation [s].
 
         Args:
-            instant: Cell time of the camera images [s], which is compared with that of images from
-                topics.
+            instant: Cell time of the rendered images [s]. Images from topics may be older.
         """
         received = self.topic_image_time
         return float(np.fmin(received, instant)) if self._cameras else received

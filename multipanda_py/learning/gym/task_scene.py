@@ -76,8 +76,8 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
 class RecordRenderer(Closeable):
     """Renderer of camera images of a real-time simulation, from states that the loop has recorded.
 
-    The renderers of all sizes are created before arms move. While one is created, the program
-    sends no targets, and the arms would stop during a motion.
+    Create it before arms move. Its creation takes time in which the program sends no targets, so
+    moving arms would stop.
 
     Args:
         config: Configuration of the running cell with simulated arms.

@@ -208,7 +208,7 @@ class ThreadInference(Inference):
         self._number += 1
 
     def close(self) -> None:
-        """End the thread when the policy does not compute; wait up to 1 s for this."""
+        """End the thread after the present inference, and wait up to 1 s for its end."""
         self._questions.put(None)
         self._thread.join(1.0)
 

@@ -41,9 +41,9 @@ class ActionChunk:
 
     @property
     def end(self) -> float:
-        """Time at which the chunk ends [s].
+        """Time up to which the chunk yields actions [s].
 
-        With interpolation, this is one period after the last action; without, half a period.
+        This is one period after the last action with interpolation, and half a period without.
         """
         return (
             self.start_time + (len(self.actions) - (0.0 if self.is_between else 0.5)) * self.period
@@ -233,7 +233,7 @@ class PolicyRunner:
 
     A policy fails if it raises an exception, returns an invalid chunk or exceeds ``timeout``. It
     also fails after :data:`MAX_LATE_CHUNKS` consecutive chunks whose last action was in the past
-    on arrival. It is then not called again in this episode, and the arms hold.
+    on arrival. After a failure, the policy is not called again in this episode, and the arms hold.
 
     Args:
         env: Environment in lockstep or in real time.
