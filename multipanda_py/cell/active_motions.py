@@ -54,10 +54,10 @@ class MotionExecution:
         self._started_plans: WeakKeyDictionary[MotionPlan, _StartedPlan] = WeakKeyDictionary()
 
     def check_no_active_motion(self) -> None:
-        """Check that no arm executes a motion, or will start one that any client has commanded.
+        """Check that no arm executes a motion, and that no commanded motion has yet to start.
 
         Raises:
-            PlanRejected: If an arm executes or will start a motion.
+            PlanRejected: If an arm executes a motion, or has a motion that starts later.
         """
         for arm in self._names.arms:
             spec = self._owner(arm)
@@ -146,7 +146,7 @@ class MotionExecution:
 
 
 class Moves:
-    """Plan motions of the arms and execute them."""
+    """Plan motions of the arms, start them and monitor their execution."""
 
     def __init__(
         self,

@@ -27,8 +27,8 @@ class ArmRequest:
     Attributes:
         arm: Name of the arm.
         number: Sequence number of the request.
-        events: Number of loop events before the request. A later event has the reason of a
-            refusal.
+        events: Number of events of the loop before the request. If the loop refuses the request,
+            one of the next events contains the reason.
     """
 
     arm: str
@@ -42,10 +42,10 @@ class RequestKind:
 
     Attributes:
         name: Name of the kind in messages and in :class:`.Counts`.
-        refusal: Exception to raise when the loop refuses a request.
+        refusal: Type of the error to raise when the loop refuses a request.
         events: Types of the events that report the reason of a refusal.
-        slots: Function that returns two lists of buffers in the shared memory: for the requests
-            and for the answers of each arm.
+        slots: Function that returns the buffers of requests and the buffers of answers in the
+            shared memory, each with one buffer per arm.
     """
 
     name: str
@@ -88,7 +88,7 @@ class ArmRequests:
 
         Raises:
             MultipandaError: If the loop refused the request, or a newer request replaced it. The
-                type is :attr:`RequestKind.refusal`.
+                error has the type :attr:`RequestKind.refusal`.
         """
         arm, kind, box = request.arm, self._kind, self._connection.mailbox
         answer = kind.slots(box)[1][self._names.arm_index(arm)].newest()
@@ -144,12 +144,12 @@ def wait_or_withdraw(
     Args:
         connection: Connection to the control loop.
         answer: Function that returns the answer, or None while there is none.
-        withdraw: Function that withdraws the request, and returns a text on its state.
+        withdraw: Function that withdraws the request, and returns the outcome as text.
         timeout: Maximum time to wait [s].
-        description: Name of the answer in the message.
+        description: Name of the answer, for the error message.
 
     Raises:
-        LoopTimeout: If no answer came in time. The message has the text of ``withdraw``.
+        LoopTimeout: If no answer came in time. The message has the result of ``withdraw``.
     """
     result: list[_T] = []
 
@@ -170,10 +170,10 @@ def wait_or_withdraw(
 
 
 def describe_withdrawal(withdrawn: bool) -> str:
-    """Return a text on the state of a request after an attempt to withdraw it.
+    """Return a text on a request after an attempt to withdraw it.
 
     Args:
-        withdrawn: True if the request was withdrawn, because the loop had not received it yet.
+        withdrawn: True if the attempt succeeded; False if the loop had received the request.
     """
     if withdrawn:
         return "it is withdrawn and will not happen"

@@ -66,7 +66,7 @@ __all__ = ["Cell", "ControlletInfo", "PendingSwitch", "Pose", "Strictness", "Swi
 class Cell(Closeable):
     """Cell: arms under one control loop, with methods to start, command and observe them.
 
-    Many methods refer to a method of another class, which documents their arguments and errors.
+    Where a method refers to a method of another class, arguments and errors are documented there.
     All methods except :meth:`start` and :meth:`close` may be called from any thread.
 
     Args:
@@ -165,7 +165,7 @@ class Cell(Closeable):
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings on the cell file, and on settings that the machine or a backend refused.
+        """Warnings on the cell file, and on settings that could not be applied at the start.
 
         The first call takes some tenths of a second.
         """
@@ -224,8 +224,7 @@ class Cell(Closeable):
     def manual_heartbeat(self) -> None:
         """Disable the automatic heartbeat; the caller then calls :meth:`send_heartbeat` itself.
 
-        If this method is called before :meth:`start`, the loop expects heartbeats only after the
-        first :meth:`send_heartbeat`.
+        If this method is called before :meth:`start`, the first heartbeat must come within 20 s.
         """
         self._connection.set_manual_heartbeat()
 
@@ -254,7 +253,7 @@ class Cell(Closeable):
 
     @property
     def world(self) -> PacedSimulation:
-        """Simulated world of a cell that is not inline: pause, steps, object poses."""
+        """Simulated world of a cell that is not inline: pause it, step it, and move objects."""
         return self._running_world
 
     @property
@@ -384,9 +383,9 @@ class Cell(Closeable):
         return self._entries.cancel(request)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the name of an absent object that differs from a given one only in its pose.
+        """Return the name of an absent object that equals a given one except for its pose.
 
-        The result is empty if there is no such object.
+        The result is empty if there is none.
         """
         return self._entries.spawnable_like(object_name)
 
@@ -464,10 +463,7 @@ class Cell(Closeable):
         self._switcher.set_lifecycle(name, state)
 
     def lifecycle(self, name: str) -> str:
-        """Return ``unloaded``, ``unconfigured`` or ``inactive`` for a controllet.
-
-        The result for an active controllet is ``inactive``.
-        """
+        """Return ``unloaded``, ``unconfigured`` or ``inactive``; ``inactive`` if it is active."""
         return self._switcher.lifecycle(name)
 
     def switch(
@@ -489,7 +485,7 @@ class Cell(Closeable):
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a request for a switch. The first ``poll()`` of the result sends it.
+        """Create a request for a switch, which the first call of its ``poll()`` sends.
 
         See :meth:`.Switcher.request_switch`.
         """
@@ -521,7 +517,7 @@ class Cell(Closeable):
         return self._switcher.hold(timeout, by)
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`. The first ``poll()`` of the result sends it."""
+        """Create a request for :meth:`hold`, which the first call of its ``poll()`` sends."""
         return self._switcher.request_hold(timeout, by)
 
     def recover(
@@ -602,8 +598,8 @@ class Cell(Closeable):
     ) -> MotionPlan:
         """Plan a motion that avoids collisions with arms and objects, without executing it.
 
-        Arms without a goal stay in place, or move out of the way of the others. Objects attached
-        to a gripper move with it. The method needs scipy, from the extra ``identify``.
+        Arms without a goal stay in place, or move out of the way of arms with a goal. Objects
+        attached to a gripper move with it. The method needs scipy, from the extra ``identify``.
 
         Args:
             goals: Goals, by arm: the tool pose in ``frame``, or a joint configuration (n,) [rad,
@@ -665,7 +661,7 @@ class Cell(Closeable):
             arm: Name of the arm, or a mapping of goals by arm as for :meth:`plan`.
             goal: Goal of the named arm: a tool pose in ``frame``, or a joint configuration (n,)
                 [rad, m].
-            via: Waypoints of the named arm, or mappings by arm.
+            via: Waypoints in order, each in the format of ``goal`` or a mapping by arm.
             frame: Frame of the poses, as for :meth:`plan`.
             options: Options of the planner, as for :meth:`plan`.
 
@@ -714,7 +710,7 @@ class Cell(Closeable):
 
         Args:
             arm: Name of the arm.
-            record: Cycle record of this cell; the newest one by default.
+            record: Record of a cycle, from :meth:`records`; that of the newest one by default.
         """
         return self._actuators.snapshot(
             self._reader.latest_record() if record is None else record, arm
@@ -767,7 +763,7 @@ class Cell(Closeable):
         return self._tare.tare(arm, timeout=timeout)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Stop subtracting the tare offset of an arm on hold. See :meth:`.Tare.untare`."""
+        """Set the tare offset of an arm on hold to zero. See :meth:`.Tare.untare`."""
         self._tare.untare(arm, timeout=timeout)
 
     def tare_offset(self, arm: str) -> Vector:
@@ -775,7 +771,7 @@ class Cell(Closeable):
         return self._tare.offset(arm)
 
     def request_tare(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request :meth:`tare`, or with ``undo`` :meth:`untare`, without waiting for the answer.
+        """Request :meth:`tare`, or :meth:`untare` if ``undo`` is True, without waiting.
 
         See :meth:`tare_result`.
         """

@@ -49,7 +49,7 @@ def check_allowed_contacts(config: CellConfig) -> list[str]:
 
 
 def _parts_of(spec: InstanceSpec) -> str:
-    """Return the parts of the arms whose collisions with fixed objects a controllet avoids.
+    """Return the parts of an arm for which a controllet avoids collisions with fixed objects.
 
     Returns:
         ``all``, ``without_gripper`` (all parts except the gripper), or ``ignore`` (no part).
@@ -105,7 +105,7 @@ def notes_of(config: CellConfig) -> list[str]:
 
 
 def unread_sections(path: str | Path) -> list[str]:
-    """Return a note on every section of a ROS parameter file that no node of the cell reads."""
+    """Return a warning on every section of a cell file that is for no node of the cell."""
     return [
         f"parameters of {name} have no effect, because the cell has no such node"
         for name in ParameterFile.read(path).unmatched_sections()

@@ -27,9 +27,10 @@ class CommandedMotion(NamedTuple):
         spec: Controllet that executes the motion.
         arm_index: Index of the arm in the controllet.
         channel: Channel of the command, ``joint`` or ``trajectory``.
-        activation: Activation count of the controllet at the command. When the controllet is
-            activated again, it discards the motion.
-        numbers: Sequence number of the newest target of each channel at the command, by channel.
+        activation: Number of activations of the controllet before the command. A later activation
+            discards the motion.
+        numbers: Sequence number of the newest target right after the command, by channel. A later
+            target replaces the motion.
         starts_at: Start of the motion in cell time (:attr:`.Cell.time`) [s].
         command_time: Cell time of the command [s].
     """
@@ -52,9 +53,9 @@ class CommandedMotions:
         rate: Rate of the control loop [Hz].
 
     Attributes:
-        lock: Lock of the connection, to hold while commanding arms.
+        lock: Lock of the connection. Hold it to command arms and to call :meth:`note`.
 
-    Thread: any. Callers of :meth:`note` hold ``lock``.
+    Thread: any.
     """
 
     def __init__(self, connection: Connection, time: Callable[[], float], rate: float) -> None:
@@ -83,7 +84,7 @@ class CommandedMotions:
         return self._newest.get((spec.index, index))
 
     def is_valid(self, motion: CommandedMotion) -> bool:
-        """Return True if neither a newer target nor a new activation has replaced the motion."""
+        """Return True if no newer target or activation of the controllet has ended a motion."""
         spec = motion.spec
         if self._connection.mailbox.activation_counts[spec.index] != motion.activation:
             return False

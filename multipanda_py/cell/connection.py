@@ -47,8 +47,7 @@ def checked_timeout(timeout: object, refusal: type[MultipandaError]) -> float:
         refusal: Type of the error to raise.
 
     Raises:
-        MultipandaError: If the timeout is not a number, or is negative or NaN. The type is
-            ``refusal``.
+        MultipandaError: If the timeout is not a number, negative or NaN.
     """
     if isinstance(timeout, (int, float, np.integer, np.floating)) and not (
         isinstance(timeout, bool) or math.isnan(timeout) or timeout < 0
@@ -202,7 +201,7 @@ class Connection:
         self._running().step(cycles)
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Restore a saved state of an inline loop.
+        """Restore a saved state of an inline loop, including its random generators.
 
         Args:
             state: Saved state; None for the initial state.
@@ -211,10 +210,7 @@ class Connection:
         self._running().load(state, seed)
 
     def pause(self) -> None:
-        """Let the loop run for a moment before the caller looks for its answer again.
-
-        See :meth:`.Runner.pause`.
-        """
+        """Let the loop run while the caller waits for an answer. See :meth:`.Runner.pause`."""
         self._running().pause()
 
     def wait(
@@ -241,7 +237,7 @@ class Connection:
         """Write a request to the shared memory, and return its sequence number.
 
         Args:
-            slot: Buffer of this kind of request in the shared memory.
+            slot: Buffer in the shared memory for requests of this kind.
             record: Request as an array of numbers.
         """
         with self.lock:
@@ -259,7 +255,7 @@ class Connection:
         """Withdraw a request; return False if the loop has already received it.
 
         Args:
-            slot: Buffer of this kind of request in the shared memory.
+            slot: Buffer in the shared memory for requests of this kind.
             number: Sequence number of the request.
             what: Key for :attr:`Counts.cancelled`, which counts withdrawn requests.
         """

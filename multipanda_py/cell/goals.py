@@ -23,8 +23,8 @@ class Frames:
     """Names and poses of the frames in which targets may be given.
 
     The frames are ``world`` and the base of every arm, which has the name of its first link
-    (``left_fr3_link0``). For a target of this arm, ``base``, ``fr3_link0`` (without the name of
-    the arm) and an empty string also mean its base.
+    (``left_fr3_link0``). A target of the arm ``left`` may also name its base ``base``,
+    ``fr3_link0`` or "".
     """
 
     def __init__(self, config: CellConfig) -> None:
@@ -160,7 +160,7 @@ def goals_by_arm(
     Args:
         arm: Name of the arm, or goals by arm.
         goal: Goal of the named arm; None if goals are given by arm.
-        via: Waypoints of the named arm, or mappings by arm.
+        via: Waypoints in order, each in the format of ``goal`` or a mapping by arm.
 
     Raises:
         PlanRejected: If the arguments do not fit together.

@@ -45,8 +45,8 @@ HOLDING_TIMEOUT = 2.0
 class LoopGripper(Gripper):
     """Gripper that the control loop moves, for example a simulated one.
 
-    A blocked loop receives no commands. Commands that have waited for :data:`.LOOP_TIMEOUT` are
-    then withdrawn, including stop commands.
+    A command that a blocked loop has not received within :data:`.LOOP_TIMEOUT` is withdrawn, even
+    if it is a stop.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, reason: str) -> None:
-        """Give the running motion the result ``ABORTED``, so that its callers stop waiting."""
+        """Give a running motion the result ``ABORTED``, so that nobody waits for it further."""
         if self._motion is not None:
             text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -101,7 +101,7 @@ class LoopGripper(Gripper):
         return GripperResult(outcome, width, text)
 
     def _give_up(self, command: GripperCommand, number: int, width: float) -> GripperResult:
-        """Withdraw a command that a blocked loop does not answer, and return a failed result."""
+        """Withdraw a command that a blocked loop does not answer; return the result ``FAILED``."""
         connection = self._connection
         slot = connection.mailbox.grippers[self._index]
         done = describe_withdrawal(connection.withdraw(slot, number, "gripper"))
@@ -158,7 +158,7 @@ class Grippers:
                 self.gripper(arm)
 
     def end_motions(self, reason: str) -> None:
-        """Mark running motions of simulated grippers as aborted, so that no caller waits."""
+        """Give running motions of simulated grippers the result ``ABORTED``."""
         for gripper in self._grippers.values():
             if isinstance(gripper, LoopGripper):
                 gripper.end_motion(reason)
@@ -177,7 +177,7 @@ class AttachmentRequest:
     Attributes:
         arm: Name of the arm.
         object_name: Name of the object; empty if the arm has no object to detach.
-        object_number: Number of the object to attach; 0 to detach.
+        object_number: Index of the object to attach, from 1; 0 to detach.
         number: Sequence number of the request.
     """
 
@@ -209,8 +209,8 @@ class Attachments:
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
         """Attach an object to the gripper of an arm.
 
-        Collision avoidance and planning then treat the object as a part of the gripper. Collision
-        avoidance ignores its contact with this arm. Several grippers may hold the same object. In
+        Collision avoidance and planning then treat the object as a part of the gripper, and
+        ignore contact between object and arm. Several grippers may hold the same object. In
         simulation, a grasp attaches the object automatically. The attachment ends with
         :meth:`detach`, with the end of the grasp, or when the finger width increases by 5 mm.
 
@@ -218,8 +218,8 @@ class Attachments:
             arm: Name of the arm.
             object_name: Name of an object with a mass in ``objects`` of the cell file; the nearest
                 object by default.
-            pose_in_tool: Pose of the object in the tool frame; its present pose by default. Not
-                allowed in a cell with simulated arms, where the simulation measures this pose.
+            pose_in_tool: Pose of the object in the tool frame; its present pose by default. In a
+                cell with simulated arms, only the default is allowed.
 
         Returns:
             Name of the attached object.
@@ -346,10 +346,10 @@ class Attachments:
         return nearest
 
     def _check_object_present(self, arm: str, object_name: str, pose_in_tool: Pose | None) -> None:
-        """Check that an object to attach is near the tool, if the loop compensates its weight.
+        """Check that an object to attach is near the tool, if the loop compensates gravity.
 
-        The loop does so for arms with ``compensates_gravity: false``. Compensation of a weight
-        that the gripper does not carry would lift the arm.
+        The loop then also compensates the weight of the object. If the gripper did not carry the
+        object, this torque would lift the arm.
 
         Raises:
             AttachmentRejected: If the object is too far away.

@@ -39,8 +39,8 @@ Timed motions keep ``TRACKING_MARGIN``, for tracking errors. Points of a path ke
 def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]:
     """Return the controllets that may execute planned motions.
 
-    For each arm this is its active controllet, if that accepts trajectories. Otherwise it is every
-    controllet of the arm that accepts trajectories.
+    If the active controllet of an arm accepts trajectories, no other controllet of this arm is
+    returned. Otherwise all of its controllets that accept trajectories are returned.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -55,17 +55,17 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 
 
 class ExecutingAvoidance:
-    """Limits on a planned motion by ``collision_avoidance`` of the controllets that execute it.
+    """Limits of the feature ``collision_avoidance`` on motions, for use by the planner.
 
-    The planner uses these limits to find motions that this feature does not stop.
+    A planned motion within these limits is not stopped by the controllets that execute it.
 
     Args:
         names: Names of arms and controllets of the cell.
-        controllet_params: Parameters of the executing controllets, by controllet.
+        controllet_params: Parameters of the controllets that may execute the motion, by name.
         scene: Scene of the planner.
         held: Names of the attached objects, by arm.
         object_poses: Poses of the objects in the world, by object.
-        touching: Names of objects that grippers may touch.
+        touching: Names of objects that grippers may touch during the motion.
 
     Thread: any, one at a time.
     """
@@ -136,7 +136,7 @@ class ExecutingAvoidance:
         """Return True if the cell file allows contact between two bodies.
 
         Args:
-            first: Name of an arm, of its gripper such as ``left/hand``, or of an object.
+            first: Name of an arm, a gripper (``left/hand``) or an object.
             second: Name of the other body.
         """
         return frozenset((first, second)) in self._meant
@@ -186,7 +186,7 @@ class ExecutingAvoidance:
         return result
 
     def velocity_scale(self, q: Vector, dq: Vector) -> float:
-        """Return the factor, 0 to 1, by which collision avoidance would scale the velocities.
+        """Return the factor, 0 to 1, by which collision avoidance would reduce joint velocities.
 
         Args:
             q: Joint positions of all arms, (n,) [rad].
@@ -242,7 +242,7 @@ class MoveFinder:
     Args:
         names: Names of arms and controllets of the cell.
         reader: State reader of the cell.
-        holding: Objects attached to grippers.
+        holding: Attachments of objects to grippers.
         parameters: Function that returns the present parameters of a controllet; None to use the
             parameters in the cell file.
     """
@@ -273,7 +273,8 @@ class MoveFinder:
             via: Waypoints by arm, as for :meth:`.Cell.plan`.
             frame: Frame of the poses, as for :meth:`.Cell.plan`.
             options: Options by name, as for :meth:`.Cell.plan`.
-            ready: Function that raises an error if an arm executes a motion.
+            ready: Function that raises an error if an arm executes a motion; None to skip this
+                check.
         """
         request = request_of(self._goals.waypoints(via, goals, frame), options or {})
         if ready is not None:
@@ -389,7 +390,7 @@ class MoveFinder:
 
 
 def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if collision avoidance still has the parameters of the time of planning."""
+    """Return True if collision avoidance has equal parameters when planned and now."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

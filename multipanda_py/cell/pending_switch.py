@@ -39,8 +39,8 @@ ABANDON_TIME = 1.0
 class PendingSwitch:
     """Request to change the active controllets. No method waits for the loop.
 
-    The loop executes one request at a time; further requests wait until it has answered. A stop of
-    all arms is sent at once and withdraws all other requests.
+    The loop executes one request at a time, so a request is sent after the answer to the previous
+    one. A stop of all arms is sent at once and withdraws all other requests.
 
     With the strictness ``FORCE_AUTO``, arms that must be at rest before the switch are stopped
     first.
@@ -49,7 +49,7 @@ class PendingSwitch:
         turn: State shared by all switch requests of the cell.
         activate: Controllets to activate.
         deactivate: Controllets to deactivate.
-        rule: Treatment of requests that cannot be fulfilled.
+        rule: Treatment of the request if it cannot be fulfilled.
         timeout: Maximum time until the loop answers [s].
         is_stop: True to deactivate all controllets.
         reason_text: Reason of the switch, for events; by default it names the activated
@@ -117,10 +117,10 @@ class PendingSwitch:
         return result
 
     def is_over(self) -> bool:
-        """Return True if this request is answered or abandoned, so that another may be sent.
+        """Return True if this request is answered or too old, so that another may be sent.
 
-        A request is abandoned if it is still open ``ABANDON_TIME`` after its deadline. It is then
-        withdrawn, unless it is a stop.
+        A request is too old ``ABANDON_TIME`` after its deadline. It is then withdrawn, unless it
+        is a stop.
         """
         if self._box.words[SharedFlag.SWITCH_ACK] == self._number and not self._brakes:
             return True
@@ -140,7 +140,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Store the answer of the loop, if there is one, before the next request overwrites it."""
+        """Store the answer of the loop, if any, because the next answer overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
             self._answer = (
@@ -258,11 +258,11 @@ class PendingSwitch:
         return None
 
     def _has_settled(self, arm: str, is_still: bool) -> bool:
-        """Return True if no motion of an arm was commanded for ``_SETTLED_TIME``.
+        """Return True if ``is_still`` was True in all calls for an arm for ``_SETTLED_TIME``.
 
         Args:
             arm: Name of the arm.
-            is_still: True if no motion is commanded at present.
+            is_still: True if no motion of the arm is commanded at present.
         """
         if not is_still:
             self._still_since.pop(arm, None)
@@ -287,7 +287,7 @@ class PendingSwitch:
         raise SwitchRejected(f"switch: a stop came first{changed}. Request the switch again")
 
     def _reports(self, event: Event) -> list[str]:
-        """Return the texts of the loop events of one type on the arms of this switch."""
+        """Return the texts of all events of a type on arms of this switch since the request."""
         plan = self._plan
         arms = {
             arm
@@ -360,15 +360,15 @@ class SwitchLock:
         connection: Connection to the loop, whose lock protects this state.
         counts: Counters of rejected and cancelled requests.
         lifecycle: Lifecycle state of inactive controllets, by name.
-        resting: Names of the arms on which only ``hold`` may be active.
+        resting: Names of the arms that a client has set inactive, so that only ``hold`` may be
+            active.
         state: Function that returns the newest state of an arm.
         stall_reason: Function that returns the reason why the loop does not run; empty if it runs.
         open: Request that the loop has not answered yet; None without one.
         stop_number: Sequence number of the newest stop sent to the loop.
-        stops: Number of requested stops. A stop refuses all switches that were requested before
-            it.
-        ended: Time [s] (``time.monotonic``) and reason of the last deactivation by a switch, by
-            controllet.
+        stops: Number of requested stops. A stop refuses all earlier switches.
+        ended: Time [s] (``time.monotonic``) and reason of the last switch that deactivated a
+            controllet, by controllet.
     """
 
     specs: Sequence[InstanceSpec]
@@ -384,7 +384,7 @@ class SwitchLock:
     ended: dict[str, tuple[float, str]] = field(default_factory=dict)
 
     def unready(self) -> dict[str, str]:
-        """Return the reasons why controllets cannot be activated, by name."""
+        """Return the reason for each controllet that cannot be activated at present, by name."""
         reasons: dict[str, str] = {}
         for spec in self.specs:
             resting = self.resting and [arm for arm in spec.config.arms if arm in self.resting]

@@ -38,7 +38,7 @@ URDF_FILE = "robot_description.urdf"
 
 
 def plan_of(config: CellConfig, specs: Sequence[InstanceSpec], layout: RecordLayout) -> CellPlan:
-    """Return the data about a cell for a recording: names, record layout and attached files."""
+    """Return the data about a cell that a recording contains, such as names and the cell file."""
     arms = describe_arms(config)
     about = {
         "multipanda_py": VERSION,
@@ -98,9 +98,9 @@ class Recorder:
 
     @property
     def is_inline(self) -> bool:
-        """True while an inline cell is recorded, which needs calls of :meth:`record_pending`.
+        """True while an inline cell is recorded.
 
-        :meth:`.Cell.step` makes these calls.
+        :meth:`.Cell.step` then calls :meth:`record_pending`.
         """
         return self._inline is not None
 
@@ -161,7 +161,7 @@ class Recorder:
         """End all recordings. It is safe to call this twice.
 
         Args:
-            reason: Reason to save the last seconds as a fault log; empty to save no fault log.
+            reason: Reason in the fault log of the last seconds; empty to save no fault log.
         """
         self._end_or_report()
         faults, self._faults = self._faults, None
@@ -172,7 +172,7 @@ class Recorder:
             self._announced = None
 
     def _end_or_report(self) -> None:
-        """End a recording that the client has not stopped, and print an error if it fails."""
+        """End the recording if one is running, and print an error if it is incomplete."""
         if self.is_recording and "error" in (answer := self._end()):
             log_line(f"multipanda recorder: the recording is incomplete: {answer['error']}")
 

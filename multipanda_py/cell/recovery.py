@@ -120,7 +120,12 @@ class PendingRecovery:
 
 @dataclass
 class _Request:
-    """Arms to recover, as flags, and sequence number of the newest message with these arms."""
+    """Request to recover arms.
+
+    Attributes:
+        flags: 1 for each arm to recover, 0 for others.
+        carrier: Sequence number of the newest message to the loop that contains this request.
+    """
 
     flags: Vector
     carrier: int = 0
@@ -229,7 +234,8 @@ class Recovery:
 
         Args:
             number: Sequence number of the request.
-            events: Number of loop events before the request. Later events have the reasons.
+            events: Number of events of the loop before the request. The next events contain the
+                reasons.
         """
         box = self._connection.mailbox
         if not self._is_answered(box, number):
@@ -243,7 +249,7 @@ class Recovery:
         return reasons
 
     def loop_stall_reason(self) -> str:
-        """Return the reason why the loop is paused or blocked too long; empty if it can answer."""
+        """Return the reason why the loop cannot answer (paused or blocked); empty if it can."""
         if self._connection.cycle_age() < LOOP_TIMEOUT and not self._connection.mailbox.is_paused:
             return ""
         return self._reader.stall_reason()
@@ -306,7 +312,7 @@ class Tare:
         return self._requests.wait(self.request(arm), wait)
 
     def untare(self, arm: str, *, timeout: float = TARE_TIMEOUT) -> None:
-        """Stop subtracting the offset. The arm must be on hold.
+        """Set the offset of the external torques to zero. The arm must be on hold.
 
         Args:
             arm: Name of the arm.
@@ -321,7 +327,7 @@ class Tare:
         self._requests.wait(self.request(arm, undo=True), wait)
 
     def request(self, arm: str, *, undo: bool = False) -> ArmRequest:
-        """Request :meth:`tare`, or with ``undo`` :meth:`untare`, without waiting for the answer.
+        """Request :meth:`tare`, or :meth:`untare` if ``undo`` is True, without waiting.
 
         See :meth:`answer`.
         """

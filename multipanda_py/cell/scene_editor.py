@@ -67,9 +67,9 @@ class SceneEditor:
         return tuple(name for name in self._movable if name not in there)
 
     def spawnable_like(self, object_name: str) -> str:
-        """Return the name of an absent object that differs from a given one only in its pose.
+        """Return the name of an absent object that equals a given one except for its pose.
 
-        The result is empty if there is no such object.
+        The result is empty if there is none.
         """
         own = self._names.config.objects
         same = {"present": True, "position": [0.0] * 3, "rpy": [0.0] * 3}
@@ -90,8 +90,8 @@ class SceneEditor:
 
         Raises:
             UnknownName: If there is no such movable object.
-            SimulationRejected: If the object is present already, would overlap something by more
-                than 1 mm, an arm is not simulated, or pose or twist are invalid.
+            SimulationRejected: If the object is present already, pose or twist are invalid, an arm
+                is not simulated, or the object would overlap a body by more than 1 mm.
             LoopTimeout: If the loop did not answer in time.
         """
         self._change(object_name, self._entry(object_name, pose, twist))

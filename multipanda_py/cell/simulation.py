@@ -155,8 +155,8 @@ class SimulationState:
 class InlineSimulation:
     """Simulated world of an inline cell whose arms all have the backend ``mujoco``.
 
-    Body names are those of :class:`.World`. Values are exact. Those of :meth:`.Cell.state` include
-    sensor noise, delay and the tare.
+    Body names are those of :class:`.World`. Results are exact, in contrast to :meth:`.Cell.state`,
+    which includes sensor noise, delay and the tare.
 
     Thread: the one that steps the cell.
     """
@@ -258,10 +258,10 @@ class InlineSimulation:
     def reset(self, state: SimulationState | None = None, *, seed: int | None = None) -> None:
         """Restore a saved state or the initial one, in less than a millisecond.
 
-        Time, motion, contacts, applied wrenches, object poses and noise are restored, so that
-        equal requests give bitwise equal runs. Controllets that were active restart with the
-        measured state as target. Friction, inertia, parameters, robot settings and tares do not
-        change. Running gripper motions are aborted.
+        Time, motion, contacts, applied wrenches, object poses and random generators are restored,
+        so that equal requests give bitwise equal results. Controllets that were active in the
+        restored state restart with the measured state as target. Friction, inertia, parameters,
+        robot settings and tares do not change. Running gripper motions are aborted.
 
         Args:
             state: State from :meth:`save`; None for the initial state.

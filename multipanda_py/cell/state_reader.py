@@ -29,12 +29,13 @@ class HistorySnapshot:
     """States of all arms and objects in one past cycle.
 
     Args:
-        record: Copy of the record of this cycle.
+        record: Record of this cycle.
         state: Function that returns the state of an arm in this cycle, by name.
         movable: Names of the movable objects, in the order of the record.
 
     Attributes:
-        record: Copy of the record of this cycle.
+        record: Record of this cycle.
+        state: Function that returns the state of an arm in this cycle, by name.
     """
 
     def __init__(
@@ -85,15 +86,16 @@ class ActuatorSnapshot:
         modes: Operation modes of the joints.
         q: Link positions, (m,) [rad].
         dq: Link velocities, (m,) [rad/s].
-        torque: Torque on the links, (m,) [Nm], from the springs or from rigid drives.
-        stiffness: Joint stiffness at the link, (m,) [Nm/rad]; zero for rigid drives.
+        torque: Torque of the springs on the links, or of the drives in modes without springs,
+            (m,) [Nm].
+        stiffness: Stiffness of each joint, (m,) [Nm/rad]; zero in modes without springs.
         reference: Commanded motor positions, (2, m) [rad, or m for linear motors].
         position: Motor positions, (2, m) [rad or m].
         velocity: Motor velocities, (2, m) [rad/s or m/s].
         motor_torque: Torques that the motors exert, (2, m) [Nm, or N].
         load: Torques that the springs exert on the motors, (2, m) [Nm, or N].
         equilibrium: Link positions at which the springs exert no torque, (m,) [rad].
-        preset: Stiffness presets of the springs, (m,).
+        preset: Stiffness presets of the springs, from the motor positions, (m,) [rad or m].
     """
 
     joints: tuple[str, ...]
@@ -174,7 +176,7 @@ class SnapshotReader:
         index: Index of the arm in the cell.
         joints: Number of joints of the arm.
         instances: Names of the controllet instances of the cell, by index.
-        row: NumPy data type of the record.
+        row: NumPy data type of a cycle record.
 
     Thread: any.
     """

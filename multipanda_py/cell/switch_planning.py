@@ -37,7 +37,7 @@ class SwitchPlan:
     """Controllets that are active after a switch.
 
     Attributes:
-        flags: State of each controllet: 0 inactive, 1 active, 2 active and restarted.
+        flags: State of each controllet: 0 inactive, 1 active, 2 active after a restart.
         activated: Names of controllets that become active or restart.
         deactivated: Names of controllets that are deactivated.
         skipped: Texts on parts of the request that are not executed.
@@ -190,11 +190,10 @@ class SwitchResult:
 
 @dataclass(frozen=True)
 class MovingArm:
-    """Arm that moves, but must be at rest before a switch.
+    """Arm that moves, but must be at rest before a switch that changes its command interface.
 
     Attributes:
-        law: Name of the controllet to activate, for which the arm has to change its command
-            interface.
+        law: Name of the controllet to activate.
         arm: Name of the arm.
         joint: Number of the fastest joint, from 1.
         speed: Speed of that joint, in ``unit``.
@@ -215,9 +214,10 @@ def moving_arms(
     bound: float,
     has_settled: Callable[[str, bool], bool] = lambda *_: False,
 ) -> list[MovingArm]:
-    """Return the arms that still move, although a switch would change their command interface.
+    """Return the moving arms whose command interface a switch would change.
 
-    The result is empty if one of these arms has a fault, because the loop then rejects the switch.
+    The result is empty if an arm of an activated controllet has a fault. The loop then rejects the
+    switch.
 
     Args:
         specs: Specifications of all controllet instances.
@@ -244,7 +244,7 @@ def moving_arms(
 
 
 def only_stops(plan: SwitchPlan, active: Sequence[bool]) -> SwitchPlan:
-    """Return a copy of a plan without activations: arms of deactivated controllets hold."""
+    """Return a copy of a plan that deactivates the same controllets, but activates none."""
     flags = [int(was and flag == KEEP_FLAG) for was, flag in zip(active, plan.flags)]
     return replace(plan, flags=flags, activated=[])
 

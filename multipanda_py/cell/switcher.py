@@ -172,7 +172,7 @@ class Switcher:
         timeout: float = 1.0,
         by: str = "",
     ) -> PendingSwitch:
-        """Create a request for a switch. The first ``poll()`` of the result sends it.
+        """Create a request for a switch, which the first call of its ``poll()`` sends.
 
         See :meth:`switch` for the arguments.
 
@@ -189,8 +189,8 @@ class Switcher:
     def hold(self, timeout: float = 1.0, by: str = "") -> SwitchResult:
         """Deactivate all controllets: every arm brakes and holds.
 
-        This stop withdraws all pending switches, and is never withdrawn itself: a blocked loop
-        executes it as soon as it runs again.
+        The call withdraws all pending switches. It takes effect even after a timeout: a blocked
+        loop executes it as soon as it runs again.
 
         Args:
             timeout: Maximum time for the answer of the loop [s].
@@ -203,7 +203,7 @@ class Switcher:
         return self._await_switch(self.request_hold(timeout, by))
 
     def request_hold(self, timeout: float = 1.0, by: str = "") -> PendingSwitch:
-        """Create a request for :meth:`hold`. The first ``poll()`` of the result sends it."""
+        """Create a request for :meth:`hold`, which the first call of its ``poll()`` sends."""
         try:
             return self._stop(checked_timeout(timeout, SwitchRejected), by)
         except SwitchRejected:
@@ -219,8 +219,8 @@ class Switcher:
 
         Returns:
             Reason of the last switch after ``since`` that deactivated the controllet. Empty if the
-            loop deactivated it without a switch, for example after a fault. Events of the loop
-            then have the reason.
+            loop deactivated it without a switch, for example after a fault; :meth:`.Cell.events`
+            then contains the reason.
         """
         time, reason = self._switch_lock.ended.get(name, (since, ""))
         return reason if time > since else ""

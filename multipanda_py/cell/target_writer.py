@@ -30,10 +30,10 @@ from multipanda_py.targets import ArmTargetRequest, Stream, TargetRequest
 def refuse_unused(
     spec: InstanceSpec, channel: str, parameters: Callable[[str], Mapping[str, Any]]
 ) -> None:
-    """Check that the controllet, or one of its enabled features, uses a target.
+    """Check that a controllet, or one of its enabled features, uses targets of a channel.
 
     Args:
-        spec: Specification of the active controllet.
+        spec: Specification of the controllet.
         channel: Channel of the target.
         parameters: Function that returns the parameters of a controllet, by name.
 
@@ -71,8 +71,8 @@ class TargetWriter:
         reader: State reader of the cell.
         counts: Counters of rejected requests.
         parameters: Function that returns the parameters of a controllet, by name.
-        at_rest: Function that returns the link positions of an arm at which its springs exert no
-            torque, (m,) [rad].
+        at_rest: Function that returns the link positions of the m compliant joints of an arm at
+            which the springs exert no torque, (m,) [rad].
 
     Attributes:
         frames: Frames in which targets may be given.
@@ -145,8 +145,8 @@ class TargetWriter:
     ) -> None:
         """Send a trajectory to the controllet that owns an arm.
 
-        For each tolerance and for ``goal_time``, None or 0 selects the parameter of the
-        controllet, and a negative value disables the check.
+        For tolerances and ``goal_time``, None or 0 stands for the parameter of the controllet with
+        this name. A negative value disables the check.
 
         Args:
             arm: Name of the arm.
@@ -231,9 +231,9 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            commands: Values by name of the command [rad, m, Nm]. :data:`.COMMAND_CHANNELS` has the
-                names; ``external_torque`` is allowed too. A value is one number for all joints
-                with compliant actuators, one number for each, or a mapping by joint name.
+            commands: Values by command [rad, m, Nm]. Names are those of
+                :data:`.COMMAND_CHANNELS`, and ``external_torque``. A value is one number for all
+                compliant joints, a list with one number for each, or a mapping by joint name.
 
         Raises:
             TargetRejected: If there is no command, a value is invalid, or the operation mode of a
@@ -263,7 +263,7 @@ class TargetWriter:
         give(name, {channel: value}, frame)
 
     def _give_arm(self, arm: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check the targets of one arm, given by channel, and send them together."""
+        """Check ``values``, the targets of one arm by channel, and send them together."""
         try:
             self._names.arm_index(arm)
             self._refuse_if_silent(arm)
@@ -306,21 +306,21 @@ class TargetWriter:
     def forget(self, name: str) -> None:
         """Forget the last joint commands to a controllet, after its parameters have changed.
 
-        Otherwise a command for only some joints would reuse the old values of the other joints.
+        A command for some joints otherwise uses the last commands for all other joints.
         """
         index = self._names.spec(name).index
         for key in [key for key in self._last_records if key[0] == index]:
             del self._last_records[key]
 
     def _far_channels(self, spec: InstanceSpec) -> tuple[str, ...]:
-        """Return the channels whose targets may exceed the gate limits at present."""
+        """Return the channels without a limit of the distance from the measured state."""
         soft_channels = spec.controllet_class.Target.ungated_if_governed
         if not (soft_channels and self._parameters(spec.name).get("governor.enabled")):
             return spec.ungated_channels
         return (*spec.ungated_channels, *soft_channels)
 
     def _give_controllet(self, name: str, values: Mapping[str, Any], frame: str = "") -> None:
-        """Check the targets that the arms of a controllet share, by channel, and send them."""
+        """Check ``values``, the shared targets of a controllet by channel, and send them."""
         try:
             spec = self._names.spec(name)
             self._refuse_if_silent(name)
@@ -350,7 +350,7 @@ class TargetWriter:
         )
 
     def _refuse_if_silent(self, name: str) -> None:
-        """Reject a target if the loop is blocked, because it would execute the target too late."""
+        """Reject a target for an arm or controllet ``name`` if the loop is blocked."""
         if reason := self._reader.stall_reason():
             raise TargetRejected(f"{name}: {reason}")
 
@@ -410,8 +410,8 @@ class TargetWriter:
         Args:
             spec: Specification of the controllet.
             records: Targets as arrays of numbers.
-            far: Result of :meth:`_far_channels` when the targets were checked. If it has changed
-                since, the targets are rejected. None to skip this comparison.
+            far: Result of :meth:`_far_channels` at the check of the targets. If the present result
+                differs, the targets are rejected. None to skip this comparison.
         """
         with self._connection.lock:
             if far is not None and far != self._far_channels(spec):

@@ -166,8 +166,8 @@ class ActuatorConfig(Section):
     def exertable(self, n_joints: int) -> tuple[float, ...]:
         """Return the maximum torque that springs and motors can exert on each link [Nm].
 
-        It includes the torque for the weight of the arm, and is available in both directions. It
-        is infinite in modes without springs, or if a value of the group is invalid.
+        The maximum holds for both directions of rotation, and includes the torque that carries
+        the weight of the arm. It is infinite in modes without springs, and for invalid values.
 
         Args:
             n_joints: Number of joints of the group.
@@ -176,9 +176,9 @@ class ActuatorConfig(Section):
 
     @property
     def motor_torques(self) -> tuple[Any, Any]:
-        """Maximum torques of first and second motor of each joint, minus their friction [Nm].
+        """Maximum torques of first and second motor of each joint, minus motor friction [Nm].
 
-        Infinite in modes without motors. For a motor that moves a pivot, a force [N].
+        The values are infinite in modes without motors, and forces [N] for motors of pivots.
         """
         if self.motor is None or self.mode not in WITH_MOTORS:
             return np.inf, np.inf
@@ -225,12 +225,7 @@ def joint_indices(
 
 @lru_cache(maxsize=256)
 def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
-    """Compute ``ActuatorConfig.exertable`` with a cache.
-
-    Args:
-        group: Section of the group as JSON.
-        n_joints: Number of joints of the group.
-    """
+    """Return the cached result of ``ActuatorConfig.exertable`` for a section ``group`` in JSON."""
     own = ActuatorConfig.model_validate_json(group)
     with contextlib.suppress(ConfigurationError, ActuatorRejected, ValueError):
         if own.mode not in WITHOUT_SPRINGS:
@@ -244,12 +239,12 @@ def _exertable(group: str, n_joints: int) -> tuple[float, ...]:
 
 @lru_cache(maxsize=64)
 def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, ...]) -> Robot:
-    """Return a robot with other rotor inertias and bounded torque limits.
+    """Return a robot with other rotor inertias, and with torque limits lowered to a maximum.
 
     Args:
         robot: Robot to change.
-        armature: Rotor inertia of each joint [kg m^2].
-        whole: Upper bound of each torque limit [Nm]. It also bounds the sum with gravity torques.
+        armature: New rotor inertia of each joint [kg m^2].
+        whole: Maximum torque of each joint, including the gravity torque [Nm].
     """
     max_value, own = np.array(whole), robot.limits.torque
     torque = np.minimum(own, max_value)
@@ -264,9 +259,9 @@ def _with_joints(robot: Robot, armature: tuple[float, ...], whole: tuple[float, 
 def with_actuators(robot: Robot, groups: Mapping[str, ActuatorConfig]) -> Robot:
     """Return a robot with the inertias and torque limits of its compliant actuators.
 
-    ``output_inertia`` of each group replaces the rotor inertia. ``whole_torque`` of the limits
-    becomes the maximum torque of springs and motors, which includes the gravity torque. Torque
-    limits above this maximum are lowered to it.
+    ``output_inertia`` of each group replaces the rotor inertia. The maximum torque of springs and
+    motors becomes :attr:`.ArmLimits.whole_torque`. Torque limits above this maximum are lowered
+    to it.
 
     Args:
         robot: Robot with rigid joints.

@@ -70,8 +70,7 @@ class ToolConfig(Section):
 class NoiseConfig(Section):
     """Measurement and execution errors of a simulated arm; zero by default.
 
-    Noise is white, given by its standard deviation in each cycle. Other errors are those of torque
-    sensors, and quantization steps.
+    Noise is white, given by its standard deviation in each cycle.
     """
 
     q: Annotated[float, Field(ge=0, le=0.01)] = 0.0
@@ -99,7 +98,8 @@ class PerturbationConfig(Section):
     """Differences between a simulated arm and its model; none by default.
 
     They serve to test controllets on arms with delays, other masses, friction, a displaced base
-    or an unknown payload. Controllets and the robot's own controller use the model without them.
+    or an unknown payload. Controllets and the gravity compensation of the robot use the
+    unperturbed model.
     """
 
     state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0
@@ -165,8 +165,8 @@ class PerturbationConfig(Section):
 class ResidualConfig(Section):
     """Networks that correct states or torques of an arm for errors of its model; none by default.
 
-    Each key names a file that ``multipanda residual train`` has written for this robot model. The
-    network must be one that runs in real time.
+    Each key names a file that ``multipanda residual train --kind real_time`` has written for this
+    robot model.
     """
 
     state: str = ""

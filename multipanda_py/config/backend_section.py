@@ -77,11 +77,12 @@ def check_sections(
 
     Args:
         arm: Name of the arm.
-        keys: Values of the arm's section by key, without the keys of ``ArmConfig``.
-        known: Keys of ``ArmConfig``, for messages.
+        keys: Sections of the arm to check, by key. Keys that are no backend are errors.
+        known: Other keys that an arm may have, for messages.
 
     Yields:
-        Key of a section, its values in plain types (None if it is invalid), and error messages.
+        Key of a section, checked settings by name (None for an invalid section), and error
+        messages.
     """
     for key, value in keys.items():
         path = f"arms.{arm}.{key}"

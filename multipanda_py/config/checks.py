@@ -80,8 +80,8 @@ def check_latency(config: CellConfig) -> list[str]:
 def check_rates(config: CellConfig) -> list[str]:
     """Return warnings about publishing rates that are too high and therefore reduced.
 
-    The maximum is the cycle rate or ``joint_state_rate``, if that is lower. Only rates that the
-    cell file contains cause warnings; defaults are reduced without a warning.
+    The maximum is the lower one of cycle rate and ``joint_state_rate``. Only rates that the cell
+    file contains cause warnings; defaults are reduced without a warning.
     """
     cell = config.cell
     name = "joint_state_rate" if cell.joint_state_rate < cell.rate else "rate"
@@ -143,10 +143,9 @@ def _weights(config: CellConfig, name: str) -> tuple[Vector, Vector]:
 
 
 def check_motor_ranges(config: CellConfig) -> list[str]:
-    """Return warnings about arms whose motors stop within the position range of their joints.
+    """Return warnings about arms whose motor stops prevent joints from reaching their limits.
 
-    The check uses unloaded springs. The start of the cell checks ``q_start`` with the weight of
-    the arm.
+    The check neglects the deflection of springs under load.
     """
     short_stops = []
     for name, arm in config.arms.items():

@@ -34,9 +34,8 @@ class InstanceSpec:
         config: Configuration of the instance with its name and start-up parameters.
         features: Feature classes by name, in the order of ``parameter_sets``.
         arms: Indices of the instance's arms in the cell.
-        robots: Robots by name of the instance's arms, in the order of ``arms``. Their joints
-            determine the size of joint vectors.
-        descriptions: Descriptions by name of the instance's arms.
+        robots: Robot model of each arm of the instance, by arm name, in the order of ``arms``.
+        descriptions: Description of each arm of the instance, by arm name.
     """
 
     index: int
@@ -135,19 +134,15 @@ class InstanceSpec:
         return values | self.checked(flatten(self.config.params))
 
     def encode(self, values: Mapping[str, Any]) -> Vector:
-        """Encode the values of all parameters as one vector, in which form the loop gets them.
-
-        Args:
-            values: Checked values by name.
-        """
+        """Encode checked values of all parameters, by name, as one vector for the loop."""
         return np.concatenate([part.encode(values) for part in self.parameter_sets])
 
     def decode(self, flat: Vector) -> list[Any]:
-        """Decode a vector of :meth:`encode` to parameters of the controllet and its features.
+        """Decode a vector from :meth:`encode`.
 
         Returns:
-            ``Params`` of the controllet. Then for each feature a ``Switch``, which turns it on and
-            off, and its ``Params``.
+            ``Params`` of the controllet, followed by two items for each feature: a ``Switch`` with
+            the parameter ``enabled``, and the ``Params`` of the feature.
         """
         parts, start = [], 0
         for part in self.parameter_sets:

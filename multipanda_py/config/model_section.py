@@ -38,12 +38,12 @@ ARM_FILE_KEYS = (
 
 
 def resolved(section: type[Section], value: Any) -> Any:
-    """Return the value of the key ``model`` or ``gripper`` of an arm, with absolute file paths.
+    """Convert the value of the key ``model`` or ``gripper`` of an arm.
 
     Args:
-        section: Class of the section for a mapping.
-        value: Value of the key. A mapping with file paths becomes an instance of ``section``. Any
-            other value, such as the name of a model, is returned unchanged.
+        section: Class ``ModelConfig`` or ``GripperConfig``.
+        value: Value of the key. A mapping with file paths becomes an instance of ``section`` with
+            absolute paths. Any other value, such as the name of a model, is returned unchanged.
     """
     paths = _absolute(value)
     # An invalid value is returned unchanged; the validation of the arm's section reports it.
@@ -131,13 +131,12 @@ AwAS-II it is the soft preset of its paper [m]."""
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Convert compliant actuators in a URDF to a section ``actuators``; empty without any.
 
-    The URDF declares them as for the ROS-Gazebo toolbox (:func:`.read_gazebo`). Joints with the
-    same type, mode and names of given parameters form one group, named after its type. Joints in
-    the URDF that are not in ``joints`` are skipped.
+    :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted. Joints with
+    equal actuator type, mode and names of parameters form one group, named after the type.
 
     Args:
         urdf: Path of the URDF.
-        joints: Joint names of the arm.
+        joints: Joint names of the arm. Other joints in the URDF are skipped.
 
     Raises:
         ConfigurationError: If a plug-in tag is invalid.
@@ -256,11 +255,10 @@ class ModelConfig(Section):
     def actuators(self) -> dict[str, Any]:
         """Section ``actuators`` for the compliant actuators in the URDF; empty if there are none.
 
-        The URDF declares them as for the ROS-Gazebo toolbox (:func:`.read_gazebo`). It is read
-        once.
+        :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted.
 
         Raises:
-            ConfigurationError: If a declaration is invalid.
+            ConfigurationError: If a plug-in tag is invalid.
         """
         urdf = Path(self.urdf) if self.urdf else None
         if urdf is None and self.extra and not self.mjcf:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 parameter files with sections for the nodes of a cell, its controllets and its robots.
 
-The cell has a node, and so has each controllet and each robot. Values in the section of a
-controllet or robot override those in the section of the cell. ``ros2 param dump`` writes such
+The node of the cell, each controllet and each robot has a section. Values in the section of a
+controllet or robot override those in the section of the cell. ``ros2 param dump`` writes these
 files. Section names can contain the wildcards of ROS 2.
 """
 
@@ -273,10 +273,7 @@ def _is_node(section: object) -> bool:
 
 
 def node_faults(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield error messages on parameters of the cell's node that a cell file does not have.
-
-    An example is ``max_target_age``.
-    """
+    """Yield error messages on parameters that only a ROS node has, such as ``use_sim_time``."""
     age = values.get(MAX_TARGET_AGE, 1.0)
     if (
         isinstance(age, bool)
@@ -358,11 +355,11 @@ def merged(values: Mapping[str, Any], over: Mapping[str, Any]) -> Parameters:
 
 
 def _sections_by_node(cell: Mapping[str, Any]) -> dict[str, tuple[tuple[str, ...], Parameters]]:
-    """Return the cell's section for each node: its key path and default values, by node name.
+    """Return the section of a cell that the parameters of each controllet or robot node override.
 
-    Default values are not merged into the cell: ``ros2 param dump`` writes them although the user
-    has not set them. A simulated arm, for example, stops at its force thresholds only if a file
-    sets them.
+    The section is given by its key path and default values. Default values that ``ros2 param
+    dump`` writes must not count as set by the user. For example, a simulated arm stops at its
+    force thresholds only if a file sets them.
     """
     result: dict[str, tuple[tuple[str, ...], Parameters]] = {}
     arms, controllets = (cell.get(key) for key in ("arms", "controllets"))

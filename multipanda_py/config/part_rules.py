@@ -39,7 +39,7 @@ def actuator_faults(name: str, arm: ArmConfig) -> Iterator[str]:
 
     Args:
         name: Name of the arm.
-        arm: Section of the arm, whose other parts are valid.
+        arm: Section of the arm, in which all other keys are valid.
     """
     if not arm.actuators:
         return
@@ -78,17 +78,14 @@ def command_faults(
     values: Mapping[str, Any],
     section: str = "params",
 ) -> Iterator[str]:
-    """Yield error messages on the parameters of a controllet, and on arms that it cannot command.
-
-    These are arms without compliant actuators, if the controllet commands such actuators. The cell
-    must have no other errors.
+    """Yield error messages on parameters of a controllet, and on missing compliant actuators.
 
     Args:
         path: Path of the controllet in the cell file.
         law: Controllet class.
         kind: Type name of the controllet.
-        config: Configuration of the cell.
-        arms: Names of the controllet's arms, which exist.
+        config: Configuration of a cell without other errors.
+        arms: Names of the controllet's arms.
         values: Parameter values by name.
         section: Section of the controllet that contains these values.
     """
@@ -202,10 +199,7 @@ _IDENTIFIED_FILES = {"identified": "robot_of_laws", "perturbation.parameters": "
 
 
 def part_faults(config: CellSections) -> Iterator[str]:
-    """Yield error messages on files of arms that cannot be read, and on names that arms share.
-
-    Names of links and joints must differ between arms.
-    """
+    """Yield error messages on unreadable files of arms, and on shared names of links or joints."""
     owner: dict[str, str] = {}
     for name, section in config.arms.items():
         try:
@@ -258,7 +252,7 @@ def camera_faults(config: CellSections) -> Iterator[str]:
 
 
 def channel_faults(config: CellSections) -> Iterator[str]:
-    """Yield error messages on different channels of controllets with the same name or topic."""
+    """Yield error messages on channels whose name or topic another channel has already."""
     known: list[Channel] = []
     for name, controllet in config.controllets.items():
         law = registry.find("controllets", controllet.type)

@@ -78,7 +78,7 @@ def draw_like(path: str, value: Any, usual: float | list[float], seed: int) -> A
     Args:
         path: Path of the key, such as ``arms.left.noise.tau``.
         value: Number, distribution or list that :func:`check_value` accepts.
-        usual: Present value in the cell. If it is a list, the result has the same length.
+        usual: Value in the unperturbed cell. If it is a list, the result has the same length.
         seed: Seed shared by all keys.
 
     Raises:
@@ -148,9 +148,9 @@ class PerturbationSpec:
     """Numbers and distributions for keys of a cell file, per arm and per object.
 
     Attributes:
-        values: Keys and values by section path. Sections ``arms.all`` and ``objects.all`` apply to
-            every arm or object; random values are drawn for each of them. Sections with the name
-            of an arm or object override them.
+        values: Keys and values of each section, by its path such as ``arms.left.noise``. Values
+            of ``arms.all`` and ``objects.all`` apply to every arm or object, with separate random
+            numbers. Sections with the name of an arm or object override them.
         seed: Default seed.
 
     Example, as a file::

@@ -107,10 +107,10 @@ def check_cell(config: CellSections, faults: Faults) -> None:
 def _parameter_groups(
     config: CellSections, controllet: ControlletConfig
 ) -> Iterator[tuple[Sequence[str], dict[str, Any], str]]:
-    """Yield groups of arms for which a controllet has the same parameters.
+    """Yield groups of arms for which a controllet has equal parameters.
 
-    Each element has the names of the arms, the parameters by name, and the section of the
-    controllet with these parameters.
+    Yields:
+        Names of the arms, parameters by name, and name of the section with these parameters.
     """
     common = [arm for arm in controllet.arms or config.arms if arm not in controllet.arm_params]
     if common:
@@ -134,7 +134,7 @@ def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:
 
 
 def _length_faults(name: str, arm: ArmConfig) -> Iterator[str]:
-    """Yield an error message for every list without one number per joint of the arm."""
+    """Yield an error message for every list whose length does not fit the joints of the arm."""
     n = arm.robot.n_joints
     per_joint = {"q_start": arm.q_start}
     for section, keys in PER_JOINT.items():
@@ -184,7 +184,7 @@ def _check_collisions(config: CellSections, faults: Faults) -> None:
 
 
 def _check_backends(config: CellSections, faults: Faults) -> None:
-    """Check that every backend exists and accepts its arms."""
+    """Check that every backend exists, and supports the settings of the arms that use it."""
     arms_of: dict[str, list[str]] = {}
     for name, arm in config.arms.items():
         arms_of.setdefault(arm.backend, []).append(name)

@@ -31,7 +31,7 @@ def _plain(value: Any) -> Any:
 
 
 def without_placeholder(value: object) -> object:
-    """Convert ``['']`` to an empty list, which ROS 2 parameter files cannot contain."""
+    """Convert ``['']``, which stands for an empty list in ROS 2 parameter files, to ``[]``."""
     return [] if value == [""] else value
 
 

@@ -143,9 +143,8 @@ class Linearised:
     def swing(self, delay: int, lag: float, inertia_scale: float, period: float = 1e-3) -> float:
         """Return the spectral radius of the closed loop for modes of 30 rad/s or more.
 
-        A value above 1 means a growing oscillation, and 0 means that no mode is this fast. Slower
-        modes are left out, because they can be unstable without latency. See ``radius`` for the
-        arguments.
+        A value above 1 means a growing oscillation. The result is 0 if all modes are slower. See
+        ``radius`` for the arguments.
         """
         eigenvalues = self._eigenvalues(delay, lag, inertia_scale, period)
         swings = np.abs(
@@ -214,7 +213,7 @@ def linearise(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> Linea
 
 
 def bandwidth(probe: Probe, q: Vector, settle: int = MIN_SETTLE_CYCLES) -> float:
-    """Return ``Linearised.bandwidth`` [1/s] without computing K, at half the cost.
+    """Return the bandwidth of a controllet as in ``Linearised.bandwidth`` [1/s].
 
     Args:
         probe: Controllet to linearise.
@@ -242,9 +241,8 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
     """Activate the controllet, and yield its damping D for several slow motions.
 
     Yields:
-        Joint velocities of a motion, (N,) [rad/s], and damping D at this motion, (N, N)
-            [Nm s/rad]. If D at rest does not depend on the direction of motion, the only pair is
-            None and D at rest.
+        Joint velocities, (N,) [rad/s], and D at these velocities, (N, N) [Nm s/rad]. If D is
+            equal for both directions of motion, the only result is None and D at rest.
     """
     n, rest = len(q), np.zeros(len(q))
     probe.set_state(q, rest)
@@ -273,18 +271,24 @@ def _dampings(probe: Probe, q: Vector, settle: int) -> Iterator[tuple[Vector | N
 def _damping_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
     damping = np.zeros((len(q), len(q)))
     for joint, step in enumerate(SPEED_LEAP * np.eye(len(q))):
-        damping[:, joint] = _fall(probe, (q, motion + step), (q, motion - step)) / SPEED_LEAP
+        damping[:, joint] = (
+            _half_difference(probe, (q, motion + step), (q, motion - step)) / SPEED_LEAP
+        )
     return damping
 
 
 def _stiffness_around(probe: Probe, q: Vector, motion: Vector) -> Matrix:
     stiffness = np.zeros((len(q), len(q)))
     for joint, step in enumerate(ANGLE_LEAP * np.eye(len(q))):
-        stiffness[:, joint] = _fall(probe, (q + step, motion), (q - step, motion)) / ANGLE_LEAP
+        stiffness[:, joint] = (
+            _half_difference(probe, (q + step, motion), (q - step, motion)) / ANGLE_LEAP
+        )
     return stiffness
 
 
-def _fall(probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]) -> Vector:
+def _half_difference(
+    probe: Probe, ahead: tuple[Vector, Vector], back: tuple[Vector, Vector]
+) -> Vector:
     """Return ``(tau_back - tau_ahead) / 2``, with the torques at two states, (N,) [Nm].
 
     Each state is evaluated twice, in an order that cancels a linear drift from cycle to cycle.

@@ -43,10 +43,9 @@ class GraspMap:
     dynamically consistent: free end effectors accelerate like a rigid object. If their inertias
     differ, B also exerts an internal force on the object. B_n exerts none (n^T B_n = 0).
 
-    The transposes project measured motion. B_n^T dx is the object velocity and (I - A B^T) dx the
-    slip, with dx the end-effector twists. Springs and dampers act on these projections and are
-    distributed by the same map, so they are passive. For the spring of the object pose
-    (``wrench``), the inverse inertia is::
+    With the end-effector twists dx, B_n^T dx is the object velocity and (I - A B^T) dx the slip.
+    Springs and dampers act on both and are distributed by the same maps, so they are passive. For
+    the spring of the object pose (``wrench``), the inverse inertia is::
 
         B_n^T Lambda^-1 B_n = Lambda_o^-1 + c c^T (n^T Lambda^-1 n)
 

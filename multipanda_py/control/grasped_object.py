@@ -108,8 +108,7 @@ class GraspedObject:
         rotation: Rotation of the object, (3, 3).
         levers: Vectors from the object origin to the end effectors, (N, 3) [m]. Only ``update``
             with ``refresh=True`` changes them.
-        inward: Directions from the end effectors to the origin, of approximately unit length, with
-            zero sum, (N, 3).
+        inward: Unit directions from the end effectors to the origin, minus their mean, (N, 3).
         sharing: Grasp map of the object.
         errors: Displacements from the end effectors to their grasp poses, (N, 6) [m, rad].
         rates: Time derivatives of ``errors``, (N, 6) [m/s, rad/s].

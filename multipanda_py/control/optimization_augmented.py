@@ -27,7 +27,7 @@ at high latency [N/m, Nm/rad]."""
 
 @dataclass(frozen=True, eq=False)
 class AugmentedParams:
-    """Parameters of control mode, integral torque on the plan error, forces and impedance."""
+    """Parameters of ``OptimizationAugmented``: mode, integral torque, forces and impedance."""
 
     mode: str = choice(
         "optimization", options=MODES,

@@ -204,7 +204,7 @@ class PassivityObserver:
 
     The leader never receives more than E_F above the energy that it has supplied, apart from the
     fraction beta < 1 of its damping. The bound c limits the balance after a contact that absorbs
-    energy. A leader that presses against the wrench receives 50 % of it or more.
+    energy. While the leader presses against the wrench, s is 0.5 or more.
 
     Sources: Hannaford and Ryu, IEEE Trans. Robotics and Automation 2002 (passivity observer);
     Franken, Stramigioli, Misra, Secchi and Macchelli, IEEE Trans. Robotics 2011 (energy tanks in

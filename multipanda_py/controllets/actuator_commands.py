@@ -41,7 +41,7 @@ class ActuatorCommandsParams(JointImpedanceParams):
 
 
 class ActuatorTarget(JointTarget):
-    """Commands in all operation modes, and positions of joints that are held instead."""
+    """Commands of all operation modes, and positions of held joints."""
 
     channels: ClassVar[tuple[str | Channel, ...]] = (*COMMAND_CHANNELS, PUSH_CHANNEL)
     internal_channels: ClassVar[tuple[str | Channel, ...]] = ("joint",)
@@ -52,7 +52,7 @@ class _ArmCommands:
 
     Attributes:
         push: Commanded external torques on the links, (n,) [Nm].
-        direct: True for joints with a commanded link torque, (n,).
+        direct: True for joints that follow a command in mode ``link_torque``, (n,).
         torque: Commanded link torques, (n,) [Nm]; zero for other joints.
         commands: Commands in the layout of ``ActuatorState.command``, (4, n).
         commanded: True for joints that follow a command, False for joints that are held, (n,).
@@ -103,7 +103,7 @@ class _ArmCommands:
         self.put()
 
     def put(self) -> None:
-        """Compute ``commands``, ``torque`` and all flags from the stored commands and modes."""
+        """Compute all attributes from the received values and the operation modes."""
         self.commands[:] = np.nan
         self.commands[0], self.commands[3] = CONTROLLET_TORQUE_MODE, self.push
         for joint, mode in enumerate(self._modes):

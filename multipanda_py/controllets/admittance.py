@@ -118,8 +118,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     ``max_force`` and ``max_torque``. The clip also limits the speed of hand guiding to about 0.5
     m/s.
 
-    *Switch.* If the arm presses on a contact before the activation, it continues to press. Its
-    wrench decreases with the external wrench of the contact, and does not increase again.
+    *Switch.* An arm that presses on a contact before the activation continues to press. Its wrench
+    decreases when the external wrench decreases, and does not increase again.
 
     *Stability.* Along one axis, the motion is stable if all roots of the following equation have
     negative real parts::
@@ -203,8 +203,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     ) -> str:
         """Continue to press on contacts, as long as the contacts last.
 
-        The part of a wrench that sensors do not measure, such as the weight of a tared payload,
-        continues permanently.
+        A wrench without contact, such as the one that carries a tared payload, continues
+        permanently.
 
         Returns:
             Message about the preserved force; empty if no force acted before the switch.

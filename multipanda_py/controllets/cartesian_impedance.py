@@ -236,5 +236,5 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
 
     @property
     def stiffness_scale(self) -> float:
-        """Minimum factor by which ``ModalDamping`` reduces the stiffness of an arm, 0 to 1."""
+        """Factor by which ``ModalDamping`` reduces the stiffness, minimum of all arms, 0 to 1."""
         return min([spring.stiffness_scale for spring in self.springs])

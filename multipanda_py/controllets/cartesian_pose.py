@@ -72,7 +72,7 @@ class CartesianPose(Controllet[CommandedPoseTarget, CartesianPoseParams]):
         s        = min(1, min_i dq_max,i / |dq_i|)
 
     - q_c: Commanded joint positions, (n,) [rad].
-    - dq: Joint velocities of ``PositionIK`` for the governed pose and velocity, (n,) [rad/s].
+    - dq: Joint velocities of ``PositionIK`` for the reference of the governor, (n,) [rad/s].
     - dq_max: Joint speed bounds, (n,) [rad/s].
     - T: Cycle time [s].
 

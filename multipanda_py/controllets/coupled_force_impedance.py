@@ -34,9 +34,9 @@ class CoupledForceImpedance(CoupledImpedanceLaw[CoupledForceImpedanceParams]):
 
     - F_s: Internal force, the output of ``ForceController`` [N].
 
-    ``ForceController`` receives the measured internal force, and the distance between the end
-    effectors instead of the position of a tool. If the object slips out, the internal force fades
-    and the springs hold the end effectors.
+    The inputs of ``ForceController`` are the measured internal force and the distance between the
+    end effectors. If the object slips out, the internal force fades and the springs hold the end
+    effectors.
 
     Source: paper on multipanda_ros2, section V, task 5 (box lifting). The code of this task is not
     public.

@@ -276,7 +276,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         return words
 
     def _requested(self, handovers: Sequence[BumplessTransfer]) -> float:
-        """Return the internal force desired before the switch [N]; 0 if an arm had none."""
+        """Return the internal force desired before the switch [N]; 0 unless every arm pressed."""
         held, parts = self.held, []
         for base, handover, inward in zip(held.bases, handovers, held.inward):
             force = base.six_to_world(handover.requested_in_base)[:3]
@@ -323,7 +323,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
         """Update the spring wrenches of the object and of the end effectors.
 
         Returns:
-            Minimum stiffness scale of all springs by ``ModalDamping``, 0 to 1.
+            Factor by which ``ModalDamping`` reduces a stiffness, minimum of all springs, 0 to 1.
         """
         held, sharing, stiffness_scale = self.held, self.held.sharing, 1.0
         multiply(sharing.stacked_errors, self._stiffness, sharing.stacked_springs)
@@ -341,7 +341,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     @property
     def dissipated(self) -> float:
-        """Power dissipated by the dampers between end effectors and object [W]."""
+        """Power dissipated by the dampers of the formation [W]."""
         sharing = self.held.sharing
         return float(sharing.rates.dot(sharing.dampers))
 

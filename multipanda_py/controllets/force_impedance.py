@@ -172,7 +172,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
         self._report()
 
     def _report(self) -> None:
-        """Write the reports: force control of the first arm, and minimum scales of all arms."""
+        """Write the reports: force control of the first arm, lowest spring scales of all arms."""
         arm, force = self.arms[0], self.arms[0].force
         fractions = [arm.spring.stiffness_scale for arm in self.arms]
         min_value, supported = min(fractions), min([arm.wrench_scale for arm in self.arms])

@@ -104,7 +104,7 @@ class _JointAnchors:
         self.set_gains(params)
 
     def _set_torque_rates(self, limits: ArmLimits) -> None:
-        """Set the torque-rate limits. Revolute joints share their minimum, prismatic do not."""
+        """Set one torque-rate limit for all revolute joints, and one for each prismatic joint."""
         rate, slides = limits.torque_rate, limits.slides
         self._torque_rate = float(rate[~slides].min() if not slides.all() else rate.min())
         self._max_torque_lag = self.MAX_TORQUE_LAG * np.where(slides, rate, self._torque_rate)
@@ -126,7 +126,7 @@ class _JointAnchors:
         self._is_at_rest, self._rest_time = at_rest, 0.0
 
     def start(self, state: ArmState) -> None:
-        """Start to brake from the measured state, without anchors and contact force."""
+        """Start to brake from the measured state. Clear all anchors and the contact force."""
         # The torque-rate limit in the state may be lower than that of the robot model, so compute
         # the gains again.
         self.brake.set_limits(state.limits)
@@ -192,7 +192,7 @@ class _JointAnchors:
         return multiply(damped, self._damping, out=damped, where=self._is_anchored)
 
     def _deflection(self, state: ArmState) -> Vector:
-        """Move anchors that are too far away. Return the deflections from them, (n,) [rad]."""
+        """Keep anchors near their joints. Return the deflections from the anchors, (n,) [rad]."""
         max_value = self._max / self.brake.light_inertia
         multiply(max_value, minimum(1.0, self._time * self._growth), max_value)
         anchor = minimum(maximum(self._q, self._low), self._high)

@@ -73,8 +73,8 @@ class JointTrajectory(JointImpedanceLaw[TrajectoryTarget]):
 
     *Several arms.* If one arm slows down for an obstacle, all arms slow down. An aborted motion
     stops the other arms on their paths. Trajectories that are sent together start in the same
-    cycle. The reports contain the maximum values of all arms, and joints are numbered over all
-    arms.
+    cycle. The reports contain the maximum values of all arms, and number the joints of all arms
+    consecutively.
 
     Attributes:
         motions: Reference motion of each arm.

@@ -140,7 +140,7 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
         self._report_damping()
 
     def _report_damping(self) -> None:
-        """Send a message, once per value, if parameters require more than the maximum damping."""
+        """Send a message if parameters require more than the maximum damping."""
         requested = self._desired_damping
         if requested > NOTICE_RATIO * MAX_DAMPING and requested != self._reported_damping:
             self.context.notify(
@@ -334,6 +334,6 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
 
 
 def _rotate(pair: Vector, rotation: Matrix) -> Vector:
-    """Multiply both vectors of a stack (6,) by ``rotation`` from the right, in place."""
+    """Multiply both halves of a vector (6,) by ``rotation`` from the right, in place."""
     pair[:3], pair[3:] = dot(pair[:3], rotation), dot(pair[3:], rotation)
     return pair

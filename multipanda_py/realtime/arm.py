@@ -124,10 +124,10 @@ class Arm:
     Attributes:
         owner: Controllet instance whose torque or command the arm executes.
         fault: Latched fault, or ``Event.NONE``.
-        first_interface: Command interface at the start of the loop.
+        first_interface: Same as the argument ``interface``.
         motion: Motion generator of the position or velocity commands; None under torque control.
-        released: True if even hold cannot compute a valid torque. The commanded torque then decays
-            to zero.
+        released: True after hold has failed to compute a valid torque. The commanded torque then
+            decays to zero.
         state_lost: True if the arm was released because of a measured state that was not finite.
             Hold restarts when the state is finite again.
         interrupted: True if the latched fault may have stopped the execution of commands. Hold
@@ -138,10 +138,9 @@ class Arm:
         gravity: Model of the gravity torques that the loop adds; None if the robot compensates
             gravity itself.
         springs: Torque limiter of an arm whose springs carry its weight; None for other arms.
-        external_torque_estimator: Estimator of the external torques that replaces the robot's
-            estimate, or None.
-        before_loss: Contact force and joint torques shortly before the last fault that interrupted
-            the commands.
+        external_torque_estimator: Same as the argument ``estimator``.
+        before_loss: Contact force and joint torques shortly before the last fault that may have
+            stopped the execution of commands.
 
     Thread: control.
     """
@@ -206,22 +205,22 @@ class Arm:
         return COMMAND_INTERFACES[int(self._interface_word)]
 
     def prepare(self, interface: str) -> None:
-        """Set ``joint_command`` to the measured positions before a change to another interface.
+        """Set ``joint_command`` to the measured positions before a change of command interface.
 
-        The robot then starts the other interface at its present position, without a jump.
+        The robot then starts the new interface at its present position, without a jump.
 
         Args:
-            interface: Command interface after the change. If it is the present one, nothing is
-                set.
+            interface: New command interface. If the arm uses it already, nothing is set.
         """
         if interface != self.interface:
             self.state.joint_command[0] = self.state.q
             self.state.joint_command[1:] = 0.0
 
     def engage(self, interface: str) -> None:
-        """Change the command interface.
+        """Change the command interface to ``interface``, one of :data:`.COMMAND_INTERFACES`.
 
-        Position and velocity commands start at rest at the measured positions.
+        Under position or velocity control, the commanded motion starts at rest at the measured
+        positions.
         """
         self._interface_word[...] = COMMAND_INTERFACES.index(interface)
         self.motion = None if interface == COMMAND_INTERFACES[0] else self._own_motion
@@ -229,7 +228,7 @@ class Arm:
             self.motion.start(interface)
 
     def give_to(self, instance: ControlletInstance, slot: int) -> None:
-        """Make ``instance`` the owner; ``slot`` is the index of the arm within the instance."""
+        """Make ``instance`` the owner; ``slot`` is the index of the arm in its ``spec.arms``."""
         if instance is not getattr(self, "owner", None):
             self.state.actuators.leave_to_controllet()
         self.owner, self.slot = instance, slot
@@ -260,14 +259,15 @@ class Arm:
         return self._state_guard.words_for(self.state, fault)
 
     def recover(self, handover: BumplessTransfer | None = None) -> Event:
-        """Clear the latched fault and hold; return the cleared fault.
+        """Clear the latched fault and return it; hold stays the owner.
 
-        Hold restarts from the measured state if the arm was released or may have stopped executing
-        its torque. Otherwise hold continues, so that an unknown load does not sink.
+        If the arm was released, or the fault may have stopped the execution of its torque, hold
+        restarts from the measured state. Otherwise hold continues unchanged, so that the arm does
+        not sink under an unknown load.
 
         Args:
-            handover: Contact force and torque with which hold restarts; None to restart without
-                them.
+            handover: Contact force and torque that hold exerts after a restart; None to exert
+                none.
         """
         was, restart = self._fault, self.released or self.interrupted
         self.fault, self.released, self.state_lost = Event.NONE, False, False
@@ -276,7 +276,7 @@ class Arm:
         return was
 
     def release(self) -> None:
-        """Let the torque decay to zero. Call it if even hold cannot compute a valid torque."""
+        """Let the commanded torque decay to zero, because hold cannot compute a valid torque."""
         self.released, self._sound = True, 0
         self.state_lost = not self._has_finite_state()
 
@@ -286,7 +286,7 @@ class Arm:
         Args:
             fault: Latched fault.
             released: True if the arm was released in the saved state. Hold then restarts after
-                :data:`SOUND_CYCLES` finite states.
+                :data:`SOUND_CYCLES` cycles with finite measured states.
         """
         self.interrupted = self.released = self.state_lost = released
         self.fault, self._sound = fault, 0
@@ -310,7 +310,7 @@ class Arm:
         """Restart hold from the measured state.
 
         Args:
-            handover: Contact force and torque with which hold begins; None to begin without them.
+            handover: Contact force and torque that hold exerts from the start; None to exert none.
         """
         self.owner.activate(None if handover is None else [handover])
         self.blend(self._blend_cycles)
@@ -329,9 +329,8 @@ class Arm:
     def add_gravity(self) -> None:
         """Add the gravity torque to the desired torque and to the last commanded torque.
 
-        The last commanded torque is ``state.tau``. The limits of torque and torque rate apply to
-        torques with gravity. After them, :meth:`subtract_gravity` restores torques without
-        gravity.
+        The limits of torque and torque rate then apply to torques that include gravity. Call
+        :meth:`subtract_gravity` after these limits. The last commanded torque is ``state.tau``.
         """
         if self.gravity is not None:
             self.state.tau += self.state.tau_gravity
@@ -339,7 +338,7 @@ class Arm:
             self._desired_torque += self.state.tau_gravity
 
     def subtract_gravity(self) -> None:
-        """Subtract gravity from the desired and the commanded torque, after the torque limits."""
+        """Undo :meth:`add_gravity` for desired and commanded torque, after the torque limits."""
         self._desired_torque -= self.state.tau_gravity
         self.state.tau -= self.state.tau_gravity
 
@@ -359,9 +358,10 @@ class Arm:
     def desired_torque(self) -> Vector:
         """Return the desired torque before limits, (n,) [Nm]. Call it once per cycle.
 
-        It is the torque of the owner, blended after a change of the owner, or the decaying torque
-        of a released arm. Under position or velocity control, the result is ``state.tau`` without
-        a change, and the call advances ``joint_command`` by one cycle.
+        Under torque control, it is the torque of the owner, or a blend after a change of the
+        owner. For a released arm, it is a torque that decays to zero. Under position or velocity
+        control, the result is ``state.tau``; the call then also advances ``joint_command`` by one
+        cycle.
         """
         if self.motion is not None:
             self.motion.step(None if self.owner.is_suspended else self._command)
@@ -387,7 +387,7 @@ pass commands unchanged."""
 
 
 class ArmMotion:
-    """Motion generator that follows position or velocity commands; without commands, it brakes.
+    """Motion generator that follows position or velocity commands, or brakes without commands.
 
     It writes ``joint_command`` of the arm within the limits of velocity, acceleration and jerk.
 
@@ -428,10 +428,11 @@ class ArmMotion:
         self._limiter.start(q, dq - 0.5 * self._period * ddq, ddq)
 
     def step(self, desired: Vector | None) -> None:
-        """Advance ``joint_command`` by one period towards the desired command, or to rest.
+        """Advance ``joint_command`` by one period towards the desired command, or brake.
 
         Args:
-            desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to stop.
+            desired: Desired positions (n,) [rad] or velocities (n,) [rad/s], finite; None to
+                brake.
         """
         limiter = self._limiter
         # While an arm executes no commands, its backend overwrites ``joint_command`` with the

@@ -52,7 +52,7 @@ class TareMeasurement:
         """Add one estimate of the external torques, (n,) [Nm].
 
         Returns:
-            Reason why the tare fails, such as a motion of the arm; empty if it continues.
+            Reason why the measurement fails, such as a motion of the arm; empty if it continues.
         """
         state = self._arm.state
         speed, travel = np.abs(state.dq), np.abs(state.q - self._start)
@@ -113,7 +113,8 @@ class ArmTare:
     (``tau_J``) nor the torques that the robot compares with its collision thresholds.
 
     The offset removes a sensor bias in every configuration, but the torque of an unknown load only
-    in the configuration :math:`q_0` of the tare. In a configuration q, the load leaves the error
+    in the configuration :math:`q_0` of the tare. In another configuration q, the load causes the
+    error
 
     .. math:: (J_c(q) - J_c(q_0))^T m g,
 
@@ -135,8 +136,8 @@ class ArmTare:
     def undo(self) -> None:
         """Restore the estimated external torques without the offset.
 
-        Call it before the backend reads a new state. If there is none, the torques of the last
-        cycle remain, and :meth:`apply` would subtract the offset twice.
+        Call it before the backend reads a new state. Otherwise :meth:`apply` would subtract the
+        offset twice if no new state arrives.
         """
         self.arm.state.tau_ext[:] = self.raw
 
@@ -191,7 +192,7 @@ class Tares:
         self.pending: dict[int, TareMeasurement] = {}
 
     def receive(self, now_ns: int) -> None:
-        """Start the measurements of newly requested tares, and end tares on request."""
+        """Process new requests: start the measurement of a tare offset, or end a tare."""
         for tare, slot in zip(self._tares, self._mailbox.tares):
             record = slot.pop()
             if record is None:
@@ -284,8 +285,8 @@ _BUSY_MESSAGE = "has a pending change of its robot settings; try again when it i
 class ArmSettings:
     """Handler of requests to change the settings of robots whose arms are under hold.
 
-    Until the change is completed, controllets cannot take over the arm. If the arm executes no
-    torques during the change, hold restarts from the measured state afterwards.
+    Until the change is completed, controllets cannot take over the arm. If the robot stops
+    executing torques for the change, hold restarts afterwards from the measured state.
 
     Args:
         arms: Arms in the order of the cell.
@@ -296,8 +297,8 @@ class ArmSettings:
     Attributes:
         pending: Requests in progress, by the index of the arm: number of the request and new
             settings.
-        interrupted: Indices of arms that executed no torques during a change. Hold restarts when
-            they execute torques again.
+        interrupted: Indices of arms that have stopped executing torques for a change. Hold
+            restarts when they execute torques again.
 
     Thread: control.
     """
@@ -354,7 +355,7 @@ class ArmSettings:
     def forward_responses(self, now_ns: int) -> None:
         """Send responses of backends to the clients that requested settings.
 
-        If an arm has executed no torques during the change, its hold restarts.
+        Hold restarts on arms that execute torques again after a change.
 
         Args:
             now_ns: Time of the cycle [ns].
@@ -433,7 +434,8 @@ class Recoveries:
         """Request the recovery of arms that have a fault.
 
         Args:
-            is_requested: Flag of each arm of the cell; arms without a fault are skipped.
+            is_requested: Flag of each arm of the cell, nonzero for recovery; arms without a fault
+                are skipped.
             now_ns: Time of the cycle [ns].
         """
         for arm, flag in zip(self._arms, is_requested.tolist()):
@@ -448,7 +450,7 @@ class Recoveries:
                 self.pending.add(arm.index)
 
     def stopped(self, index: int, text: str, now_ns: int) -> None:
-        """Latch a fault on an arm that no longer executes torques, and cancel its recovery.
+        """Handle an arm that has stopped executing torques: cancel its recovery and latch a fault.
 
         Args:
             index: Index of the arm in the cell.
@@ -460,7 +462,7 @@ class Recoveries:
         self._owners.fail(arm.owner, Event.ARM_STOPPED, text, now_ns, (arm,))
 
     def clear_faults(self, now_ns: int) -> None:
-        """Clear the faults of recovered arms that are ready; they hold their position."""
+        """Complete recoveries: clear the faults of arms that the backend reports as ready."""
         for index in tuple(self.pending):
             backend = self._backend_of[index]
             if backend.is_ready(index):

@@ -30,16 +30,16 @@ def estimate_payload(
 ) -> BumplessTransfer:
     r"""Return the torques that carry a load after an interruption of the arm's torque.
 
-    The load is the vertical force that the arm exerted before the interruption, as far as it is
-    still measured. All other forces are dropped, so that the arm does not press on an obstacle,
-    such as a clamped person. The torques are
+    Before the interruption, the arm exerted a force f and a moment m at its end effector. Only the
+    vertical part of f counts as load, reduced to the load that is still measured. The arm thus
+    does not press on an obstacle, such as a clamped person. The torques are
 
     .. math:: \tau = J^T F, \qquad F = s \begin{bmatrix} u u^T f \\ m \end{bmatrix}, \qquad
         s = \min\left(1, \frac{-u^T f_{ext} + \epsilon}{u^T f}\right).
 
-    Here f and m are the force and moment before the interruption. The external force measured now
-    is :math:`f_{ext}`, with a maximum error :math:`\epsilon` (:data:`MAX_FORCE_ERROR`). If
-    :math:`u^T f` or :math:`-u^T f_{ext}` is no larger than :math:`\epsilon`, all torques are zero.
+    The external force measured now is :math:`f_{ext}`, with a maximum error :math:`\epsilon`
+    (:data:`MAX_FORCE_ERROR`). If :math:`u^T f` or :math:`-u^T f_{ext}` is no larger than
+    :math:`\epsilon`, all torques are zero.
 
     Args:
         before: Contact force and torque before the interruption.
@@ -74,25 +74,24 @@ NO_TRANSFER_FAULTS = (*TORQUE_LOSS_FAULTS, Event.VELOCITY_LIMIT, Event.POSITION_
 
 
 class ContactEstimator:
-    r"""Estimator of the contact force and torque that the next controllet of an arm takes over.
+    r"""Estimator of the contact force and torque of an arm, for transfer to its next controllet.
 
     For an arm at rest that has executed its torques, the result is the mean of the last commanded
-    torques. They balance contact, friction and an unknown payload, and contain no sensor bias. An
-    arm with closed brakes, for example, does not execute its torques.
+    torques. They balance contact, friction and an unknown payload, and contain no sensor bias.
 
-    In all other cases, contact force and contact torque are each limited to the measurement:
+    In all other cases, for example with closed brakes, contact force and contact moment are each
+    limited to the measured one:
 
     .. math::
         F = \arg\min_{F} \|F - F_{cmd}\| \quad \text{in the ball with diameter } [0, -s F_{ext}].
 
-    Here F is the contact force or torque, :math:`F_{cmd}` the commanded one, and :math:`F_{ext}`
-    the measured external one. The factor s is 0 for free motion, and at most 1. The result is thus
-    no larger than the measurement.
+    Here F is the force or moment that the arm exerts, and :math:`F_{cmd}` the commanded one. The
+    external force or moment on the arm is :math:`F_{ext}`. The factor s is 0 for free motion, and
+    at most 1.
 
     The result is zero for an arm faster than :data:`MAX_SPEED`, and after one of the faults
-    :data:`NO_TRANSFER_FAULTS`. A controllet can command external torques to compliant actuators,
-    which end with this controllet. They are therefore added to the commanded torques, and do not
-    count as contact.
+    :data:`NO_TRANSFER_FAULTS`. External torques that a controllet has commanded to compliant
+    actuators end with this controllet. The result therefore includes them.
 
     Args:
         mailbox: Shared memory with the records of the last cycles.
@@ -133,20 +132,20 @@ class ContactEstimator:
         self._first = 0
 
     def _rows(self, count: int) -> Matrix:
-        """Return the ``AVERAGED_CYCLES`` records before record number ``count``, one per row."""
+        """Return the last ``AVERAGED_CYCLES`` of the first ``count`` records, one per row."""
         flat, end = self._mailbox.ring.flat, count % CAPACITY
         if end >= AVERAGED_CYCLES:
             return flat[end - AVERAGED_CYCLES : end]
         return np.concatenate([flat[end - AVERAGED_CYCLES :], flat[:end]])
 
     def forget(self) -> None:
-        """Ignore all records so far in later estimates, because the arms were reset."""
+        """Exclude all records so far from later estimates, after a reset of the arms."""
         self._first = self._mailbox.words[SharedFlag.ROWS]
 
     def estimate(self, arm: Arm) -> BumplessTransfer:
         """Return contact force and torque of an arm at the newest cycle.
 
-        They are zero after a fault that interrupts the torque.
+        They are zero after a fault that may have stopped the execution of torques.
         """
         if arm.released or arm.fault in TORQUE_LOSS_FAULTS:
             return BumplessTransfer(np.zeros(arm.state.n_joints))
@@ -160,7 +159,7 @@ class ContactEstimator:
         )
 
     def _with_request(self, arm: Arm, history: BumplessTransfer) -> BumplessTransfer:
-        """Return a copy of ``history`` with the requested force of the arm.
+        """Return the estimate ``history`` with the contact force that users request of the arm.
 
         Without a request or without contact, the result is ``history`` itself.
         """
@@ -174,10 +173,10 @@ class ContactEstimator:
         return replace(history, requested_in_base=request.copy()).as_requested(arm.state.jacobian)
 
     def before_loss(self, arm: Arm) -> BumplessTransfer:
-        """Return the contact wrench and torque :data:`HISTORY_CYCLES` cycles ago.
+        """Return contact force and torque of an arm :data:`HISTORY_CYCLES` cycles ago.
 
-        Call it when an arm has just stopped executing its torque. The cause may be a new contact,
-        which did not exist at that time.
+        Call it when an arm has just stopped executing its torque. If a new contact is the cause,
+        the result does not include this contact.
         """
         return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
@@ -197,7 +196,7 @@ class ContactEstimator:
         return estimate_payload(arm.before_loss, measured, arm.up_in_base, state.jacobian)
 
     def _estimate_at(self, arm: Arm, count: int) -> BumplessTransfer:
-        """Return contact force and torque of an arm, averaged before record number ``count``.
+        """Return the mean contact force and torque of an arm before cycle record ``count``.
 
         They are zero if there are too few records, the arm was too fast, or a value is not finite.
         They are also zero if a record contains one of the faults :data:`TORQUE_LOSS_FAULTS`.
@@ -244,10 +243,10 @@ class ContactEstimator:
         return BumplessTransfer(contact.dot(state.jacobian), contact, contact, mass)
 
     def _supported_fraction(self, arm: Arm, tau: Vector, external: Vector) -> float:
-        """Return the maximum factor on ``tau``, 0 to 1, that the external torques confirm.
+        """Return the maximum factor on ``tau``, 0 to 1, that agrees with the external torques.
 
-        The external torque of every joint balances the torque scaled by this factor, except for an
-        error of the estimate due to friction and bias.
+        At this factor, every joint exerts at most its external torque plus the maximum error of
+        the estimate by friction and bias.
 
         Args:
             arm: Arm, whose robot model contains the maximum error of the estimate.
@@ -285,15 +284,15 @@ def _mean(rows: Matrix) -> Vector:
 
 
 def project_to_measured(desired: Vector, measured: Vector, free: float) -> None:
-    """Limit a commanded contact force or torque to the measurement.
+    """Limit a commanded contact force or moment to the measured one.
 
     The result is the vector nearest to ``desired`` in a ball whose diameter reaches from 0 to s
-    times ``measured``. The factor s is 0 if the norm of ``measured`` is at most ``free``. It rises
-    to 1 at three times ``free``.
+    times ``measured``. The factor s rises with the norm of ``measured``: it is 0 up to ``free``,
+    and 1 from three times ``free`` on.
 
     Args:
-        desired: Commanded force [N] or torque [Nm], (3,); overwritten.
-        measured: Measured force [N] or torque [Nm] on the environment, (3,).
+        desired: Commanded force [N] or moment [Nm], (3,); overwritten.
+        measured: Measured force [N] or moment [Nm] on the environment, (3,).
         free: Maximum norm of ``measured`` for an arm in motion without contact [N] or [Nm].
     """
     size = math.sqrt(float(measured.dot(measured)))

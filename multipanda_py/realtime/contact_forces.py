@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requested contact forces: storage across switches, and monitoring."""
+"""Contact forces that users request: kept across switches, and monitored."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ MIN_PROGRESS = 0.01
 class _Watch:
     """Monitor of the requested force of one arm, based on the estimated external wrench.
 
+    The measured force is *sufficient* above :data:`MISSING_FRACTION` times the requested force.
+
     Attributes:
         size: Magnitude of the requested force [N].
-        measured: Component of the measured force along the request, smoothed [N].
-        best: Maximum of ``measured`` since the last change of the request, or since ``measured``
-            was last sufficient [N].
-        waited: Time for which ``measured`` is too small and does not exceed ``best`` [s].
+        measured: Component of the measured force along the requested force, smoothed [N].
+        best: Maximum of ``measured`` since it was last sufficient or the request has changed [N].
+        waited: Time for which ``measured`` is not sufficient and does not exceed ``best`` [s].
         gone: Time without contact [s].
         held: Time for which ``measured`` is sufficient [s].
         touched: True after the first contact. Before it, no missing force is reported.
@@ -104,10 +105,9 @@ class RequestedForces:
     """Contact forces that users have requested: kept across switches, and monitored.
 
     A controllet with a force target defines the requested forces of its arms. Under any other
-    controllet, hold included, an arm keeps its previous request. This request ends when a user
-    moves the target of the arm, the contact is lost, or a fault interrupts the torque. Reports
-    mention a request that a fault has ended until another controllet starts. An arm without
-    contact never exerts a previous request.
+    controllet, hold included, the previous requested force of an arm stays valid. It ends when a
+    user moves the target of the arm, the contact is lost, or a fault interrupts the torque. An arm
+    without contact never exerts a previous force.
 
     Args:
         arms: Arms in the order of the cell.
@@ -131,7 +131,7 @@ class RequestedForces:
         self._time = CYCLES_BETWEEN_CHECKS * period
 
     def keep(self, instance: ControlletInstance, forces: Sequence[Vector]) -> None:
-        """Store and monitor the requested forces that a started controllet has taken over.
+        """Store and monitor the requested forces of the arms of a newly started controllet.
 
         Args:
             instance: Controllet that has started.
@@ -149,7 +149,7 @@ class RequestedForces:
     def end(self, arm: Arm) -> None:
         """End the force request of an arm whose torque a fault has interrupted.
 
-        If the arm was in contact, :meth:`ended` reports the request.
+        If the arm was in contact, :meth:`ended` then describes the request.
         """
         request = self.requested_force(arm).copy()
         if self._watches[arm.index].touched and request.dot(request) > SMALL_FORCE**2:
@@ -157,13 +157,13 @@ class RequestedForces:
         self._clear(arm.index)
 
     def ended(self, indices: Sequence[int]) -> str:
-        """Describe force requests that faults have ended.
+        """Describe requested forces that no longer apply, because a fault has ended them.
 
         Args:
             indices: Indices of the arms to include.
 
         Returns:
-            Text with requested and measured forces; empty if faults have ended no request.
+            Text with requested and measured forces; empty if a fault has ended no request.
         """
         texts = []
         for arm in (self._arms[index] for index in indices if index in self._ended):
@@ -224,7 +224,7 @@ class RequestedForces:
         return bool(text)
 
     def _measure(self, arm: Arm) -> bool:
-        """Update the monitor of one arm; return True if the arm has a requested force."""
+        """Update the monitor of one arm; return False if no force is requested of the arm."""
         request, watch = self.requested_force(arm), self._watches[arm.index]
         size, measured = _along(request, arm)
         if size <= SMALL_FORCE:
@@ -235,7 +235,7 @@ class RequestedForces:
         return True
 
     def _judge(self, instance: ControlletInstance, arms: Sequence[Arm], now_ns: int) -> None:
-        """Report if forces of a controllet become too small, suffice again, or lose their contact.
+        """Report if forces of a controllet become too small, become sufficient, or lose contact.
 
         Each of these changes is reported once. A request ends if its contact is lost.
 
@@ -277,10 +277,10 @@ class RequestedForces:
                     self._missing.append(instance)
 
     def _end(self, instance: ControlletInstance, text: str, now_ns: int) -> None:
-        """Report that no force of a controllet is missing any longer.
+        """Report that the forces of a controllet no longer count as missing.
 
         Args:
-            instance: Controllet instance, for which missing forces were reported before.
+            instance: Controllet whose forces were reported as missing.
             text: Reason, as text of the reported event.
             now_ns: Time of the cycle [ns].
         """

@@ -39,7 +39,7 @@ class RefusedCommand(ArithmeticError):
 
 
 class CommandCheck:
-    """Check that rejects long position steps, fast velocities and non-finite commands of one arm.
+    """Check that rejects large position steps, fast velocities and non-finite commands of one arm.
 
     Args:
         name: Name of the controllet, for messages.
@@ -87,7 +87,8 @@ class Trace:
     """Recorder that copies the references of a controllet to the cycle records of its arms.
 
     Args:
-        data: References by channel: one array per arm, or a single array for all arms.
+        data: References by channel, such as ``pose``: one array per arm, or one array for all
+            arms.
         records: Fields of each arm in the cycle record, structured arrays of shape ().
 
     Thread: control.
@@ -115,7 +116,7 @@ class Trace:
                     self._pairs.append((part[:size].data, own.data))
 
     def attach_records(self) -> None:
-        """Clear the references in the cycle record, and write the first ones."""
+        """Clear the references in the cycle records of the arms, and write the present ones."""
         for destination, zeros in self._blank:
             destination[:] = zeros
         for word in self._words:
@@ -151,13 +152,14 @@ class ControlletInstance:
         target: Newest target of the controllet.
         states: States of its arms, in the order of ``spec.arms``.
         active: True while it owns its arms.
-        is_suspended: True while it is active but computes nothing, because an arm does not execute
-            its commands yet. Also True for the hold of an arm under position or velocity control,
-            which :class:`.ArmMotion` brakes instead.
+        is_suspended: True while it is active but computes nothing. A controllet waits until all
+            its arms have its command interface. Hold is suspended under position or velocity
+            control, where :class:`.ArmMotion` brakes the arm.
         command: Position or velocity commands, one vector per arm; None under torque control.
         is_new: True between its activation and its first update.
         defines_force: True if the controllet has a force target.
-        is_sound: True if controllet and features raised no error about the last parameters.
+        is_sound: True if controllet and features have accepted the newest parameters without an
+            error.
         tau: Torques of the last update, (n,) per arm [Nm].
         notices: Texts of controllet and features that the loop has not yet reported as events.
         features: Features of the controllet, and which of them are enabled.
@@ -256,10 +258,11 @@ class ControlletInstance:
         """Activate controllet and features, with the measured state as the first target.
 
         Args:
-            handovers: Contact force and torque that each arm transfers; None for no transfer.
+            handovers: Present contact force and torque of each arm, for the controllet to
+                continue; None to start without them.
 
         Returns:
-            Report of the controllet about transferred contact forces; empty without such forces.
+            Text of the controllet about the continued contact forces; empty without such forces.
         """
         for slot, *_ in self._target_mail:
             slot.skip()
@@ -288,9 +291,9 @@ class ControlletInstance:
             slot: Index of the arm within the instance.
 
         Returns:
-            Requested wrench on the environment along the axes of the base, (6,) [N, Nm]. If the
-            controllet has no force target, the result is None, and an earlier request stays valid.
-            As soon as a user has moved the target of the arm, the result is zero instead of None.
+            Requested wrench on the environment along the axes of the base, (6,) [N, Nm]. Without a
+            force target, the result is None until a user moves the target of the arm, and zero
+            afterwards. None means that the request under the previous controllet stays valid.
 
         Raises:
             Exception: Any error of the controllet.
@@ -367,10 +370,10 @@ class ControlletInstance:
         self._keep_goal(data, values)
 
     def _keep_goal(self, data: Vector, values: Vector) -> None:
-        """Store requested values, to restore them after features have modified the target.
+        """Store requested values of a target array, for :meth:`_restore_goals`.
 
         Args:
-            data: Array of the target. Nothing is stored for an array that features never modify.
+            data: Array of the target. If features never modify this array, nothing is stored.
             values: Requested values of the array.
         """
         for record, goal in self._goals:
@@ -383,7 +386,7 @@ class ControlletInstance:
             record[:] = goal
 
     def is_stale(self, now_ns: int) -> bool:
-        """Return True if the last target is older than the timeout of the instance."""
+        """Return True if the newest target is older than ``target_timeout`` of the controllet."""
         return (
             self._timeout_ns > 0
             and self._newest_ns > 0
@@ -391,9 +394,9 @@ class ControlletInstance:
         )
 
     def _check(self, command: JointVectors) -> None:
-        """Check position or velocity commands of the controllet.
+        """Check position or velocity commands of the controllet, and set its torques to zero.
 
-        Torques that features have added are cleared, because the arms do not execute them.
+        Under position or velocity control, the arms do not execute torques of features.
 
         Raises:
             TypeError: If the controllet has replaced ``command`` instead of writing to its arrays.

@@ -33,11 +33,10 @@ _LOOP_HEARTBEAT, _LAST_ROW = int(SharedFlag.LOOP_HEARTBEAT), int(SharedFlag.LAST
 
 
 class FaultBarrier:
-    """Context manager that turns an error of a backend into a fault: the arms of the backend hold.
+    """Context manager for calls of a backend: after an error, its arms get a fault and hold.
 
     Raises:
-        LoopError: If the backend fails during the start of the loop, before any controllet is
-            active.
+        LoopError: If the backend raises an error before the loop has an active controllet.
 
     Thread: control.
     """
@@ -75,12 +74,11 @@ class ControlLoop:
     An error of a controllet or a backend never leaves :meth:`cycle`. The arms of this controllet
     or backend hold in the same cycle. The fault is latched on them and reported once.
 
-    A cycle runs for *fresh* arms: arms with a new state. If a clock starts the cycles, all arms
-    are fresh. If packets of real arms start them, the senders of these packets are fresh.
-    :meth:`cycle` calls one method per step, with the indices of the fresh arms as ``fresh``. A
-    controllet of several arms is computed once per period, when its first arm is fresh. The
-    command of each further arm is sent when the packet of that arm arrives; see
-    :meth:`answer_followers`.
+    A cycle runs for *fresh* arms: arms with a new state. If a clock starts the cycle, all arms are
+    fresh. If state packets of real arms start the cycle, these arms are fresh. :meth:`cycle` calls
+    one method per step, with the indices of the fresh arms as ``fresh``. A controllet of several
+    arms is computed once per period, when its first arm is fresh. The command of each further arm
+    is sent when the packet of that arm arrives; see :meth:`answer_followers`.
 
     :func:`.start_loop` starts the loop; :mod:`.loop_state` saves and restores its state.
 
@@ -102,12 +100,11 @@ class ControlLoop:
         backend_of: Backend of each arm, by index.
         barriers: Fault barrier of each backend.
         owners: Assignment of arms to controllets.
-        row: Same cycle record as a flat array of numbers, (n,).
+        row: Argument ``row``, viewed as a flat array of numbers, (n,).
         recoveries: Handler of requests to recover arms.
         watchdog: Watchdog of the heartbeat of the owning process and of the age of targets.
         joint_unwraps: Joint unwrapping of the arms with continuous joints.
-        torque_estimators: Index of each arm that has an estimator of external torques, with this
-            estimator.
+        torque_estimators: Pairs of the index of an arm and its estimator of the external torques.
         now_ns: Start of the present or last cycle, CLOCK_MONOTONIC [ns].
         missed: Number of periods skipped since the start; :func:`.run_paced` counts them.
 
@@ -165,7 +162,8 @@ class ControlLoop:
         Args:
             wake_ns: Start of the cycle, CLOCK_MONOTONIC [ns].
             deadline_ns: Planned start of the cycle, CLOCK_MONOTONIC [ns].
-            fresh: Indices of the arms with a new state; None means all arms, paced by a clock.
+            fresh: Indices of the arms whose state packets start the cycle; None if a clock starts
+                it, for all arms.
         """
         self.now_ns = wake_ns
         indices: Sequence[int] = self._all if fresh is None else fresh
@@ -183,10 +181,10 @@ class ControlLoop:
         self.record(deadline_ns, fresh)
 
     def is_follower_packet(self, fresh: Sequence[int]) -> bool:
-        """Return True if the commands of fresh arms are computed already and can be sent now.
+        """Return True if :meth:`answer_followers` can answer the packets that have arrived.
 
-        This requires that all fresh arms are followers (see :meth:`answer_followers`) with valid
-        states, and that no request is pending.
+        This requires that all fresh arms are followers with valid states, and that no request is
+        pending.
 
         Args:
             fresh: Indices of the arms whose packets have arrived.
@@ -201,12 +199,11 @@ class ControlLoop:
         return True
 
     def answer_followers(self, fresh: Sequence[int]) -> None:
-        """Send commands that are computed already, and update the models of the arms afterwards.
+        """Send the commands of followers, and update the models of these arms afterwards.
 
-        A follower is any arm but the first of a controllet with several arms. Its command was
-        computed when the packet of the first arm arrived. A robot waits only 0.3 ms for its
-        command. The model is not needed before the next update of the controllet, and is updated
-        last.
+        A follower is any arm but the first of a controllet with several arms. Its command is
+        computed when the packet of the first arm arrives, and sent when its own packet arrives. A
+        robot waits only 0.3 ms for its command, so that the models are updated last.
 
         Args:
             fresh: Indices of the followers whose packets have arrived.
@@ -221,7 +218,7 @@ class ControlLoop:
         """Read the states of arms, and latch the faults that backends report.
 
         Args:
-        fresh: Indices of the arms with a new state.
+            fresh: Indices of the arms with a new state.
         """
         for tare in self._tares.active:
             tare.undo()
@@ -345,7 +342,7 @@ class ControlLoop:
                 self.owners.update(instance, self.now_ns)
 
     def saturate(self, fresh: Sequence[int]) -> None:
-        """Blend the commands of fresh arms after a switch, saturate them and limit their rates."""
+        """Blend the commands of arms after a switch, and limit them in value and rate."""
         if len(fresh) == len(self._all):
             self._batch_safety.command()
         else:
@@ -374,7 +371,7 @@ class ControlLoop:
                 self.mailbox.report(Event.NOTICE, self.now_ns, index, -1, text)
 
     def record(self, deadline_ns: int, fresh: Sequence[int] | None = None) -> None:
-        """Publish cycle record and heartbeat of the loop, and acknowledge a switch request.
+        """Publish cycle record and heartbeat of the loop, and confirm a completed switch.
 
         Args:
             deadline_ns: Planned start of the cycle [ns].
@@ -415,7 +412,11 @@ class ControlLoop:
     def change_object(self, record: Vector) -> tuple[ObjectResult, int, float]:
         """Spawn, remove or move an object between two cycles, and publish the change.
 
-        Argument and result are those of :meth:`.SceneObjects.change`.
+        Args:
+            record: Request, see :meth:`.SceneObjects.change`.
+
+        Returns:
+            Result of :meth:`.SceneObjects.change`.
         """
         answer = self.objects.change(record)
         if answer[0] == ObjectResult.DONE:
@@ -423,7 +424,7 @@ class ControlLoop:
         return answer
 
     def _publish_again(self) -> None:
-        """Publish the last cycle record again with changed objects, at the same simulated time."""
+        """Publish the last cycle record once more, after a change of objects between cycles."""
         self._cycle += 1
         self._header[0] = self._cycle_end[0] = self._cycle
         self.mailbox.ring.append(self.row)
@@ -445,7 +446,7 @@ class ControlLoop:
         return bool(self._words[_LAST_ROW]) and self.mailbox.is_paused
 
     def at_rest(self, speed: float = 1e-3) -> bool:
-        """Return True if no joint moves faster than ``speed`` [rad/s]."""
+        """Return True if no joint of any arm moves faster than ``speed`` [rad/s]."""
         return all(bool(np.abs(arm.state.dq).max() < speed) for arm in self.arms)
 
     def take_warnings(self) -> list[str]:

@@ -31,7 +31,7 @@ class BatchSafety:
     .. math:: |x - m| \le h
 
     with the measured value x. The range that :class:`.StateGuard` allows has the middle m and the
-    half width h. An arm with fewer joints than the largest arm has m = h = 0 for missing joints.
+    half width h. If arms have different numbers of joints, missing joints have x = m = h = 0.
 
     Args:
         arms: All arms of the cell.
@@ -103,9 +103,9 @@ class JointUnwrap:
 
     .. math:: q \leftarrow q + 2 \pi\, \mathrm{round}((q_{k-1} - q) / 2 \pi)
 
-    with the measured position q and its last value :math:`q_{k-1}`. Differences of positions are
-    then free of jumps, even if a robot reports angles within one rotation. A position that is not
-    finite stays unchanged.
+    with the measured position q and the unwrapped position :math:`q_{k-1}` of the last cycle.
+    Differences of positions are then free of jumps, even if a robot reports angles within one
+    rotation. A position that is not finite stays unchanged.
 
     Args:
         state: State of an arm with continuous joints; a backend writes its positions.

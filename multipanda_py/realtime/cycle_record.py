@@ -27,7 +27,7 @@ TRACED_CHANNELS = ("pose", "joint", "twist", "wrench", "object", "internal_force
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a cycle record. All numbers have 8 bytes, so a record is also a flat array.
+    """One field of a cycle record, whose numbers all have 8 bytes.
 
     Attributes:
         name: Name of the field.
@@ -150,8 +150,8 @@ def record_dtype(
         n_instances: Number of controllet instances.
         joints: Maximum number of joints of an arm.
         terms: Maximum number of torque terms: one for a controllet and one per feature of it.
-        sprung: Number of joints in the fields of compliant actuators: equal to ``joints`` if an
-            arm of the cell has such actuators, otherwise 0.
+        sprung: Number of joints in the fields of compliant actuators. It is ``joints`` if an arm
+            of the cell has such actuators, otherwise 0.
     """
     sizes = {"joints": joints, "terms": terms, "sprung": sprung}
     arm = _dtype(ARM_FIELDS, sizes, {})
@@ -201,7 +201,7 @@ class RecordRing:
     The writer puts record n (from 0) at index n modulo ``CAPACITY``, and increments the count
     afterwards. At count c, record c - ``CAPACITY`` may be partly overwritten, and all later ones
     are complete. A reader copies first, reads the count again, and drops records that may have
-    been overwritten. This relies on loads and stores that stay in program order, as on x86-64.
+    been overwritten. This requires loads and stores to stay in program order, as on x86-64.
 
     Args:
         memory: Shared memory.
@@ -230,7 +230,7 @@ class RecordRing:
         return int(self._count[0])
 
     def append(self, row: NDArray[np.float64]) -> None:
-        """Append a record, viewed as numbers (n,). Thread: the one writer."""
+        """Append a record, viewed as numbers (n,). Thread: the only writer."""
         count = self._count[0]
         self.flat[count % CAPACITY] = row
         self._count[0] = count + 1
@@ -249,8 +249,9 @@ class RecordRing:
     def newest_until(self, column: int, max_value: float) -> NDArray[np.float64]:
         """Return a copy of the newest record whose value in a column is at most ``max_value``.
 
-        The value must increase from record to record, as time does. If all stored values are
-        larger, the result is the oldest record. At least one record must exist. Thread: any.
+        The values of the column must increase from record to record, as time does. If all are
+        larger than ``max_value``, the result is the oldest record. At least one record must exist.
+        Thread: any.
 
         Args:
             column: Index of the column.
@@ -298,10 +299,10 @@ class RecordRing:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Layout of the ring buffers in the shared memory of a cell, in numbers that fit into JSON.
+    """Layout of the ring buffers in the shared memory of a cell, as numbers for JSON.
 
-    A process that only reads records needs neither the cell file nor the modules of the
-    controllets to use it. An import of these modules takes a second and 100 MB of memory.
+    With it, a process reads records without the cell file and the modules of the controllets. An
+    import of these modules takes a second and 100 MB of memory.
 
     Attributes:
         size: Size of the memory [bytes].
@@ -384,7 +385,7 @@ class RecordReader:
         return None if row is None else row.view(self.dtype)[0]
 
     def take(self, max_records: int = CAPACITY) -> NDArray[np.void]:
-        """Return the records since the last call, oldest first, without waiting.
+        """Return the records since the last call, oldest first; empty if there are none.
 
         Args:
             max_records: Maximum number of records; the remaining ones are returned by later calls.
@@ -395,7 +396,7 @@ class RecordReader:
         return rows
 
     def wait(self, timeout: float, max_records: int = CAPACITY) -> NDArray[np.void]:
-        """Wait until there is a new record, and return records as :meth:`take`.
+        """Wait for a new record, then return the records since the last call, oldest first.
 
         The result is empty after a timeout.
 

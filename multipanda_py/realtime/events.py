@@ -53,19 +53,19 @@ class Event(IntEnum):
 
     @property
     def ends_laws(self) -> bool:
-        """True if arms may have other active controllets after the event."""
+        """True if the event can change the active controllets of arms."""
         return self.is_fault or self in (
             Event.SWITCHED, Event.HOLDS, Event.CLIENT_SILENT, Event.CLIENT_GONE
         )  # fmt: skip
 
     @property
     def permits_hold(self) -> bool:
-        """True if hold can still produce a torque after this fault."""
+        """True if hold continues to compute torques after this fault."""
         return self in (Event.POSITION_LIMIT, Event.VELOCITY_LIMIT, Event.ARM_STOPPED)
 
     @property
     def takes_torque(self) -> bool:
-        """True if an arm with this fault possibly does not execute its commands."""
+        """True for a fault under which the arm possibly does not execute its commands."""
         return self in (Event.NON_FINITE_STATE, Event.BACKEND_ERROR, Event.ARM_STOPPED)
 
     @property
@@ -139,7 +139,7 @@ class EventRing:
         return int(self._count[0])
 
     def append(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event. Thread: the one writer; not in every cycle.
+        """Append an event, but not in every cycle. Thread: the only writer.
 
         Args:
             event: Kind of the event.

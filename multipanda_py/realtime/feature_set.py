@@ -27,8 +27,8 @@ class SharedNullspace:
             (:attr:`.is_projected`).
 
     Attributes:
-        steps: One object per feature, which adds the projected torque of this feature only. To
-            record the torque of each feature, call these in order instead of :meth:`add`.
+        steps: One object per feature, which adds the projected torque of this feature. To record
+            the torque of each feature, call the objects in order instead of :meth:`add`.
 
     Thread: control.
     """
@@ -53,13 +53,13 @@ class SharedNullspace:
     def add_first(
         self, count: int, states: Sequence[ArmState], target: Any, tau: Sequence[Vector]
     ) -> None:
-        """Set ``tau`` to its initial value plus the projected torques of the first features.
+        """Set ``tau`` to its initial value plus the projected torques of ``count`` features.
 
         Call it with 1, 2, ... in each cycle. The call with 1 stores the initial value of ``tau``,
-        and evaluates all features.
+        and computes the torques of all features.
 
         Args:
-            count: Number of first features whose torques are added.
+            count: Number of features whose torques are added, from the first one on.
             states: States, one per arm of the controllet.
             target: Target of the controllet.
             tau: Torques, modified in place, (n,) per arm [Nm].
@@ -100,12 +100,12 @@ class SharedNullspace:
 
 
 class SharedNullspaceStep:
-    """Step of a :class:`SharedNullspace`, which adds the torque of one feature to be recorded.
+    """Step of a :class:`SharedNullspace`, which adds the projected torque of one feature.
 
     After the last step, the torques are bit-identical to those of :meth:`SharedNullspace.add`.
 
     Args:
-        together: Nullspace projection that several features share.
+        together: Nullspace projection to which the step belongs.
         count: Number of features whose torques are added after this step.
 
     Thread: control.
@@ -165,9 +165,9 @@ _Adder = Feature[Any] | _Fade | SharedNullspace | SharedNullspaceStep
 class FeatureSet:
     """Features of one controllet: enabled, disabled or fading.
 
-    When a feature is enabled, its torque fades in. When it is disabled, its torque fades out. It
-    also modifies the target until it can stop without a step (:attr:`.Feature.settled`). While the
-    controllet is inactive, changes apply at once.
+    When a feature is enabled, its torque fades in. When it is disabled, its torque fades out, and
+    the feature modifies the target until it can stop without a step (:attr:`.Feature.settled`).
+    While the controllet is inactive, changes apply at once.
 
     Args:
         features: All features, in the order of the cell file.
@@ -179,16 +179,16 @@ class FeatureSet:
         listening: Features that process new targets with ``on_target``.
         preparing: Features that modify the target with ``prepare``, in the order of execution.
         pacing: Features that limit the speed of references with ``velocity_scale``; always the
-            same list.
-        adding: Features that add torques. A wrapper that scales the torques replaces a fading
-            feature.
+            same list object.
+        adding: Features that add torques. A fading feature is replaced by a wrapper that scales
+            its torques.
         working: Same as ``adding``, but one :class:`SharedNullspace` replaces all features that it
             projects.
         steps: Same as ``working``, but with one entry per feature, so that each torque can be
             recorded; a new list after every change.
         feature_indices: Index in ``features`` that belongs to each entry of ``steps``.
-        changing: True while a disabled feature remains or a torque fades; :meth:`remove_settled`
-            then has to be called in every cycle.
+        changing: True while a torque fades, or a disabled feature still modifies the target. Call
+            :meth:`remove_settled` in every cycle then.
 
     Thread: control.
     """
@@ -269,7 +269,7 @@ class FeatureSet:
         self._arrange()
 
     def remove_settled(self) -> None:
-        """Remove completed fades, and disabled features that can stop modifying the target."""
+        """Remove completed fades, and disabled features that no longer modify the target."""
         gone = [i for i in self._leaving if self.features[i].settled]
         done = [i for i, fade in self._fades.items() if fade.done]
         if gone or done:
@@ -305,11 +305,7 @@ class FeatureSet:
         self._gather()
 
     def _gather(self) -> None:
-        """Build ``working`` and ``steps``.
-
-        In ``working``, one shared projection replaces all features with the same nullspace
-        projection.
-        """
+        """Build the lists ``working`` and ``steps`` from ``adding``."""
         parts = list(zip(self._numbers, self.adding))
         shared = {
             number: part

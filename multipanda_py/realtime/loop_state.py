@@ -23,9 +23,10 @@ class LoopState:
         row: Record of the last cycle before the save, as numbers (n,).
         active: True for each controllet instance that was active.
         faults: Latched fault of each arm.
-        released: True for each arm whose torque decays, because even its hold has failed.
+        released: True for each arm whose torque decays to zero, because its hold has failed.
         interfaces: Command interface of each arm.
-        load_fractions: Fraction of the weight of an attached object that each arm carries.
+        load_fractions: Fraction of the weight of its attached object that each arm compensates. It
+            rises from 0 to 1 after the attachment.
         backends: Saved state of each backend; None for a backend that cannot save its state.
     """
 

@@ -26,8 +26,8 @@ class SceneObjects:
     """Handler of requests to spawn, remove or move objects.
 
     A request is rejected if it would remove an attached object, spawn an object in collision, or
-    move an object into an arm. The response names the obstacle. Requests to move that expect no
-    response are always executed. If they move an object into an arm, this is reported, and the
+    move an object into an arm. The response contains the obstacle. A move request without a
+    response is always executed. If it moves an object into an arm, an event reports this, and the
     simulation pushes the arm away.
 
     Args:
@@ -83,8 +83,8 @@ class SceneObjects:
 
         Returns:
             Result, index of the obstacle in :func:`.collision_names`, and penetration depth [m].
-            Index and depth are 0 without an obstacle. An arm that holds the object is the obstacle
-            of its removal, with depth 0.
+            Index and depth are 0 without an obstacle. If an object to be removed is attached to an
+            arm, this arm is the obstacle, and the depth is 0.
         """
         change, obj = ObjectRequest(int(record[0])), int(record[1])
         if (change is ObjectRequest.SPAWN) == bool(self._present[obj]):
@@ -125,11 +125,10 @@ RELEASE_OPENING = 0.005
 class AttachedObjects:
     """Objects that are attached to grippers.
 
-    An object is attached by request, or after a successful grasp if the backend knows which object
-    was grasped. It is detached by request, when the grasp ends, or when the fingers open. A
-    detached object keeps its last pose. Several grippers may hold one object. If no backend
-    measures poses of objects, the loop computes the pose of an attached object from that of its
-    gripper.
+    An object is attached by request, or after a successful grasp if the backend identifies the
+    object. It is detached by request, when the grasp ends, or when the fingers open. A detached
+    object keeps its last pose. Several grippers may hold one object. If no backend measures poses
+    of objects, the loop computes the pose of an attached object from that of its gripper.
 
     Args:
         config: Configuration of the cell.
@@ -185,7 +184,7 @@ class AttachedObjects:
     def update(self, now_ns: int) -> None:
         """Attach grasped objects, detach released ones, and update the poses of attached objects.
 
-        If a backend measures poses of objects, it updates the poses instead.
+        If a backend measures poses of objects, this method does not update them.
 
         Args:
             now_ns: Time of the cycle [ns].
@@ -198,7 +197,7 @@ class AttachedObjects:
                 self._keep(self._arms[index], now_ns)
 
     def _note_grasp(self, arm: Arm, now_ns: int) -> None:
-        """Attach the grasped object if the backend knows it; detach it when the grasp ends."""
+        """Attach the grasped object if the backend identifies it; detach it after the grasp."""
         grasped = self._grasped[arm.index]
         result = self._backend_of[arm.index].grasped_object(arm.index) if grasped else 0
         if result != arm.state.attached_object.item() and (result or not grasped):
@@ -214,7 +213,7 @@ class AttachedObjects:
             self._carry(arm, *self._in_tool[index])
 
     def load(self) -> None:
-        """Read grasps, finger widths and attached objects again, after a reset of the arms."""
+        """Adopt grasps, finger widths and attached objects of the arm states, after a reset."""
         for index, arm in enumerate(self._arms):
             self._grasped[index] = arm.state.gripper.item(2)
             self._widths[index] = _width(arm.state)

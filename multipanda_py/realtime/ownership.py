@@ -52,8 +52,8 @@ def moving_joint(
     Args:
         dq: Measured joint velocities, (n,) [rad/s].
         bound: Maximum speed for a change [rad/s].
-        has_settled: True to replace ``bound`` by :data:`MAX_VIBRATION_SPEED`, for an arm whose
-            position control has commanded no motion for :data:`SETTLING_TIME`.
+        has_settled: True if position or velocity control has commanded no motion for
+            :data:`SETTLING_TIME`. The maximum speed is then :data:`MAX_VIBRATION_SPEED`.
 
     Returns:
         Index of the joint, and its speed [rad/s]; None if no joint is too fast.
@@ -65,12 +65,12 @@ def moving_joint(
 
 
 class Cause(NamedTuple):
-    """Cause of an ownership change, for the event that each arm with a new owner reports.
+    """Cause of a change of owners, which is reported as one event per arm.
 
     Attributes:
         event: Kind of the event.
         reason: Text of the event.
-        reported: Indices of arms that report no event, because a fault of theirs is reported.
+        reported: Indices of arms without such an event, because their fault is reported instead.
     """
 
     event: Event
@@ -125,8 +125,9 @@ class Ownership:
 
         Args:
             request: Request as numbers: expected :attr:`epoch` or ``ANY_EPOCH``, time of the
-                request [ns], one flag per instance, encoded reason. A flag is 0, ``KEEP_FLAG`` or
-                ``RESTART_FLAG``.
+                request [ns], one flag per instance, encoded reason. Flags are 0 (inactive),
+                ``KEEP_FLAG`` (active) and ``RESTART_FLAG`` (active, restarted even if it was
+                active).
             now_ns: Time of the cycle [ns].
 
         Returns:
@@ -221,7 +222,7 @@ class Ownership:
     def _start(self, instance: ControlletInstance) -> None:
         """Activate an instance, and transfer the present contact forces of its arms to it.
 
-        Reports of the instance about these forces are sent after the switch.
+        Texts of the instance about these forces are reported after the switch.
 
         Raises:
             TypeError: If ``on_transfer`` returns neither a text nor None.
@@ -243,7 +244,7 @@ class Ownership:
             self._reports.append((instance, words))
 
     def _store_forces(self) -> None:
-        """Store and monitor the requested contact forces that started instances take over."""
+        """Pass the requested contact forces of newly started instances to :attr:`forces`."""
         for index, forces in self._started_forces.items():
             self.forces.keep(self._instances[index], forces)
         self._started_forces.clear()
@@ -279,11 +280,11 @@ class Ownership:
 
         Args:
             is_active: Flag of each instance, True to make it active.
-            started: New instances whose activation the caller has completed; None to activate all
-                new instances here.
+            started: Instances that the caller has just activated; None if this method has to
+                activate them.
             restart_holds: True to restart holds even if they already own their arm.
             now_ns: Time of the cycle [ns].
-            cause: Cause in the events about new owners; None for no events.
+            cause: Cause that is reported for each arm with a new owner; None to report nothing.
         """
         if started is None:
             started = [i for i, flag in zip(self._instances, is_active) if flag and not i.active]
@@ -380,9 +381,8 @@ class Ownership:
         """Suspend controllets while command interfaces of their arms change; resume the others.
 
         Args:
-            ready: Indices of arms whose interface has just changed. They start without a blend.
-                The other arms of a resumed controllet blend from the torque of hold to that of
-                the controllet.
+            ready: Indices of arms whose interface has just changed. Only the remaining arms of a
+                resumed controllet blend from the torque of hold to that of the controllet.
         """
         changing = self.changing
         for instance in self.active:
@@ -399,11 +399,7 @@ class Ownership:
                     self._arms[index].blend(self._blend_cycles)
 
     def _start_fallback(self, instance: ControlletInstance) -> None:
-        """Start hold on the arms of a suspended controllet.
-
-        Arms under position or velocity control are omitted, because :class:`.ArmMotion` brakes
-        them.
-        """
+        """Start hold on the arms of a suspended controllet that are under torque control."""
         for arm in (self._arms[index] for index in instance.spec.arms):
             if arm.motion is None:
                 hold = self._holds[arm.index]
@@ -411,7 +407,7 @@ class Ownership:
                 hold.activate([self._history.estimate(arm)])
 
     def _use_hold_torques(self, instance: ControlletInstance, now_ns: int) -> None:
-        """Compute hold for the arms of a suspended controllet, and copy the torques to it."""
+        """Let hold compute the torques ``tau`` of a suspended controllet."""
         for tau, index in zip(instance.tau, instance.spec.arms):
             if self._arms[index].motion is None:
                 self.update(self._holds[index], now_ns)
@@ -490,7 +486,7 @@ class Ownership:
         Args:
             instance: Instance to which the function belongs. If it is inactive, an error is only
                 reported.
-            step: Function without arguments.
+            step: Function to call, without arguments.
             now_ns: Time of the cycle [ns].
         """
         try:

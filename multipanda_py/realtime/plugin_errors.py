@@ -40,10 +40,7 @@ def pass_interrupt(error: BaseException) -> None:
 
 
 def _refuses_for_others(trace: TracebackType) -> bool:
-    """Return True if a traceback entry is in a module that rejects arguments of its caller.
-
-    The caller then has the line of code that caused the error.
-    """
+    """Return True for a traceback entry in a module, such as numpy, that rejects arguments."""
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     return module in _CALLED or module.split(".", 1)[0] == "numpy"
 

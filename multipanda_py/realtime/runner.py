@@ -108,7 +108,7 @@ class Runner(ABC):
 
         Args:
             started_ns: Start of the loop, CLOCK_MONOTONIC [ns]. Before the first cycle, the result
-                is the time since this start.
+                is the time since ``started_ns``.
         """
         beat = self._mailbox.words[SharedFlag.LOOP_HEARTBEAT] or started_ns
         return (time.monotonic_ns() - beat) * 1e-9
@@ -187,7 +187,7 @@ class InlineRunner(Runner):
         return self._loop
 
     def load(self, state: LoopState | None, seed: int | None) -> None:
-        """Restore a saved state, or the state of the start; the virtual clock continues."""
+        """Restore ``state``, or the start state if it is None; the virtual clock continues."""
         self.check()
         saved = self._at_start if state is None else state
         restore_state(self._loop, saved, seed, self._now_ns)

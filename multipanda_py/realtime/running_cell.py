@@ -72,9 +72,9 @@ class RecordFollower(RecordReader):
         """Return the terms of the commanded torque of an arm by name, each (joints,) [Nm].
 
         The terms are ``law`` (torque of the controllet), one term per feature with its name,
-        ``blend`` and ``bounds``. The term ``blend`` is the transition from the previous
-        controllet, and ``bounds`` is the change by torque limits. The sum of all terms is ``tau``.
-        The result is empty unless :meth:`multipanda_py.cell.Cell.trace_torques` is on.
+        ``blend`` (change by the blend after a switch) and ``bounds`` (change by torque limits).
+        Their sum is the commanded torque ``tau``. The result is empty unless
+        :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:
             record: Cycle record.
@@ -99,9 +99,9 @@ _NAME = "multipanda-plan"
 
 
 class Announced:
-    """Entry of a running cell in :func:`running_cells`, which other processes can call.
+    """Entry of a cell in the result of :func:`running_cells`, until the owning process ends.
 
-    The kernel removes it when the owning process ends, because it is an anonymous memory file.
+    The entry is an anonymous memory file, which the kernel removes with the process.
 
     Args:
         plan: Description of the cell.

@@ -20,7 +20,7 @@ class ScheduledTarget(NamedTuple):
         channel: Name of the channel.
         arm_index: Index of the arm in its controllet; 0 for channels of the whole controllet.
         data: Array of the controllet's target, to which the values are copied at the start time.
-        values: New values of the target, which include its start time.
+        values: New values of the target, including its start time.
     """
 
     channel: str
@@ -40,7 +40,7 @@ class ScheduledTargets:
 
     Attributes:
         waiting: Scheduled targets by the index of the arm in its controllet; always the same
-            dictionary.
+            dictionary object.
 
     Thread: control.
     """
@@ -67,7 +67,7 @@ class ScheduledTargets:
             channel: Name of the channel.
             arm_index: Index of the arm; 0 for channels of the whole controllet.
             data: Array to which the values are copied at the start time.
-            values: New values of the target, which include its start time.
+            values: New values of the target, including its start time.
 
         Returns:
             False if the start time has passed. The target is then not scheduled, and the caller
@@ -79,9 +79,9 @@ class ScheduledTargets:
         return True
 
     def pop_started(self) -> list[ScheduledTarget]:
-        """Remove the targets that start now from the queue, and return them.
+        """Remove the targets whose start time has come from the queue, and return them.
 
-        The targets of a group start when the targets of all its arms have arrived.
+        A target of a group also waits until the targets of all arms of the group have arrived.
         """
         now, waiting = float(self._clock[0]), self.waiting
         starts = [float(one.values[START_INDEX]) for one in waiting.values()]

@@ -44,8 +44,8 @@ class SeqlockBuffer:
     Args:
         words: Shared memory as 64-bit integers.
         floats: Same memory as 64-bit floats.
-        start: Index of the first word of the buffer: three counters, then the numbers of the
-            record.
+        start: Index of the first word of the buffer, which has three counters and then the numbers
+            of the record.
         width: Number of floats of the record.
 
     Attributes:
@@ -64,7 +64,7 @@ class SeqlockBuffer:
         self.last_read = 0
 
     def write(self, values: Vector) -> int:
-        """Publish ``values`` and return the number of the record. Thread: the one writer."""
+        """Publish ``values`` and return the number of the record. Thread: the only writer."""
         counter = self.counter
         counter[0] += 1
         self._data[:] = values
@@ -89,12 +89,12 @@ class SeqlockBuffer:
 
     @property
     def written(self) -> int:
-        """Number of the newest record, always even. During a write, it is larger by one."""
+        """Number of the newest record, which is even; odd while a record is being written."""
         return int(self.counter[0])
 
     @property
     def taken(self) -> int:
-        """Number of the last record that :meth:`pop` has read, even if it was withdrawn before."""
+        """Number of the last record that :meth:`pop` has read, including withdrawn records."""
         return int(self._taken[0])
 
     def withdraw(self, number: int) -> bool:
@@ -106,9 +106,9 @@ class SeqlockBuffer:
             number: Number of the record, from :meth:`write`.
 
         Returns:
-            True if the reader has not taken the record, and never will.
+            True if the reader never gets the record; False if it has taken the record already.
 
-        Thread: the one writer.
+        Thread: the only writer.
         """
         self._void[0] = max(self._void[0], number)
         # pop() stores ``_taken`` before it reads ``_void``. If it read ``_void`` before the store
@@ -331,14 +331,14 @@ class Mailbox:
         self.words[SharedFlag.MAIL] += 1
 
     def notify_targets(self) -> None:
-        """Notify the loop of new targets only; it then reads no other requests.
+        """Notify the loop of new targets. It then reads targets, but no other requests.
 
         Thread: the owning process.
         """
         self.words[SharedFlag.TARGETS] += 1
 
     def report(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event. Thread: control; not in every cycle.
+        """Append an event, but not in every cycle. Thread: control.
 
         Args:
             event: Kind of the event.
@@ -353,7 +353,7 @@ class Mailbox:
     def cycles(self) -> int:
         """Number of cycles so far.
 
-        Records of objects that were changed between two cycles are not counted.
+        Records that only publish a change of objects between two cycles are not counted.
         """
         return int(self.words[SharedFlag.ROWS] - self.words[SharedFlag.SHOWN])
 

@@ -101,13 +101,7 @@ def build_loop(config: CellConfig, specs: Sequence[InstanceSpec], mailbox: Mailb
 
 
 def _may_move(arm: ArmConfig, specs: Sequence[InstanceSpec], index: int) -> bool:
-    """Return True if an arm may need a motion generator, for position or velocity commands.
-
-    Args:
-        arm: Configuration of the arm.
-        specs: Controllet instances of the cell.
-        index: Index of the arm in the cell.
-    """
+    """Return True if an arm may need a motion generator, for position or velocity commands."""
     laws = (spec.controllet_class for spec in specs if index in spec.arms and not spec.is_hold)
     return interfaces_of(arm)[0] != COMMAND_INTERFACES[0] or any(
         law.command_interface != COMMAND_INTERFACES[0] for law in laws
@@ -226,7 +220,7 @@ def start_loop(loop: ControlLoop, active: Sequence[str], warm_up: int = 300) -> 
 def _warm_up(loop: ControlLoop, instance: ControlletInstance, updates: int) -> None:
     """Update an instance repeatedly before the first cycle, for the warm-up.
 
-    The transferred contact force of each arm is 10 N downwards, so that its transfer runs, too.
+    Each arm transfers a contact force of 10 N downwards, to warm up this code, too.
 
     Args:
         loop: Loop of the instance.
@@ -330,7 +324,7 @@ def commands_enabled(loop: ControlLoop, executing: set[int]) -> bool:
 
 
 def finish_start(loop: ControlLoop) -> None:
-    """End the start phase of the cell, in which backends restart arms after a fault.
+    """End the start phase of the cell, in which backends themselves restart arms with a fault.
 
     From then on, an arm with a fault needs a recovery.
 

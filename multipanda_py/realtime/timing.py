@@ -127,7 +127,7 @@ def run_woken(loop: ControlLoop, period: float, keep_going: Callable[[], bool]) 
 
     Packets that arrive together are answered in the same cycle. Simulated arms of the same cell
     advance once per period, with the first packet. If no packet arrives for :data:`GRACE_PERIODS`
-    periods, a cycle runs by the clock.
+    periods, the clock starts a cycle.
 
     Args:
         loop: Loop to run.

@@ -71,7 +71,11 @@ class TorqueGuard:
 
 
 class StateGuard:
-    """Check that a measured state is finite and within joint limits."""
+    """Check that a measured state is finite and within joint limits.
+
+    Args:
+        limits: Joint limits of the robot.
+    """
 
     def __init__(self, limits: ArmLimits) -> None:
         self._low = (limits.lower - POSITION_MARGIN).tolist()

@@ -31,8 +31,8 @@ class GainReductionNotice:
     The stiffness scale is the fraction of the requested stiffness that a controllet applies. The
     controllet reports it as :data:`.STIFFNESS_SCALE`. A notice is sent when a reduction begins. A
     further notice is sent when the scale falls below :data:`WORSE_FACTOR` times the scale in the
-    last notice. The minimum time between two notices is :data:`NOTICE_INTERVAL`. An earlier notice
-    is delayed, and omitted if the reduction ends before.
+    last notice. The minimum time between two notices is :data:`NOTICE_INTERVAL`. A notice within
+    this time is delayed, or omitted if the reduction ends.
 
     Args:
         name: Name of the controllet.
@@ -60,7 +60,7 @@ class GainReductionNotice:
         self._is_derated, self._reported = False, 1.0
 
     def check(self) -> None:
-        """Check the stiffness scale of this cycle, and send a notice if it is newly reduced."""
+        """Check the stiffness scale of this cycle, and send a notice if it is due."""
         if self._wait:
             self._wait -= 1
         scale = self._scale[0]

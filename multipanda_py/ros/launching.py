@@ -70,7 +70,7 @@ def make_launch_description(
 
     Args:
         default_cell: Name of a cell file of this package.
-        own: Arguments in addition to the common ones.
+        own: Arguments in addition to those of every cell, such as ``namespace``.
         overrides: Function that converts argument values to parameters of the cell.
         planner: Function that configures MoveIt; None to start no MoveIt.
     """
@@ -197,7 +197,7 @@ def _renamed(name: str) -> dict[str, Any]:
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters with XML texts marked as strings, which launch would parse as YAML."""
+    """Mark XML texts in parameters as strings, so that launch does not parse them as YAML."""
     return {
         name: ParameterValue(value, value_type=str) if str(value).startswith("<?xml") else value
         for name, value in parameters.items()

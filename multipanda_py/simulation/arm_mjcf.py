@@ -48,10 +48,10 @@ _TYPES = {
 
 
 def visual_shapes(robot: Robot) -> tuple[tuple[Placed, ...], ...]:
-    """Return the visual geometry of every link from the robot's description.
+    """Return the visual shapes of every link in the robot's URDF or MJCF file.
 
-    Each shape has its pose in the link, (4, 4). The result is empty for an arm without a
-    description file, or if a mesh file is missing.
+    Each shape has its pose in the link, (4, 4). Links have no shapes if the robot has no such
+    file, or if a mesh file is missing.
     """
     if robot.source is None:
         return ((),) * len(robot.links)
@@ -370,10 +370,9 @@ def _add_tool(
 
 
 def add_shared_bases(spec: mujoco.MjSpec, arms: Sequence[ArmDescription]) -> None:
-    """Disable collisions between arms and copies of their shared base link.
+    """Let each arm collide only with its own copy of a base link that several arms share.
 
-    If arms have a common base link, the scene has one copy of this link for each arm. Each arm
-    collides only with its own copy.
+    The scene has one copy of such a base link for each arm.
     """
     for one, other in permutations(arms, 2):
         for name in other.capsules if one.shares_base(other) else ():

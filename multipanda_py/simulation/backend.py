@@ -70,8 +70,8 @@ class SavedMujoco:
 
     Attributes:
         world: State of MuJoCo.
-        drives: Changing attributes of every arm's drivetrain stages.
-        grippers: Changing attributes of the grippers.
+        drives: Attributes that change at run time, by arm, drivetrain stage and name.
+        grippers: Result of :meth:`.SimGripper.save` for each gripper.
         servos: Servos of arms with the command interface ``position`` or ``velocity``, by index of
             the arm among the simulated arms.
         springs: State of the springs and motors of compliant arms; None without compliant arms.
@@ -90,7 +90,7 @@ def _motors_of(
     """Return positions [rad] and velocities [rad/s] of an arm's motors, (n,) each.
 
     Args:
-        joints: Positions and velocities of the joints, which are the result for rigid joints.
+        joints: Positions and velocities of the joints; returned for an arm with rigid joints.
         springs: Springs of elastic joints; None for an arm with rigid joints.
     """
     return joints if springs is None else springs.motors
@@ -102,9 +102,8 @@ class Mujoco(Backend[FrankaSettings]):
     MuJoCo compensates the weight of arms with ``compensates_gravity: true``. For other arms the
     loop adds the gravity torque.
 
-    The robot assumes that it carries the load of its settings: the estimated external torques
-    include the torque that carries this load. If the load is attached in the simulation, its
-    weight cancels this torque.
+    The estimated external torques of an arm include the torque that carries the load in its robot
+    settings. If the simulated arm has this load, the weight of the load cancels this torque.
 
     The :class:`.Drivetrain` of an arm contains all its imperfections. With elastic joints, a cycle
     consists of several short simulation steps. With compliant actuators, :class:`.CompliantWorld`
@@ -295,8 +294,8 @@ class Mujoco(Backend[FrankaSettings]):
 
         Args:
             arm: Index of the arm in the cell.
-            number: Number of the command, for the answer.
-            record: Command as :attr:`.GripperCommand.record`.
+            number: Number of the command, which is written to ``state.gripper[0]``.
+            record: Action and its values, in the format of :attr:`.GripperCommand.record`.
         """
         gripper = self._grippers[self.arms.index(arm)]
         if gripper is not None:
@@ -321,8 +320,8 @@ class Mujoco(Backend[FrankaSettings]):
         """Copy joint states, torques, external torques and object poses from the simulation.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
-                first simulated arm, nothing is read.
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. If the
+                first simulated arm is not among them, nothing is read.
 
         Raises:
             BackendError: If the simulation has diverged.
@@ -348,8 +347,8 @@ class Mujoco(Backend[FrankaSettings]):
         """Apply the torques and advance the simulation by one period.
 
         Args:
-            fresh: Indices in the cell of the arms that the loop updates in this cycle. Without the
-                first simulated arm, nothing happens.
+            fresh: Indices in the cell of the arms that the loop updates in this cycle. If the
+                first simulated arm is not among them, nothing happens.
 
         Raises:
             BackendError: If the simulation has diverged.

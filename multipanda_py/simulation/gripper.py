@@ -31,9 +31,9 @@ class SimGripper:
     r"""Execution of gripper commands by the position servos of both fingers.
 
     The set point :math:`q_d` for the opening :math:`q` of each finger moves towards its goal at
-    :math:`v / 2`, half the commanded speed of the width. It moves faster when the fingers are
-    blocked. The set point waits if its distance to the fingers would otherwise exceed the distance
-    at which the servo exerts the commanded force F,
+    :math:`v / 2`, half the commanded speed of the width. When the fingers are blocked, it moves
+    faster, so that the fingers soon press. The set point is ahead of the fingers by at most the
+    distance at which the servo exerts the commanded force F,
 
     .. math:: |q_d - q| \le \frac{F + d \, v / 2}{k} + 1\,\mathrm{mm} .
 
@@ -99,7 +99,7 @@ class SimGripper:
         self._control[:] = arm.finger_opening
 
     def save(self) -> tuple[Vector, dict[str, object]]:
-        """Return copies of the force limits of the servos and of attributes in ``CHANGING``."""
+        """Return copies of the servos' force limits and of attributes that change at run time."""
         return self._force_range.copy(), save_fields(self, self.CHANGING)
 
     def load(self, saved: tuple[Vector, dict[str, object]]) -> None:
@@ -111,8 +111,8 @@ class SimGripper:
         """Start a gripper command, in place of the previous one.
 
         Args:
-            number: Number of the command, for the answer.
-            record: Command as :attr:`GripperCommand.record`.
+            number: Number of the command, which is written to ``state.gripper[0]``.
+            record: Action and its values, in the format of :attr:`.GripperCommand.record`.
         """
         command = GripperCommand(Action(int(record[0])), *record[1:].tolist())
         answer = self._answer
@@ -154,7 +154,7 @@ class SimGripper:
             self._answer[2] = 0  # The grasped object was lost, so nothing is reported as grasped.
 
     def _check_end(self, opening: float, goal: float, waits: bool) -> None:
-        """Go to the next goal of a command or end it, when the fingers rest or its time is over.
+        """Go to the next goal or end the command, once the fingers rest or the time is over.
 
         Args:
             opening: Half the current width [m].

@@ -226,9 +226,9 @@ def perturbed(
 
     Args:
         arm: Description that controllets and the robot use.
-        settings: Perturbation of the arm, as in the result of :func:`with_all_friction`.
-        body: Robot model to simulate; None for that of ``arm``. Its friction is not used, because
-            ``settings`` contains it.
+        settings: Perturbation of the arm, with the additional friction of ``body``; see
+            :func:`with_friction_of`.
+        body: Robot model to simulate, except for its friction; None for that of ``arm``.
 
     Returns:
         Description of the simulated arm; ``arm`` itself without a perturbation.
@@ -255,11 +255,11 @@ def perturbed(
 def with_friction_of(
     body: Robot, known: Robot, settings: PerturbationConfig
 ) -> PerturbationConfig:
-    """Return a perturbation plus the friction that only the simulated robot has.
+    """Return a perturbation plus the friction of ``body`` that ``known`` does not contain.
 
     Args:
         body: Robot model to simulate.
-        known: Robot model that controllets use, which can have less friction.
+        known: Robot model that controllets use.
         settings: Perturbation of the arm.
     """
     if body is known:
@@ -276,10 +276,9 @@ def with_friction_of(
 
 
 def with_all_friction(arm: ArmConfig) -> ArmConfig:
-    """Return the section of an arm with additional friction in its perturbation.
+    """Return an arm's section whose perturbation includes the friction in its parameter file.
 
-    It is the friction of the robot model in the file ``perturbation.parameters``; see
-    :func:`with_friction_of`.
+    The file is ``perturbation.parameters``; see :func:`with_friction_of`.
     """
     settings = with_friction_of(arm.robot_of_body, arm.robot, arm.perturbation)
     return arm.model_copy(update={"perturbation": settings})

@@ -29,8 +29,7 @@ class JointServo:
     .. math:: \tau = K (q_c - q) + D (\dot q_c - \dot q), \qquad |\tau| \le \tau_{max} .
 
     Here :math:`q_c` is the commanded position, K the stiffness and D the damping. For velocity
-    commands, :math:`q_c` is the integral of the commanded velocity. The damping is critical for
-    the inertia of each joint while all other joints move freely.
+    commands, :math:`q_c` is the integral of the commanded velocity.
 
     Args:
         state: State of the arm; the servo writes its torques to ``tau``.
@@ -121,8 +120,8 @@ def stable_gains(stiffness: Vector, compliance: Vector, period: float) -> tuple[
     .. math:: K \le 0.01 / (c T^2), \qquad D = 2 \sqrt{K / c} .
 
     Args:
-        stiffness: Desired stiffness of the joints [Nm/rad]. If its length is not n, numbers are
-            repeated or removed at the end.
+        stiffness: Desired stiffness of the joints [Nm/rad]. If it has fewer than n numbers, they
+            are repeated; numbers after the first n are ignored.
         compliance: Inverse inertia c of each joint, (n,) [1/(kg m^2)].
         period: Cycle time T [s].
     """
@@ -149,8 +148,7 @@ class SimRobot(DrivetrainStage):
         f_K = R_K^T f, \quad n_K = R_K^T (n - p_K \times f) .
 
     Here f and n are force and torque at the end effector; :math:`p_K` and :math:`R_K` are the pose
-    of K. The compared torques include sensor noise. They are those before the delay to the
-    controllets and before tare.
+    of K. The compared torques include sensor noise, but neither the measurement delay nor tare.
 
     After a reflex at the position :math:`q_0`, the robot holds the arm by
     :math:`\tau = k (q_0 - q) - d \dot q`. The damping d is critical for each joint. The stiffness

@@ -2,9 +2,9 @@
 """Viewer window of a running cell, in a separate process that does not disturb the loop.
 
 It is started as ``python -m multipanda_py.simulation.viewer FD``. The cell configuration comes as
-JSON on the first line of standard input, and recorded cycles from the shared memory ``FD``, which
-is only read. The window closes at the end of standard input, when the owner of the cell closes it
-or dies. Closing the window ends only this process.
+JSON on the first line of standard input. ``FD`` is the file descriptor of the shared memory with
+recorded cycles, which the viewer only reads. The window closes at the end of standard input, when
+the owner of the cell closes it or dies. Closing the window ends only this process.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _newest_warning = ""
 def install_warning_handler() -> None:
     """Install a handler for MuJoCo's warnings, unless the program has installed another one.
 
-    Without it, MuJoCo writes warnings to a file.
+    Without a handler, MuJoCo writes warnings to a file.
     """
     if mujoco.get_mju_user_warning() is None:
         mujoco.set_mju_user_warning(_handle_warning)
@@ -98,7 +98,7 @@ class World:
     Args:
         model: MuJoCo model of the scene.
         data: MuJoCo data of the scene.
-        presence: Presence of movable objects, and links of each arm.
+        presence: Object that adds and removes movable objects, and knows the links of each arm.
 
     Thread: control, between two cycles.
     """
@@ -286,7 +286,7 @@ def _positive(description: str, value: float, zero: bool = False) -> float:
 def start_contacts(
     model: mujoco.MjModel, data: mujoco.MjData, prefixes: Mapping[str, str]
 ) -> list[str]:
-    """Return a warning for each arm that starts inside another body, with its deepest link.
+    """Return a warning for each body that an arm penetrates at the start.
 
     MuJoCo pushes penetrating bodies apart with large forces, which move the arm abruptly. A joint
     jams if its arm cannot move away.

@@ -65,7 +65,7 @@ Data = dict[str, Any]
 
 
 def law_of(condition: str) -> Data:
-    """Return the cell-file section of the controllet of a condition, see :data:`CONDITIONS`."""
+    """Return the section of a controllet in a cell file for a condition of :data:`CONDITIONS`."""
     if condition == COUPLED_CONDITION:
         features = [*BASE_FEATURES, "manipulability"]
         return {"type": "coupled_impedance", "arms": list(ARM_POSITIONS), "features": features}
@@ -106,7 +106,7 @@ def cell_data(
 
 
 def two_arms(**settings: Any) -> dict[str, Data]:
-    """Return the section of each arm in :data:`ARM_POSITIONS`, with ``settings`` added."""
+    """Return cell-file sections with ``settings`` for the two arms of :data:`ARM_POSITIONS`."""
     return {arm: {"position": [0.0, y, 0.0], **settings} for arm, y in ARM_POSITIONS.items()}
 
 

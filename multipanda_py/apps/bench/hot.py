@@ -93,10 +93,7 @@ def laws_of(cell: Cell) -> Block:
 
 
 def parts_of(cell: Cell) -> dict[str, Block]:
-    """Return a function for each part of the control cycle of a started cell, by name of the part.
-
-    A call of a function runs this part once.
-    """
+    """Return functions that each run one part of the control cycle of a started cell, by name."""
     loop = cell.loop
     backend, everyone = loop.backends[0], range(len(loop.arms))
     return {
@@ -122,8 +119,8 @@ def hot(rounds: int, rows: tuple[int, ...] = ()) -> dict[str, Any]:
         rows: Numbers of arms; empty to measure the conditions, which have two arms.
 
     Returns:
-        Results of :func:`measure` by name. Entries whose names end in ``inline`` are real-time
-        factors.
+        Results of :func:`measure` by name of the measured function, and real-time factors under
+        names that end in ``inline``.
     """
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     if rows:

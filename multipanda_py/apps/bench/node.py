@@ -207,8 +207,8 @@ class BenchNode(Closeable):
             sent: File to which the motion generator writes its targets, see :func:`read_sent`.
 
         Yields:
-            Iterator over the conditions. Each step activates the controllets of a condition, and
-            returns it with the motion generator once the arms move.
+            Iterator that activates the controllets of the next condition, and returns its name and
+            the motion generator once the arms move.
         """
         with contextlib.closing(self._each(conditions, sent)) as each:
             yield each

@@ -145,7 +145,7 @@ def paced(
         log: Callback for progress messages.
 
     Returns:
-        Figures for the report, and samples for the plots by condition and quantity [us].
+        Data for the report, and samples for the plots, by condition and measured quantity [us].
     """
     data = all_conditions(two_arms(backend="mujoco", gripper=True), f"bench_{os.getpid()}")
     sent, floor = folder / "sent.npy", _floor(folder, log)
@@ -182,8 +182,7 @@ def _conditions(
     """Measure all conditions, and add their results to ``figures`` and ``samples``.
 
     Returns:
-        Cycle times of :data:`PLAIN_CONDITION`, for the delay from a topic to the loop. None if
-        this measurement failed.
+        Cycle times of :data:`PLAIN_CONDITION`; None if this measurement failed.
     """
     plain = None
     desired = (*CONDITIONS[:-1], PLAIN_CONDITION, CONDITIONS[-1])

@@ -181,7 +181,7 @@ def cores_of(figures: Mapping[str, Any], name: str) -> float:
     """Return the total processor load of all processes that run a module.
 
     Args:
-        figures: Figures of one condition, with a :class:`Usage` of each process in ``processes``.
+        figures: Results of one condition, with a :class:`Usage` of each process in ``processes``.
         name: Name of the module, as in :func:`module_of`.
 
     Returns:
@@ -191,7 +191,7 @@ def cores_of(figures: Mapping[str, Any], name: str) -> float:
 
 
 class UsageMeter:
-    """Meter of processes: processor time since its creation, and memory.
+    """Meter of memory and processor time of processes, which counts from its creation.
 
     Args:
         pids: Ids of the processes.

@@ -36,10 +36,10 @@ class CycleTimes:
         deadline: Scheduled start of each cycle.
         control: Duration from ``wake`` until the commands are computed.
         compute: Duration from ``wake`` until the end of the cycle.
-        missed: Number of periods without a cycle so far.
+        missed: Number of periods without a cycle since the start of the loop.
         tau: Commanded torques, (n, arms, joints) [Nm].
-        sensed: Start of the cycle in which the newest state of each arm was read, (n, arms). It
-            equals ``wake`` if the state is new.
+        sensed: Start of the cycle that read the newest state of each arm, (n, arms); equals
+            ``wake`` for a state read in this cycle.
         reference_x: Coordinate x of the target position of the first arm [m].
         held: True in cycles in which an arm was on hold.
         dropped: Number of cycles whose records were overwritten before they were read.
@@ -167,10 +167,8 @@ def measure_without_holds(
 ) -> tuple[Sequence[CycleTimes], Result]:
     """Run a measurement, and repeat it if an arm was on hold or had a fault.
 
-    This happens on a busy machine. The result is then not that of the controllets.
-
     Args:
-        nodes: Nodes under measurement, each with the controllets to activate before a repetition.
+        nodes: Controllets to activate before a repetition, by node.
         measure: Function that returns the timing of each node, and a second result of any type.
 
     Returns:

@@ -17,7 +17,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def median_and_p99(figures: Mapping[str, float] | None, digits: int = 0) -> str:
-    """Return the first two values, median and 99th percentile, as text such as ``12 / 15``."""
+    """Return the first two values of a :func:`.summary` (median and p99) as ``12 / 15``."""
     if not figures:
         return ""
     first, second = list(figures.values())[:2]
@@ -98,7 +98,7 @@ def _paced(result: Figures) -> list[str]:
 
 
 def _end(end: Figures) -> str:
-    """Return text on the maximum number of arms at 1 kHz, and on hardware for more arms."""
+    """Return a text on the maximum number of arms at 1 kHz, with advice on faster hardware."""
     if not end:
         return "**Limit of 1 kHz:** unknown, because fewer than two numbers of arms were measured."
     return (
@@ -158,9 +158,9 @@ def markdown(report: Report, image: str = "", arms_figure: str = "") -> str:
     """Return the report as Markdown.
 
     Args:
-        report: Figures from :func:`multipanda_py.apps.bench.run.run`.
-        image: File of the plots, relative to the report; empty for no plots.
-        arms_figure: File of the plots over numbers of arms; empty for no plots.
+        report: Results of :func:`multipanda_py.apps.bench.run.run`.
+        image: Path of the plots, relative to the report; empty for no plots.
+        arms_figure: Path of the plots over the number of arms; empty for no plots.
     """
     rows_only = "scaling" in report and not {"hot", "cpp", "paced", "wired"} & set(report)
     head, text = _ROWS_OF_ARMS if rows_only else _TWO_ARMS

@@ -61,7 +61,7 @@ def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[s
 
     Args:
         seconds: Duration of each measurement [s].
-        hot: Computing times by number of arms, from :func:`rows_hot`; copied to the result.
+        hot: Computing times by number of arms, from :func:`rows_hot`.
         folder: Folder for temporary files.
         log: Callback for progress messages.
 
@@ -70,7 +70,7 @@ def scaling(seconds: float, hot: Data, folder: Path, log: LogFunction) -> dict[s
 
         - ``hot``: the argument ``hot``.
         - ``arms``: measurement of one node, by number of arms.
-        - ``cells``: measurements of one or two nodes, by name in :data:`CELL_NAMESPACES`.
+        - ``cells``: measurements of each node, by key of :data:`CELL_NAMESPACES`.
         - ``end``: result of :func:`end_of_1_khz`.
 
         A failed measurement only has the key ``trouble`` with the reason.
@@ -157,10 +157,10 @@ def end_of_1_khz(arms: Data) -> dict[str, float]:
 
         - ``few`` and ``many``: smallest and largest measured number.
         - ``cycle_median``: number at which the median of the cycle time reaches 1 ms.
-        - ``cycle_p99``: the same for the 99th percentile of the cycle time.
+        - ``cycle_p99``: number at which the 99th percentile of the cycle time reaches 1 ms.
         - ``ros_process``: number at which the ROS process fully uses a core.
 
-        A number is infinite if its quantity does not grow with the number of arms.
+        A number is infinite if cycle time or load does not grow with the number of arms.
     """
     numbers = sorted(int(n) for n, result in arms.items() if "trouble" not in result)
     if len(numbers) < 2:

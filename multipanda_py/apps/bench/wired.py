@@ -48,9 +48,9 @@ Signals = NDArray[np.float64]
 
 
 def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
-    r"""Estimate the delay of one recording of signals relative to another by cross-correlation.
+    r"""Estimate the delay of one recording of k signals relative to another by cross-correlation.
 
-    As in the multipanda_ros2 paper, the delay between the signals x with index j is
+    As in the multipanda_ros2 paper, the estimate for signals :math:`x_1, \dots, x_k` is
 
     .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt.
 
@@ -90,14 +90,14 @@ def stamped_delays(
 ) -> tuple[Vector, Vector]:
     """Return the delays of torque commands from the loop to a robot.
 
-    A received command is compared with the newest command that the loop wrote before its arrival.
-    If they differ, its delay is unknown, and it is left out.
+    A received command is left out if it differs from the newest command that the loop wrote before
+    its arrival.
 
     Args:
         t_from: Times at which the loop wrote commands, (n,) [s], increasing.
-        x_from: Written commands, (n, k).
+        x_from: Written torques of the k joints, (n, k).
         t_to: Arrival times of commands at the robot, (m,) [s].
-        x_to: Received commands, (m, k).
+        x_to: Received torques, (m, k).
 
     Returns:
         Arrival times and delays of the commands with a known delay [s].
@@ -151,7 +151,7 @@ class ReceivedTorques:
 
 
 class BenchRobots(Closeable):
-    """Two simulated robots in separate processes, on loopback addresses of this run."""
+    """Two simulated robots in separate processes, each with its own loopback address."""
 
     def __init__(self) -> None:
         number = os.getpid()
@@ -255,9 +255,9 @@ def wired(
         log: Callback for progress messages.
 
     Returns:
-        Data for the report by condition and arm, and samples for the plots by condition [us].
-        Samples ``left`` and ``right`` are delays from state to torque, ``to left`` and
-        ``to right`` from the loop to the robot.
+        Data for the report by condition and arm, and delays for the plots by condition [us]. Keys
+        ``left`` and ``right`` are for delays from state to torque, ``to left`` and ``to right``
+        for delays from the loop to the robot.
     """
     figures: dict[str, Any] = {}
     samples: Samples = {}

@@ -99,9 +99,9 @@ def _fixed(text: str) -> tuple[str, float]:
 
 
 def _parts(path: Path) -> dict[str, dict[str, Any]]:
-    """Read a table and return the columns of every joint.
+    """Read a table of measurements from a file, and return the columns of each joint.
 
-    The keys of the result name file and joint, for messages.
+    The result has a key for each joint, made of the path and the joint name.
 
     Raises:
         IdentificationRejected: The file is not a table, or the table has no rows.

@@ -123,7 +123,11 @@ def run_verb(options: argparse.Namespace) -> int:
 
 
 def arm_of(arms: Collection[str], name: str | None) -> str:
-    """Return the arm that the option ``--arm`` names, or the only arm without the option.
+    """Return the name of an arm after a check; if none is given, the only arm of the cell.
+
+    Args:
+        arms: Names of all arms of the cell.
+        name: Value of the option ``--arm``; None if the option is missing.
 
     Raises:
         UnknownName: There is no arm of this name.

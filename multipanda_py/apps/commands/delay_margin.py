@@ -76,10 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measure(config: CellConfig, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the worst delay margin and the maximum bandwidth of each controllet.
-
-    Both are taken over all configurations that the options request.
-    """
+    """Yield minimum delay margin and maximum bandwidth of controllets over configurations."""
     unconnected = config.model_copy(
         update={
             "arms": {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimise an excitation motion of an arm and write it; read and execute such a motion."""
+"""Optimise, write, read and execute excitation motions, from which an arm is identified."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _arm(options: argparse.Namespace) -> tuple[ArmDescription, Clearance]:
-    """Return the arm that the options name, and the check of its minimum distance to obstacles."""
+    """Return the arm that the options name, and its :class:`.Clearance` to obstacles."""
     if options.cell in MODELS:
         if options.arm is not None:
             raise ConfigurationError(

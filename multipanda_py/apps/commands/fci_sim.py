@@ -50,9 +50,9 @@ def _run_server(options: argparse.Namespace) -> int:
 
 
 def _cell(options: argparse.Namespace) -> CellConfig | None:
-    """Return the cell in the file of the option ``--cell``; None without this option.
+    """Return the cell from the file that ``--cell`` names; None if this option is missing.
 
-    Sections of the file that the simulation ignores are printed.
+    The function prints the sections of the file that the simulation ignores.
     """
     if options.cell is None:
         if options.task is not None:

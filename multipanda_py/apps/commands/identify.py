@@ -216,10 +216,7 @@ def _motions(options: argparse.Namespace, arm: ArmDescription) -> list[MeasuredM
 
 
 def _name_in(log: Log, options: argparse.Namespace) -> str | None:
-    """Return the name in a log of the arm that the options name.
-
-    The result is None if the options name no arm, or the log uses no arm name of the cell. The log
-    must then have only one arm.
+    """Return the name of the requested arm in a log; None to use the only arm of the log.
 
     Raises:
         IdentificationRejected: The log contains other arms of the cell, but not the requested one.

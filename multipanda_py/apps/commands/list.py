@@ -202,7 +202,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print everything that is registered, as text, JSON or Markdown."""
+    """Print the available controllets, features, backends, actuators and robots."""
     kinds = [options.kind] if options.kind else [*registry.KINDS, ROBOTS]
     names = registry.built_in if options.built_in else registry.names
     parts = {kind: [entry(kind, name) for name in names(kind)] for kind in kinds if kind != ROBOTS}

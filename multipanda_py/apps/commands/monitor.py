@@ -81,7 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run the twin along a cell or logs, and print unusual deviations between robot and twin.
 
-    With ``--learn``, compute the usual range of deviations from good runs and write it to a file.
+    With ``--learn``, compute the usual range of deviations from logs of normal operation instead,
+    and write it to a file.
     """
     live = options.node is not None or options.topics is not None
     sources = (bool(options.logs), options.node is not None, options.topics is not None)

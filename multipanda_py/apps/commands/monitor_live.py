@@ -59,10 +59,9 @@ def write_band(
 
     Args:
         path: YAML file to write.
-        runs: Recorded deviations of each good run, by arm.
+        runs: Recorded deviations of each log of normal operation, by arm.
         arms: Descriptions of the arms, by name.
-        margin: Length by which the range is extended at its lower and upper end, as a fraction of
-            its width.
+        margin: Extension of the range at its lower and upper end, as a fraction of its width.
         description: Source of the data, for the first line of the file.
 
     Raises:
@@ -196,7 +195,7 @@ class RosInput:
 
     Attributes:
         config: Cell that describes the arms.
-        dropped: Number of old states dropped because another arm sent no state for a long time.
+        dropped: Number of old states dropped because too many waited for :meth:`pop`.
 
     Raises:
         MissingExtra: ROS 2 is not installed.
@@ -337,7 +336,7 @@ def follow_live(options: argparse.Namespace, band: Band | None) -> int:
 
     Args:
         options: Options of the command.
-        band: Range of deviations between cell and twin in good runs; None for no alarms.
+        band: Usual range of deviations between cell and twin; None for no alarms.
 
     Returns:
         Exit code.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record a data set of equal motions of a simulated twin and a reference robot."""
+"""Record a data set of the same motions, executed by a simulated twin and a reference robot."""
 
 from __future__ import annotations
 

@@ -93,8 +93,6 @@ def run(options: argparse.Namespace) -> int:
 def _refuse_host(host: str) -> None:
     """Check that the server can listen at an address.
 
-    At any other address the server would wait without a message.
-
     Raises:
         ConfigurationError: The address is not one of this machine.
     """

@@ -99,7 +99,7 @@ class Demo:
     def _switch(self) -> str:
         """Switch every arm to another controllet that accepts targets, if there is one.
 
-        Controllets with pose targets are preferred, then those of several arms.
+        Controllets with pose targets are preferred. Among them, those of several arms come first.
         """
         cell = self._cell
         active, taken = set(cell.active), set[str]()

@@ -37,7 +37,7 @@ class AccessToken:
         self.path = f"/{self._value}/"
 
     def without(self, path: str) -> str | None:
-        """Remove the secret from a requested path; return None if it is wrong or missing."""
+        """Return a requested path without its secret; None if the secret is wrong or missing."""
         token, _, rest = path.partition("?")[0].lstrip("/").partition("/")
         is_right = hmac.compare_digest(token.encode(errors="replace"), self._value.encode())
         return f"/{rest}" if is_right else None
@@ -171,10 +171,9 @@ def accept_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value of an element that a page has set.
+    """Return the value that a page has set for an element; call it only in its callback.
 
-    Call this only in the callback of the element. The panel may have changed ``element.value``
-    before the callback runs.
+    In contrast, ``element.value`` may contain a newer value, set by the panel.
     """
     value = element.value
     return value if (changed := _chosen_value.get(None)) is None else type(value)(changed)

@@ -124,7 +124,7 @@ class Gains:
 
 
 def step_of(low: float, high: float) -> float:
-    """Return a power of ten as step of a slider, so that it has ``MIN_SLIDER_STEPS`` or more."""
+    """Return the step of a slider: a power of ten that gives ``MIN_SLIDER_STEPS`` or more."""
     return float(10.0 ** math.floor(math.log10((high - low) / MIN_SLIDER_STEPS)))
 
 

@@ -19,7 +19,7 @@ TARGET_TIMEOUT = 0.5
 
 
 class Drag:
-    """Timeout that detects when a viewer's page sends no more messages while it drags a gizmo.
+    """Timeout of the messages that a page sends while its viewer drags a gizmo.
 
     Messages stop if the page stalls, loses its network or is closed, or if the mouse does not
     move. :meth:`has_timed_out` then returns True once, and the arm must hold until the next
@@ -68,7 +68,7 @@ class Gizmo:
         base: Pose of the arm's base in the world.
 
     Attributes:
-        drag: Watchdog of the present drag.
+        drag: Timeout of the present drag.
         arm: Name of the arm.
         handle: Element of the page.
 

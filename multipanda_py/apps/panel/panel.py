@@ -354,7 +354,7 @@ class CellPanel(Closeable):
         self._lose(client.client_id)
 
     def _lose(self, viewer: int) -> None:
-        """Let the arms hold that a viewer is dragging, because it has left or lost the command."""
+        """Let all arms hold that are dragged by a viewer who has left or is not in command."""
         for arm, tab in self.tabs.items():
             act = partial(tab.gizmo.forget, viewer)
             self.session.queue.post(("lost", arm, viewer), None, act)

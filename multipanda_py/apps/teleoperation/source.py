@@ -73,9 +73,9 @@ class ExternalWrench:
     Attributes:
         wrench: Wrench of the environment on the tool, in the axes of the device's frame, (6,)
             [N, Nm].
-        is_following: True while the clutch is closed; without it, feedback fades to zero.
+        is_following: True while the clutch is closed. While it is open, feedback fades to zero.
         scale: Ratio of the translation of the tool to that of the device.
-        seconds: Time since the previous value [s].
+        seconds: Time since the previous wrench [s].
     """
 
     wrench: Vector
@@ -167,8 +167,8 @@ class Clutch:
                 at the first pose.
 
         Raises:
-            TargetRejected: The device has moved too fast, or has rotated too far for a rotation
-                scale other than 1.
+            TargetRejected: The device has moved too fast, or with a rotation scale other than 1
+                has rotated by more than 3 rad since the clutch closed.
         """
         then = self._device_then
         self._age = min(self._age + seconds, MAX_READING_GAP)

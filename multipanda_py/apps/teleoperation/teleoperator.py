@@ -79,8 +79,8 @@ class GuidedArm:
 
         Args:
             command: Command of the device.
-            seconds: Time for which a twist moves the target [s].
-            passed: Time since the previous command, for the check of the device's speed [s].
+            seconds: Time for which the twist of the command moves the target [s].
+            passed: Time since the previous command, to compute the speed of the device [s].
         """
         if command.problem:
             self.hold(command.problem)
@@ -178,7 +178,7 @@ def _checked(twist: object) -> Vector:
 def checked(answer: Any, arms: Sequence[str]) -> dict[str, DeviceCommand]:
     """Check the commands of an input device, and return them by arm.
 
-    An invalid command is replaced by one that has only the reason, in ``problem``.
+    An invalid command is replaced by a command whose attribute ``problem`` has the reason.
 
     Args:
         answer: Result of :meth:`.Source.read`.

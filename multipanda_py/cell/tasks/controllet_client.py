@@ -83,7 +83,7 @@ class ControlletClient:
             self._cell.set_parameters(self._name, {"mode": mode})
 
     def release(self, pressing: Collection[str]) -> None:
-        """Set a zero wrench target for every arm that is not in ``pressing``."""
+        """Set a zero wrench target for every arm except the arms named in ``pressing``."""
         for arm in self.arms:
             if arm not in pressing:
                 self._cell.set_target(arm, wrench=np.zeros(6))
@@ -118,11 +118,10 @@ class ControlletClient:
             )
 
     def can_start(self, presses: bool) -> bool:
-        """Return True if a motion may start: the arms are at rest, and have no unwanted contact.
+        """Return True if the arms are at rest and have no unwanted contact.
 
         Args:
-            presses: True if contact is wanted, because the arms press on objects during the
-                motion.
+            presses: True if contact is wanted, because the arms press on objects.
         """
         for arm in self.arms:
             state = self._cell.state(arm)
@@ -134,9 +133,9 @@ class ControlletClient:
         return True
 
     def lead(self, plan: SubtaskPlan, time: float) -> None:
-        """Move the tools along the straight paths of a plan by setting pose targets.
+        """Set pose targets of the tools on their straight paths in a plan.
 
-        The method does nothing for a plan of joint motions.
+        The method has no effect for a plan of joint motions.
 
         Args:
             plan: Plan of the subtask.
@@ -163,13 +162,13 @@ class ControlletClient:
         return round(self._cell.report(self._name).value(MOTIONS))
 
     def has_ended(self, before: int) -> bool:
-        """Return True if the present motion has ended.
+        """Return True if the motion that was commanded last has ended at its goal.
 
         Args:
-            before: Value of :attr:`motions` before the start of this motion.
+            before: Value of :attr:`motions` before the motion was commanded.
 
         Raises:
-            TaskFailed: If this motion ended before its goal.
+            TaskFailed: If the motion ended before its goal.
         """
         report = self._cell.report(self._name)
         if round(report.value(MOTIONS)) == before:
@@ -181,7 +180,7 @@ class ControlletClient:
         return state is not MotionState.RUNNING
 
     def is_pressing(self, band: float) -> bool:
-        """Return True if all grippers press and no force error exceeds ``band`` [N]."""
+        """Return True if all commanded contacts exist with force errors up to ``band`` [N]."""
         report = self._cell.report(self._name)
         if report.value(PRESSING) < 1.0:
             return False
@@ -200,10 +199,7 @@ class ControlletClient:
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
-        """Return details for an error message: joints near their limits, and the last notice.
-
-        A notice is a message that the loop or the controllet has sent as an event.
-        """
+        """Return details for an error message: joints near limits, and a message of the loop."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 

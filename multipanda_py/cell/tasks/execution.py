@@ -79,7 +79,7 @@ class Planner:
 
         Args:
             subtask: Subtask to plan.
-            mode: Planning mode, as in :attr:`.ExecutionMode.planning_mode`.
+            mode: Mode of the subtask for planning, see :attr:`.ExecutionMode.planning_mode`.
             start: State at the start of the subtask.
         """
         if self._pool is not None:
@@ -138,9 +138,9 @@ class Execution:
     Args:
         cell: Started cell in which the controllet of the task is active.
         task: Task, checked for this cell.
-        manner: Subtask, with its planning and control mode.
+        manner: Subtask, with the modes in which it is planned and controlled.
         planner: Planner of the task.
-        prepared: Plan that was requested in advance; None without one.
+        prepared: Plan requested during the previous subtask; None if there is none.
         on_event: Function that is called with every event.
 
     Attributes:
@@ -150,7 +150,7 @@ class Execution:
         moved_at: Start of the motion in cell time [s].
         law: Client of the controllet.
 
-    Thread: the one that steps it.
+    Thread: one.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class Execution:
         self.phase, self._since = phase, self._cell.time
 
     def _begin(self, state: WorldState, time: float) -> None:
-        """Set the mode of the controllet, and release the arms that shall not press."""
+        """Set the mode of the controllet, and zero wrenches for arms without a contact force."""
         self.law.set_mode(self.mode)
         self.law.release({point.arm for point in self._points if self._presses})
         self._go("touch")
@@ -253,7 +253,7 @@ class Execution:
         self._go("plan")
 
     def _plan(self, state: WorldState, time: float) -> None:
-        """Use the plan made in advance if it fits the present state, or request a new one."""
+        """Start the motion of the plan made in advance, or of a new one if this does not fit."""
         waits = self.mode != "force" and time - self._since < REST_TIMEOUT
         if waits and not self.law.can_start(self._presses):
             return
@@ -342,10 +342,9 @@ class Execution:
         return "".join(f"; {name} is {d:.3f} m, {a:.2f} rad from its goal" for name, d, a in parts)
 
     def _has_arrived(self, plan: SubtaskPlan, state: WorldState, time: float) -> bool:
-        """Return True once tools on straight paths have stopped; always True for other plans.
+        """Return True if the tools have stopped; always True for a plan without straight paths.
 
-        Goal errors within the tolerance are not sufficient. An object that is released while its
-        tool still moves would fall from above the goal.
+        An object that is released while its tool still moves would fall from above the goal.
         """
         if not plan.straight_paths or not plan.goals:
             return True

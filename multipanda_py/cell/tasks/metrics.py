@@ -30,7 +30,7 @@ class Sample:
 
     Attributes:
         time: Cell time [s].
-        number: Index of the subtask.
+        number: Index of the subtask that is executed.
         q: Joint positions by arm, (n,) [rad].
         positions: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
         planned: Planned positions in the world of carried objects, (3,) [m].
@@ -55,10 +55,10 @@ class SubtaskMetrics:
 
     Attributes:
         name: Name of the subtask.
-        mode: Mode of the controllet.
+        mode: Control mode of the subtask, such as ``force``.
         duration: Time until the start of the next subtask [s].
         replans: Number of new plans after the first one.
-        force_rmse: RMS force error from the time at which all arms have contact [N].
+        force_rmse: RMS error of contact forces while all arms have contact [N].
         force_peak: Maximum contact force [N].
         requested: Commanded contact force [N].
         off_rmse: RMS distance of carried objects from their planned positions [m].
@@ -78,12 +78,12 @@ class SubtaskMetrics:
 
 @dataclass
 class TaskMetrics:
-    """Recorder of the states during a task, which computes metrics of its subtasks.
+    """Recorder of the states during a task, which computes metrics of the subtasks.
 
     Pass :meth:`note` as ``tick`` to :meth:`.TaskRunner.run`.
 
     Args:
-        runner: Runner of the task.
+        runner: Executor of the task.
 
     Attributes:
         moments: Recorded states in temporal order.
@@ -158,7 +158,7 @@ class TaskMetrics:
 def _of_forces(moments: Sequence[Sample]) -> tuple[float, float, float]:
     """Return RMS error, maximum and commanded value of the contact forces [N].
 
-    The evaluation begins when all arms have contact. Without such a time, the values are NaN.
+    States before all arms have contact are not used. The values are NaN if no other states exist.
     """
     pressed = [one for one in moments if one.desired_forces]
     desired = max((size for one in pressed for size in one.desired_forces.values()), default=0.0)
@@ -190,7 +190,7 @@ def write_report(book: TaskMetrics, folder: Path) -> list[Path]:
     """Write ``measures.json``, ``measures.md``, ``forces.png`` and ``ways.png``.
 
     Args:
-        book: Log of a finished task.
+        book: Recorded states of a finished task.
         folder: Output folder, created if missing.
 
     Returns:

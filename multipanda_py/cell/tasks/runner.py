@@ -55,13 +55,13 @@ class TaskRunner:
 
     The key ``on_failure`` of a subtask in the task file defines whether a failed subtask is
     repeated. All arms hold if the task ends early: after a failure, :meth:`abort`, a fault of an
-    arm, or the deactivation of the controllet by another client. Runs on an inline cell are
-    bitwise equal.
+    arm, or the deactivation of the controllet by another client. On an inline cell, repeated
+    executions are bitwise equal.
 
     Args:
         cell: Started cell.
         task: Task to execute.
-        on_event: Function that is called with every event, in the thread that steps.
+        on_event: Function that is called with every event, in the thread that calls :meth:`step`.
         without: Part of planning or control to leave out in an ablation study: ``force``, ``plan``
             or ``hybrid``, see :func:`.execution_mode`. None to leave out nothing.
 
@@ -69,7 +69,7 @@ class TaskRunner:
         state: ``ready``, ``running``, ``paused``, ``done``, ``failed`` or ``aborted``.
         reason: Reason of a failure or abort; empty otherwise.
         events: All events so far.
-        listener: Function ``on_event``.
+        listener: Function that is called with every event (``on_event``).
         execution: Execution of the present subtask; None between two subtasks.
 
     Raises:
@@ -266,7 +266,7 @@ class TaskRunner:
         self.cell.wait(lambda: self.cell.time >= until - 1e-9, TIMEOUT, "a cycle")
 
     def _start(self, number: int, mode: Mode | None = None) -> None:
-        """Start a subtask for the first time, or once more after a failure."""
+        """Start a subtask by its index, in ``mode`` if given instead of its own mode."""
         if number != self._number:
             self._tries = 0
         # `progress` must not use an earlier execution.
@@ -289,7 +289,7 @@ class TaskRunner:
         self._log("", "done")
 
     def _prepare(self, plan: SubtaskPlan) -> None:
-        """Plan the next subtask in advance, from the expected final state of this one."""
+        """Request a plan for the next subtask, from the final state of the present ``plan``."""
         if plan.straight_paths:
             return  # The joint configuration after straight tool paths is unknown.
         number = self._number + 1
@@ -298,7 +298,7 @@ class TaskRunner:
             self._ahead = self._planner.ask(how.subtask, how.planning_mode, plan.end)
 
     def _fail(self, reason: str) -> None:
-        """Retry the subtask, repeat it without a plan (mode ``force``), or end the task."""
+        """Repeat the failed subtask or end the task, as ``on_failure`` of the subtask states."""
         subtask = self.task.subtasks[self._number]
         mode = self.execution.mode if self.execution is not None else None
         self._ahead = None

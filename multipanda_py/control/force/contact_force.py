@@ -36,8 +36,7 @@ class ToolContact:
     - F_ext: Estimated external force on the tool, (3,) [N].
     - r: Reaction force against the desired force [N].
 
-    The product of both forces is used, because an unknown payload also causes an external force.
-    A bouncing tool counts as in contact.
+    With the delay of 0.5 s, a tool that bounces on a surface counts as in contact.
 
     Args:
         period: Cycle time [s].
@@ -63,10 +62,9 @@ class ToolContact:
         self._reaction: float | None = None
 
     def pause(self) -> None:
-        """Prepare for the next ``update`` after cycles without one.
+        """Restart the filter of r before the first ``update`` after a pause.
 
-        The filter restarts. A contact ends in the next cycle if the reaction force is below 20 %
-        of the desired force.
+        If r is then below 0.2 |F_d|, the contact ends immediately, without the delay of 0.5 s.
         """
         self._reaction, self._left = None, 1
 
@@ -114,7 +112,7 @@ class ContactForceController:
         speed: Speed along u [m/s].
         mass: Effective mass along u [kg].
         touches: True while the end effector is in contact.
-        exerted: Force commanded in the last cycle [N].
+        exerted: Force along u commanded in the last cycle [N].
 
     Thread: control.
     """
@@ -162,9 +160,9 @@ class ContactForceController:
 
     @property
     def is_turned_much(self) -> bool:
-        """True if the force must rotate by over ``MAX_DIRECTION_CHANGE`` to the desired wrench.
+        """True if ``direction`` is over ``MAX_DIRECTION_CHANGE`` away from the desired wrench.
 
-        Also true if ``direction`` is not set.
+        Also true if ``direction`` is zero.
         """
         return float(dot(self.direction, self._desired_direction)) < math.cos(
             self.MAX_DIRECTION_CHANGE
@@ -224,8 +222,8 @@ class ContactForceController:
         Args:
             state: State of the arm.
             size: Desired force [N].
-            measured: ``measured_force``, or its combination with those of other arms [N].
-            speed: ``speed``, or its combination with those of other arms [m/s].
+            measured: Measured force [N], combined over all arms that press together.
+            speed: Speed along the force [m/s], combined over all arms that press together.
         """
         force = self.force
         work = 0.5 * (speed + self._old_speed) * self.exerted * self._period

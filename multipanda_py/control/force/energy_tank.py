@@ -74,8 +74,7 @@ class EnergyTank:
 
         Args:
             work: Work done on the arm [J]. Negative work fills the tank.
-            held: Part of the energy that is stored in a spring [J]. The capacity limits only the
-                rest.
+            held: Energy of the tank that is stored in a spring [J]. The capacity excludes it.
 
         Returns:
             Energy above the capacity, which is removed from the tank [J].
@@ -98,8 +97,7 @@ class EnergyTank:
 
         Args:
             energy: Energy [J]; subtracted if negative.
-            held: Part of the energy that is stored in a spring [J]. The capacity limits only the
-                rest.
+            held: Energy of the tank that is stored in a spring [J]. The capacity excludes it.
         """
         self.energy += energy
         over = self.energy - held - self.limit
@@ -129,9 +127,9 @@ class SpringTank(EnergyTank):
     Only the work of the spring on the arm and the income change S. A step of the setpoint or the
     stiffness that needs more energy than S scales the spring down.
 
-    The paper on multipanda_ros2 shifts the setpoint x_d to x_d + alpha_i (x_d - x), with the pose
-    x. The scaling is equivalent, with alpha_i = sigma - 1. Section IV of the paper, below eq. 4,
-    gives no equation for alpha_i.
+    The paper on multipanda_ros2 (section IV) shifts the setpoint x_d to x_d + alpha_i (x_d - x),
+    with the tool pose x. This is equivalent for alpha_i = sigma - 1. The paper gives no equation
+    for alpha_i.
 
     Attributes:
         scale: Scale sigma of the spring, 0 to 1.

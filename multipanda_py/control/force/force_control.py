@@ -24,8 +24,8 @@ class ForceGains:
         approach_speed: Speed of the search for contact [m/s].
         loss_distance: Distance d_max over which a force fades after contact is lost [m].
         release_time: Time constant with which the force fades after a loss of contact [s].
-        search_force: Force to which the desired force fades after a loss of contact [N]. With it,
-            the tool searches for the surface.
+        search_force: Force to which the desired force fades after a loss of contact [N]. The tool
+            then searches for the surface with this force.
         tank_gain: Gain K_p of the tank energy K_p F_d^2 / 2 for a desired force F_d [J/N^2].
         tank_max: Capacity of the energy tank [J].
         tank_power: Recharging power of the tank [W].
@@ -90,8 +90,8 @@ class ForceController:
     *Energy.* The tank (``EnergyTank``) receives the energy K_p F_d^2 / 2 of the desired force F_d,
     with the gain K_p ``tank_gain``. Work done by the force empties the tank, and work absorbed by
     the force fills it. Below the energy E_low ``tank_low``, the valve s = min(1, E / E_low)
-    reduces a force that does work. A force against the motion (F dx <= 0) is
-    ``min(F, s F - B dx)``, which has no step at rest.
+    reduces a force that does work. A force against the motion (F dx <= 0) is limited to s F - B
+    dx.
 
     Details that the paper does not specify:
 
@@ -184,8 +184,8 @@ class ForceController:
 
         Args:
             force: Force that the tool exerts, which becomes the desired force [N].
-            controlled: True to control the force immediately, False to feed it forward until a new
-                force is requested.
+            controlled: True to control the force immediately. False to command it without feedback
+                until a new force is requested.
         """
         self.grant(force)
         self._aim = self._goal = self._push = self._measured = self._quick = force
@@ -342,7 +342,7 @@ class ForceController:
     ) -> None:
         """Update the contact state with hysteresis.
 
-        Contact is lost only while the desired force exceeds ``contact_force``.
+        While the desired force is ``contact_force`` or less, no contact is lost.
         """
         self._quick += self._period / (self.QUICK_TIME + self._period) * (measured - self._quick)
         # A fast tool whose force is below a fraction of the commanded force has lost its contact.

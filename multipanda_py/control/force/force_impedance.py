@@ -139,7 +139,7 @@ class ForceSubspace:
         return self._position, self._rotation
 
     def _shift(self, here: Vector, position: Vector) -> Vector:
-        """Return the position of ``target`` for a force without torque, (3,) [m].
+        """Return the setpoint position of the spring for a force without torque, (3,) [m].
 
         Args:
             here: Measured position of the tool, (3,) [m].
@@ -226,7 +226,7 @@ class ForceImpedanceArm:
         force: Force controller with its energy tank.
         tank: Energy tank of the impedance.
         subspace: Removal of the spring along the controlled force.
-        wrench_scale: Fraction s_tau of the spring wrench left by the torque limits.
+        wrench_scale: Scale s_tau of the spring wrench, below 1 at the torque limits.
         load: Permanent feed-forward wrench F_0 along the base axes, (6,) [N, Nm].
         carries: True if ``load`` is not zero.
 
@@ -296,9 +296,10 @@ class ForceImpedanceArm:
         self._size = size
 
     def hold(self, state: ArmState, tau: Vector) -> Vector:
-        """Let ``SingularityHold`` continue a part of the torques that acted before a switch.
+        """Let ``SingularityHold`` continue the torques from before a switch.
 
-        This part acts in nearly singular directions, in which the tool spring has little effect.
+        Only torques along nearly singular directions continue in this way, because the tool spring
+        has little effect along them.
 
         Args:
             state: State of the arm.
@@ -352,7 +353,7 @@ class ForceImpedanceArm:
             state: State of the arm.
             position: Reference position in the base, (3,) [m].
             rotation: Reference rotation in the base, (3, 3).
-            speed: Speed at which the setpoint returns to the reference after force control [m/s].
+            speed: Speed of the spring setpoint back to the reference after force control [m/s].
             tau: Output torques, (n,) [Nm].
         """
         self.settle(state.dq)

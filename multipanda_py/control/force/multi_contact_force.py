@@ -24,7 +24,7 @@ unbalanced. Each arm then controls its own force."""
 
 
 def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
-    """Return the projector P from the forces of N arms to the part for force control, (N, N).
+    """Return the projector P of the forces of N arms on their controlled part, (N, N).
 
     Equations::
 
@@ -40,7 +40,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
     the desired forces are internal, P selects internal forces only, because other forces would
     move the object. For example, two arms that press a box from both sides are controlled by the
     mean of their measured forces. If the desired forces are not internal, the pressed object is
-    fixed, such as a table. P = I then controls each arm by its own measured force.
+    assumed to be fixed, such as a table. P = I then controls each arm by its own measured force.
 
     Args:
         wrenches: Desired wrenches of the tools along the world axes, (N, 6) [N, Nm]. Zero for an
@@ -62,7 +62,7 @@ def controlled_modes(wrenches: Matrix, positions: Matrix) -> Matrix:
 
 
 def _balanced(directions: Matrix, positions: Matrix) -> Matrix:
-    """Return m orthonormal combinations of k forces with zero net wrench, (m, k).
+    """Return the orthonormal combinations of k forces with zero net wrench, k numbers per row.
 
     Args:
         directions: Unit directions of the forces, (k, 6).
@@ -217,7 +217,7 @@ class MultiContactForceController:
                 subtract(wrench, part * hand.direction, wrench)
 
     def controlled(self, wrenches: Matrix) -> list[float]:
-        """Return the part of motion control along the controlled forces, one force per arm [N].
+        """Return the part of wrenches along the controlled forces, one number per arm [N].
 
         Args:
             wrenches: Wrenches of motion control along the base axes, (N, 6) [N, Nm].
@@ -281,7 +281,7 @@ class MultiContactForceController:
         return True
 
     def _find_modes(self, states: Sequence[ArmState]) -> None:
-        """Compute the matrix to which ``projector`` changes.
+        """Compute the projector P to which ``projector`` changes gradually.
 
         Until all arms are in contact, each arm is controlled by its own measured force.
         """
@@ -334,11 +334,11 @@ class MultiContactForceController:
         self._is_on = self.presses = False
 
     def _drop(self, hand: ContactForceController, tail: Vector, time: float) -> None:
-        """End the force of one arm, and add it to the wrench that fades.
+        """End the force of one arm, and let it fade.
 
         Args:
             hand: Force control of the arm.
-            tail: Fading wrench of the arm, changed in place, (6,) [N, Nm].
+            tail: Fading wrench of the arm, to which the force is added in place, (6,) [N, Nm].
             time: Time constant with which the wrench fades [s].
         """
         self._fade = math.exp(-self._period / max(time, self._period))

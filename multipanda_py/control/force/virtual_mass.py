@@ -156,8 +156,8 @@ class VirtualBody:
     def _reduce_ignored(measured: Vector, ignored: Vector, margin: float) -> None:
         """Reduce the ignored force or torque when the measured one decreases.
 
-        The ignored vector becomes its nearest point in a ball. A diameter of the ball is the
-        measured vector, drawn from the origin and lengthened by ``margin``.
+        The ignored vector moves to its nearest point in a ball. One diameter of the ball reaches
+        from zero to the measured vector, lengthened by ``margin``.
 
         Args:
             measured: Measured force [N] or torque [Nm], (3,).

@@ -23,8 +23,8 @@ def bound_speeds(max_speed: float, limits: ArmLimits) -> Vector:
     """Return the joint speeds above which an arm is braked, (n,) [rad/s].
 
     Args:
-        max_speed: Maximum for all joints [rad/s]. The result for a joint is also at most 0.7 times
-            its speed limit.
+        max_speed: Maximum for all joints [rad/s]. For joints with a low speed limit, the maximum
+            is 0.7 times this limit.
         limits: Joint limits of the arm.
     """
     return np.minimum(max_speed, BRAKING_SPEED_FRACTION * limits.velocity)
@@ -62,7 +62,7 @@ class SpeedBrake:
         self._torque = torque
 
     def add(self, state: ArmState, speed_bounds: Vector, tau: Vector) -> None:
-        """Subtract the braking torques from joint torques.
+        """Change joint torques so that they brake joints above their speed bounds.
 
         Args:
             state: State of the arm.
@@ -172,7 +172,7 @@ class MomentumBrake:
         return multiply(gained, self.PREDICTION_TIME, gained)
 
     def stopping(self, torque: Vector) -> Vector:
-        """Return the minimum momentum of a joint for a given braking torque, (n,) [Nm s].
+        """Return the minimum momentum of each joint for a given braking torque, (n,) [Nm s].
 
         With less momentum, the joint would reverse before the torque is removed at its rate limit.
 
@@ -188,8 +188,7 @@ class MomentumBrake:
         Args:
             mass: Mass matrix that was set by ``weigh``, (n, n) [kg m^2].
             velocity: Predicted joint velocities w, (n,) [rad/s].
-            together: Scale of the term -b p, 0 to 1. Set it below 1 while an earlier torque is
-                still being removed at its rate limit.
+            together: Scale of the term -b p, 0 to 1, to fade the brake in.
         """
         tau, size, other, sign = self._tau, self._size, self._other, self._sign
         momentum = dot(mass, velocity, self._momentum)

@@ -39,8 +39,8 @@ class ConservativeSpring:
     The wrench K e is the gradient of a potential only for small errors. Along a direction without
     stiffness (a free direction), the error becomes large. K e would then do work on a closed path.
 
-    The error is projected onto the range of K before it is clipped. Clipping each axis of a large
-    free error would produce an error along other directions.
+    ``project`` removes the error along free directions before each axis is clipped. Otherwise,
+    clipping would change the direction of a large error, and the spring would act on it.
 
     Thread: control.
     """
@@ -126,7 +126,7 @@ class CartesianSpring:
         error: Clipped error along the axes of K, (6,) [m, rad].
         wrench_bound: Upper bound of the spring wrench, ``|K|_inf |e|`` [N, Nm].
         stiffness: Current K, or K' if that is lower, (6, 6).
-        stiffness_scale: Minimum stiffness scale of all modes in this configuration, 0 to 1.
+        stiffness_scale: Factor by which ``ModalDamping`` reduces K in the fastest mode, 0 to 1.
         ratio: Maximum damping ratio of all axes.
         is_free: True if a direction has no stiffness, now or at the start or end of a ramp.
         is_singular: True if the last measured configuration is nearly singular.
@@ -311,7 +311,7 @@ class CartesianSpring:
 
         Returns:
             Pose error along the base axes, within the error bounds, (6,) [m, rad], and the
-                fraction of the wrench that it achieves.
+                fraction of ``wrench`` that the spring exerts at this error.
         """
         axes = self._axes(state) if self._in_tool else None
         desired = wrench if axes is None else wrench.dot(axes)

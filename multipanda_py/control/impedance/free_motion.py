@@ -32,7 +32,7 @@ def is_soft(stiffness: Matrix) -> bool:
 def projected_inertia(space: TaskSpaceDynamics) -> Matrix:
     """Return the task-space inertia for nullspace projectors, (6, 6) [kg, kg m^2].
 
-    Near a singularity, the singular direction fades out of this inertia (``TaskInertia``).
+    Near a singularity, it is bounded along the singular direction (``TaskInertia``).
     """
     return space.projection_inertia() if space.damping else space.inertia
 

@@ -112,7 +112,7 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
     While it is inactive, new gains apply immediately. A subclass must:
 
     - take the ramp length from ``gain_cycles`` in ``on_parameters``, and
-    - call ``start_gains`` in ``on_activate``, which applies the gains of the parameters.
+    - call ``start_gains`` in ``on_activate``, to apply the gains of the parameters.
 
     Thread: control.
     """
@@ -130,12 +130,12 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         return round(self.params.gain_time / self.context.period)
 
     def is_new_stiffness(self, stiffness: Vector) -> bool:
-        """Return True if the stiffness of the parameters must be applied.
+        """Return True if the parameter ``stiffness`` has a new value, or while inactive.
 
-        Changes of other parameters keep a stiffness that a client streams.
+        Otherwise, keep the current stiffness, which a client may have streamed.
 
         Args:
-            stiffness: Stiffness of the parameters, (n,).
+            stiffness: Value of the parameter, (n,).
         """
         before, self._parameter_stiffness = self._parameter_stiffness, stiffness
         return not self._runs or before is None or not np.array_equal(before, stiffness)
@@ -166,9 +166,10 @@ def rotor_damping_scale(robot: Robot) -> Vector:
 
 
 def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float:
-    """Return the scale, 0 to 1, of several gains with which no mode exceeds a rate.
+    """Return the factor on gains, 0 to 1, with which no eigenvalue exceeds ``max_rate``.
 
-    By Gershgorin's theorem, no eigenvalue of ``M^-1 sum_j c_j g_j g_j^T`` exceeds::
+    The eigenvalues are those of ``M^-1 sum_j c_j g_j g_j^T``. By Gershgorin's theorem, none
+    exceeds::
 
         max_j sqrt(c_j) sum_k |W_jk| sqrt(c_k)
         W_jk = g_j^T M^-1 g_k
@@ -182,7 +183,7 @@ def gershgorin_scale(gains: Vector, responses: Matrix, max_rate: float) -> float
     Args:
         gains: Gains c, not negative, (n,).
         responses: Matrix W, (n, n).
-        max_rate: Maximum rate: [1/s] for dampers, [1/s^2] for springs.
+        max_rate: Maximum eigenvalue: [1/s] for dampers, [1/s^2] for springs.
     """
     root = np.sqrt(gains)
     fastest = max((root * np.dot(np.abs(responses), root)).tolist())

@@ -72,7 +72,7 @@ class JointSpring:
 
     @property
     def stiffness_scale(self) -> float:
-        """Minimum stiffness scale of all modes in the last configuration, 0 to 1."""
+        """Factor by which ``ModalDamping`` reduces the stiffness in the fastest mode, 0 to 1."""
         return self._modal.stiffness_scale
 
     def leash(self, limits: ArmLimits) -> Matrix:
@@ -89,8 +89,8 @@ class JointSpring:
         - K, K_0: Stiffness and default stiffness of the robot, (n,) [Nm/rad].
 
         With a larger distance in motion, a stiff spring would oscillate at the torque-rate limit.
-        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both rows are scaled down. The
-        minimum of each element is the error that an unknown payload causes.
+        For torque-rate limits below ``VERIFIED_TORQUE_RATE``, both rows are scaled down. No
+        distance is less than the error that an unknown payload causes.
 
         Args:
             limits: Joint limits of the arm.
@@ -311,7 +311,7 @@ class ConfigurationSpring:
         self.project = self._projectors.get(projector)
 
     def orthogonal_motion(self, state: ArmState, free: Vector) -> Vector:
-        """Return joint velocities of a tool motion without a nullspace part, (n,) [rad/s].
+        """Return the joint velocities of a tool motion minus their nullspace part, (n,) [rad/s].
 
         The result differs from ``free`` only with the kinematic projector.
 

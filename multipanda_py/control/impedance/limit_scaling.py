@@ -141,17 +141,16 @@ class VelocityLimitScaling:
     - u: Speed of the fastest joint as a fraction of its limit.
     - s, d: Scales of the spring and of the damper.
     - zeta: Damping ratio.
-    - kappa: Stiffness scale of ``ModalDamping``, which its bandwidth limit reduces.
+    - kappa: Factor by which ``ModalDamping`` reduces the stiffness, 0 to 1.
 
     Near a singular configuration, joints move fast while the tool lags behind its reference. The
-    task-space damping vanishes there, so no other term of the controllet limits the speed. The
-    damper acts first, because the torque-rate limit would be too low for the spring alone.
+    task-space damping vanishes there, so no other term of the controllet limits the speed.
 
     Args:
         limits: Joint limits of the arm.
 
     Attributes:
-        slow: Norm of dq below which u is certainly below 0.35 [rad/s].
+        slow: Norm of dq up to which no joint exceeds u = 0.35 [rad/s].
 
     Thread: control.
     """
@@ -186,7 +185,7 @@ class VelocityLimitScaling:
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa of the modal damping, 0 to 1.
+            stiffness_scale: Factor kappa by which ``ModalDamping`` reduces the stiffness, 0 to 1.
         """
         missing = max(0.0, math.sqrt(stiffness_scale) / max(ratio, MIN_DAMPING_RATIO) - 1.0)
         return 1.0 + missing * min(
@@ -199,7 +198,7 @@ class VelocityLimitScaling:
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
             ratio: Maximum damping ratio zeta of all axes.
-            stiffness_scale: Stiffness scale kappa of the modal damping, 0 to 1.
+            stiffness_scale: Factor kappa by which ``ModalDamping`` reduces the stiffness, 0 to 1.
         """
         if used <= DAMPING_START:
             return 1.0, 1.0
@@ -242,7 +241,7 @@ class BrakingSpeedLimit:
     - tau_room: Torque headroom of ``TorqueHeadroom``, (n,) [Nm].
 
     If rho > 1, the speed is limited such that the arm first brakes with rho = 1 and then continues
-    with the exponential approach. The torques change within 1 / D.
+    with the exponential approach.
 
     Near the speed limit of a joint, the spring also fades out as in ``VelocityLimitScaling``.
 

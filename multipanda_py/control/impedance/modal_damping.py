@@ -70,7 +70,7 @@ class ModalDamping:
 
     Attributes:
         damping: D of the last design, (n, n).
-        stiffness_scale: Minimum stiffness scale of all modes, 0 to 1.
+        stiffness_scale: Factor by which K' reduces the fastest mode of K, 0 to 1; 1: K' = K.
         stiffness: K' of the last design, (n, n). Valid only if ``stiffness_scale`` is below 1.
 
     Thread: control.

@@ -28,8 +28,7 @@ class BoundedPose:
     - T: Cycle time [s].
     - shorten(x, l): x scaled to a maximum norm l.
 
-    ``tie`` then limits distance and angle of the reference from the measured pose, and so the
-    error of a tool that is held back.
+    ``tie`` then limits distance and angle of the reference from the measured pose.
 
     Attributes:
         position: Reference position in the base, (3,) [m].

@@ -40,7 +40,7 @@ class ReferenceCap:
     - v_max: Speed bound [unit/s].
     - v_c: Bound in contact for a goal at rest, from the parameters [unit/s].
     - v_g: Speed of the goals: maximum of its means over 0.15 s within the last second [unit/s].
-    - max_t v_g: Maximum of v_g since the reference was held back first [unit/s].
+    - max_t v_g: Maximum of v_g since this bound became active [unit/s].
 
     A single jump of the goal does not count as speed: each step counts only up to the length of
     the previous step. The bound after the reference was held back ends when the reference has

@@ -112,7 +112,7 @@ class ReferenceGovernor(ABC):
     Attributes:
         busy: True if the reference differs from the target, so that ``advance`` must be called.
         smoothing: Averaging time of the reference velocity [s].
-        response: Response to jumps, as in ``GovernorParams``.
+        response: Response to jumps of the target, see ``GovernorParams``.
         pacers: Features that limit the reference speed, for example at obstacles.
         contact: Contact detection of the tool that follows the reference.
         held: Reporter of a reference that is held back.
@@ -158,7 +158,7 @@ class ReferenceGovernor(ABC):
     def skip(self) -> None:
         """Discard the measured speed of the target.
 
-        Call this before the first ``target_changed`` after cycles without one.
+        Call this if ``target_changed`` was not called in the last cycle.
         """
         self.cycle += self._recent
 
@@ -417,7 +417,7 @@ class FeasibleFractions:
         return max(min(1.0, self.speed), MIN_SCALE)
 
     def smoothing(self, min_time: float, distance_ratio: float, speed: float) -> float:
-        """Return the averaging time with which the reference reaches its goal first [s].
+        """Return the averaging time with which the reference reaches its goal earliest [s].
 
         Equation::
 

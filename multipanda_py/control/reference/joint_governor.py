@@ -51,8 +51,8 @@ class JointGovernor(ReferenceGovernor):
       row i of M diag(a).
     - M: Inertia matrix, (n, n) [kg m^2].
 
-    *Leash.* During a motion, the distance of the reference from the measured positions changes by
-    no more than the leash (``JointSpring.leash``). If an arm at rest is pushed away by more than
+    *Leash.* A motion changes the distance of the reference from the measured positions by at most
+    the leash, a distance from ``JointSpring.leash``. If an arm at rest is pushed away by more than
     the leash, the reference moves with the arm. It returns to the target afterwards.
 
     *Stream.* ``GoalPredictor`` predicts a stream of joint targets. The reference follows the
@@ -92,8 +92,7 @@ class JointGovernor(ReferenceGovernor):
     def _steps(self, before: Vector) -> list[float]:
         """Return the distance of the target from an earlier one, as a list of one number.
 
-        The distance of each joint is divided by the ratio of its acceleration bound to that of the
-        slowest joint.
+        Distances are scaled such that all joints have the same acceleration bound.
 
         Args:
             before: Earlier target, in the format of the current one.
@@ -339,7 +338,7 @@ class JointGovernor(ReferenceGovernor):
     def _bound_stream(self, gap: list[float], rate: list[float]) -> None:
         """Set the acceleration and speed bounds of the reference for a streamed goal.
 
-        After a jump of the stream, the acceleration bound is that of a single jump until the
+        After a jump of the goal, the acceleration bound is that of a goal without stream until the
         reference has caught up.
 
         Args:

@@ -65,10 +65,9 @@ class ObjectGovernor(PoseGovernor):
         return hand
 
     def _path_ahead(self, position: Sequence[float]) -> tuple[float, float]:
-        """Return the distance [m] and the speed [m/s] of the end-effector references.
+        """Return the maximum distance [m] and speed [m/s] of the end-effector references.
 
-        The distance is the maximum distance of an end effector from its reference. The speed is an
-        upper bound of the speeds of these references.
+        The distance is that of an end effector from its reference.
 
         Args:
             position: Reference position of the object, (3,) [m].

@@ -183,9 +183,9 @@ class PoseGovernor(ReferenceGovernor):
 
     @property
     def _is_direct(self) -> bool:
-        """True if the controllet receives full feed-forward of a motion to a goal that has jumped.
+        """True if the controllet receives full feed-forward, by ``response: direct``.
 
-        False for the rest of a motion that a feature has slowed, and for a streamed goal.
+        False for a streamed goal, and after a feature has slowed the motion.
         """
         if self.response != "direct" or self._feedforward is None or self._was_slowed:
             return False

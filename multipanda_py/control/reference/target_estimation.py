@@ -99,9 +99,9 @@ class ReferenceFeedForward:
     - v_g: Speed of the goal: estimate of ``TargetVelocityEstimator``, or speed sent by the client.
     - rho: ``MAX_SPEED_RATIO``.
 
-    After a jump of the goal, the governor chooses the path, which may contain an obstacle. s is
-    then 0 and the arm follows by its spring alone, with less torque on contact. With
-    ``governor.response: direct``, s is 1 after jumps as well.
+    After a jump of the goal, the path to it may contain an obstacle. s is then 0 and the arm
+    follows by its spring alone, with less torque on contact. With ``governor.response: direct``, s
+    is 1 after jumps as well.
 
     Args:
         motion: Feed-forward output for the controllet.
@@ -334,7 +334,7 @@ class GoalPredictor:
         return (goal - old) / span, span
 
     def _accepted(self, raw: Vector | None, change: float) -> Vector | None:
-        """Return the velocity to use for a measured mean velocity; None after a jump.
+        """Return the velocity of the goal for the prediction, (size,) [unit/s]; None after a jump.
 
         Args:
             raw: Mean velocity of the goal, (size,) [unit/s]; None if unknown.

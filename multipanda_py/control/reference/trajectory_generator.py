@@ -150,8 +150,8 @@ class TrajectoryGenerator:
     def scale_velocity(self, scale: float) -> None:
         """Scale the velocity immediately, for example at an obstacle.
 
-        ``lag`` is scaled by the same factor. The output is the point minus ``lag``. To keep it in
-        place, the caller must move the point.
+        ``lag`` is scaled by the same factor. The caller must move the point by the change of
+        ``lag``, so that the output (the point minus ``lag``) stays in place.
         """
         self._history = [scaled(history, scale) for history in self._history]
         self.speed = self._history[self._ring_index - 1]
@@ -220,9 +220,9 @@ class TrajectoryGenerator:
         )
         if len(speed) == 3:
             (vx, vy, vz), (ox, oy, oz), (rx, ry, rz), (ex, ey, ez) = speed, oldest, rate, lag
-            rx, ax, ex = _taken(vx, ox, rx, ex, weight, period, frequency)
-            ry, ay, ey = _taken(vy, oy, ry, ey, weight, period, frequency)
-            rz, az, ez = _taken(vz, oz, rz, ez, weight, period, frequency)
+            rx, ax, ex = _next_output(vx, ox, rx, ex, weight, period, frequency)
+            ry, ay, ey = _next_output(vy, oy, ry, ey, weight, period, frequency)
+            rz, az, ez = _next_output(vz, oz, rz, ez, weight, period, frequency)
             self.output_velocity, self.acceleration, self.lag = (
                 [rx, ry, rz],
                 [ax, ay, az],
@@ -230,17 +230,17 @@ class TrajectoryGenerator:
             )
         else:
             constants = map(repeat, (weight, period, frequency))
-            each = map(_taken, speed, oldest, rate, lag, *constants)
+            each = map(_next_output, speed, oldest, rate, lag, *constants)
             self.output_velocity, self.acceleration, self.lag = map(list, zip(*each))
 
 
-def _taken(
+def _next_output(
     v: float, o: float, r: float, e: float, weight: float, period: float, frequency: float
 ) -> tuple[float, float, float]:
-    """Return velocity, acceleration and lag of the output in one dimension for a new velocity.
+    """Return velocity, acceleration and lag of the output after one cycle, in one dimension.
 
     Args:
-        v: New velocity [unit/s].
+        v: Velocity of the point in this cycle [unit/s].
         o: Oldest velocity, which leaves the average [unit/s].
         r: Average before the update [unit/s].
         e: Lag before the update [unit].

@@ -236,8 +236,7 @@ class TrajectoryMonitor:
     def _set_tolerances(self) -> None:
         """Use the tolerances of the trajectory. Where they are 0, use those of the parameters.
 
-        A negative tolerance means no limit. 0 in the trajectory and the parameters also means no
-        limit.
+        A negative tolerance, or 0 in both, means no limit.
         """
         p, requested = self._params, self._desired_tolerances
         own = np.concatenate([self._own_path, self._own_goal, [p.goal_time]])
@@ -249,7 +248,7 @@ class TrajectoryMonitor:
     def start(self, q: Vector, dq: Vector) -> None:
         """Start to monitor an arm that brakes from a position and velocity to rest.
 
-        State, errors and number of earlier motions are cleared.
+        This also calls ``reset``.
 
         Args:
             q: Joint positions, (n,) [rad].
@@ -259,7 +258,7 @@ class TrajectoryMonitor:
         self.reset()
 
     def reset(self) -> None:
-        """Clear state, errors and number of all motions."""
+        """Set ``state`` to ``IDLE``, and clear the errors and the number of motions."""
         self.state = self._ends_as = MotionState.IDLE
         self._motions, self._largest = 0, 0.0
         self._contact = (0, 0.0)

@@ -187,8 +187,8 @@ def push_apart(
     - m: Effective inertia [kg].
     - r_s: ``MAX_REPULSION_STIFFNESS`` [1/s^2].
 
-    Pairs whose forces accelerate the same motion share one force. The force of pair j is scaled by
-    s_j::
+    The forces of pairs that push the same motion would add up. The force of pair j is therefore
+    scaled by s_j::
 
         1 / s_j = sum_k max(W_jk, 0) / sqrt(W_jj W_kk) min(1, f(x_k) / f(x_j))
 
@@ -233,8 +233,8 @@ class Pair:
     Attributes:
         distance: Distance between the surfaces of the solids [m].
         rate: Time derivative of the distance at the current joint velocities [m/s].
-        near_distance: Distance below which the solids are pushed apart [m]. It is lower for a pair
-            that was nearer when the feature was activated.
+        near_distance: Distance below which the solids are pushed apart [m]. It is lower for solids
+            that were already near each other when the controllet was activated.
         arms: Indices of the arms that move one or both solids.
         gradients: Derivatives of the distance by the joints of each of ``arms``, (n,) [m/rad].
         is_near: True if braking or repulsion may act on the solids. False if only a reference
@@ -306,12 +306,12 @@ class NearPairs:
         """Return the relevant pairs: those on which braking or repulsion may act.
 
         Args:
-            near: Groups of pairs whose distances were measured, each with the distance below
-                which its pairs are relevant [m].
+            near: Groups of pairs whose distances were measured, each with a distance [m]. Pairs at
+                larger distances are skipped.
             everyone: States of all arms.
             distance_at_rest: Distance below which pairs are relevant at rest [m].
-            min_distance: Distance below which pairs are relevant at any speed [m]. It applies only
-                to groups with ``is_foreseen``, for references that are ahead of their arms.
+            min_distance: Distance below which pairs are relevant at any speed [m], in groups with
+                ``is_foreseen``.
             speeds: Upper bounds of the speeds of all points of each link [m/s], to which
                 ``Group.speed_indices`` refer.
         """

@@ -245,7 +245,7 @@ class CollisionGeometry:
         return _solid(obj, joint, radius)
 
     def extent(self, arm: int, index: int) -> float:
-        """Return the maximum distance of a point of an object from the last joint of an arm [m].
+        """Return the maximum distance of any point of an object from the last joint of an arm [m].
 
         Args:
             arm: Index of the arm.

@@ -106,7 +106,7 @@ class Proximity:
 
         Args:
             kinds: Kinds of groups to measure, see ``Group.kind``.
-            distance: Distance below which pairs at rest are relevant [m].
+            distance: Distance below which solids are pushed apart [m].
         """
         self._distance, self._kinds = distance, kinds
         self._select()
@@ -135,7 +135,7 @@ class Proximity:
         self._link_indices = np.array([index for side in sides for index in side], dtype=int)
 
     def _movers(self, body: int, links: Sequence[int]) -> list[int]:
-        """Return the indices of links in ``_fastest``, the list of their maximum speeds.
+        """Return the indices of links in ``_fastest``, the list of link speeds.
 
         Args:
             body: Index of the body: first arms, then movable objects, then the world.
@@ -148,10 +148,9 @@ class Proximity:
         return [first + link - 1 if link else world for link in links]
 
     def start(self) -> None:
-        """Limit the distance at which the repulsion of a pair begins to its current distance.
+        """Avoid a push between solids that are already near each other at the activation.
 
-        Two bodies that are already near each other are pushed apart only when they come nearer.
-        Call this at the activation of the controllet.
+        Their repulsion begins at their current distance instead of that of ``choose``.
         """
         concatenate(self._sources, out=self._now)
         if self._grasp_changed():
@@ -181,14 +180,14 @@ class Proximity:
         self._clear, self._slack = clear, -1.0
 
     def _remember(self, steps: Sequence[float]) -> None:
-        """Add the motion of each body since the last check, ``steps`` [m], to its travel."""
+        """Add ``steps``, the motion of each body since the last check [m], to ``_travel``."""
         travel = self._travel
         for body, step in enumerate(steps):
             travel[body] += step
         self._before[:] = self._now
 
     def _accept_near(self, group: Group) -> float:
-        """Measure a group, limit ``near_distances`` to the result, and return its minimum [m]."""
+        """Measure a group, begin its repulsion at the distances, and return their minimum [m]."""
         scene, distance = self.scene, self._distance
         nearest = group.measure(scene.model, scene.data, distance)
         # Usually no pair is near, so a loop over all pairs is not needed.
@@ -249,9 +248,8 @@ class Proximity:
         """Return the pairs that are relevant now.
 
         Args:
-            ahead: Distance below which pairs are always relevant, for references ahead of their
-                arms [m]. It does not apply to pairs that may touch, because their reference may be
-                inside the contact.
+            ahead: Distance below which pairs are relevant at any speed, for references ahead of
+                their arms [m]. It does not apply to pairs that may touch.
         """
         self._min = max(self._distance, min(ahead, self.MAX_PAIR_DISTANCE))
         change = self._change

@@ -312,7 +312,7 @@ class CollisionAvoidance(Feature[CollisionAvoidanceParams]):
             add(torque, dot(forces, gradients[:, columns]), torque)
 
     def _spared(self, pair: Pair) -> tuple[int, ...]:
-        """Return the arms that a pair does not repel: all leaders, if it includes a follower."""
+        """Return the arms that a pair must not push: all leaders, if it includes a follower."""
         led = self.context.leader_arms
         if led and any(arm not in led and arm < self.context.n_arms for arm in pair.arms):
             return led

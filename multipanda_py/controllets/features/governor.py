@@ -59,9 +59,9 @@ class Governor(Feature[GovernorParams]):
     more than 1.1 times the speed of the stream (``ReferenceCap``). If it is held back for more
     than 0.3 s, an event reports the reason. A second event reports that it follows again.
 
-    *Scope.* The governor is added to every controllet that accepts poses or configurations and
-    does not plan its motion. Controllets whose targets have ``motion`` receive velocity and
-    acceleration of the reference during streams.
+    *Scope.* Every controllet for poses or configurations has the governor by default, unless it
+    plans its motion itself (``plans_motion``). During streams, controllets whose target class has
+    ``motion`` also receive velocity and acceleration of the reference.
 
     With ``response: direct``, a Cartesian impedance receives velocity and acceleration also after
     a jump of the target. The tool then arrives at the same time as the reference, but it presses
@@ -164,7 +164,7 @@ class Governor(Feature[GovernorParams]):
             channel.attach(context, name, contact)
 
     def _wake(self) -> None:
-        """End the idle state: measure target speeds anew, and check if contacts still exist."""
+        """End the idle state: discard the measured target speeds, and check contacts again."""
         self._is_idle = False
         for channel in self._all:
             channel.skip()

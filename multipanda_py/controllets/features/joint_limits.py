@@ -35,7 +35,7 @@ class BarrierFadeIn:
     - tau: Resulting torque [Nm]; T: barrier torque at the present position [Nm].
     - tau_0: Part of T that was commanded in the last cycle [Nm].
     - o: Offset [Nm]; c: its decay rate [sqrt(Nm)/s].
-    - x: Motion back towards the limit since the start [rad].
+    - x: Motion back towards the limit, from the farthest position since the start [rad].
     - k: Stiffness against motion towards the limit [Nm/rad].
 
     With ``c = 2 v sqrt(tau_max) / r``, a free joint leaves the barrier of ``JointLimits`` at the
@@ -168,7 +168,7 @@ class _Barriers:
         self._is_new = True
 
     def change(self) -> None:
-        """Let the barriers continue from their last torque after a change of parameters."""
+        """Avoid a step of the barrier torques after a change of parameters."""
         self._start.resume()
 
     def add(self, state: ArmState, tau: Vector, period: float) -> None:
@@ -188,7 +188,7 @@ class _Barriers:
         self._add_near(state, tau, period)
 
     def _add_near(self, state: ArmState, tau: Vector, period: float) -> None:
-        """Add barriers and dampers for the depths s in ``_low``, ``_high`` and ``_depth``."""
+        """Add the torques of barriers and dampers while a joint is inside a barrier."""
         low, high, depth, brake, max_value = (
             self._low,
             self._high,

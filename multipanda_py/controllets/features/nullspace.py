@@ -116,10 +116,7 @@ class Nullspace(Feature[NullspaceParams]):
         target: CartesianTarget,
         transfers: Sequence[BumplessTransfer],
     ) -> None:
-        """Displace the desired configurations, so that no elbow sinks at a switch.
-
-        The springs then exert the nullspace part of the torques from before the switch.
-        """
+        """Displace the desired configurations, so that nullspace torques continue at a switch."""
         for configuration, state, handover, presses in zip(
             target.nullspace_configuration, states, transfers, self._presses
         ):
@@ -159,13 +156,13 @@ class Nullspace(Feature[NullspaceParams]):
 
     @property
     def is_projected(self) -> bool:
-        """True if the loop may project the torques, together with those of other features."""
+        """True if the torques are projected into the dynamically consistent nullspace."""
         return self.params.projector == "dynamic"
 
     def before_projection(
         self, states: Sequence[ArmState], target: CartesianTarget
     ) -> list[Vector | None]:
-        """Return the torques of all arms before the projection, (n,) each [Nm], never None."""
+        """Return the torques of all arms before the projection, (n,) each [Nm]."""
         if self._unsaid:
             self._log()
         return [self._spring_torque(arm, state, target) for arm, state in enumerate(states)]

@@ -89,9 +89,10 @@ class Residual(Feature[ResidualParams]):
     - r_l: Losses, the rest of r, mainly friction [Nm].
     - tau_a: Driving torque of the controllet and of features before this one [Nm].
 
-    r is zero for the first half second, and fades out outside its training range. tau_b is
-    compensated like a known payload. Losses are compensated in proportion to the driving torque,
-    so a wrong model never moves an arm alone. tau is bounded by ``max_torque`` and smoothed.
+    r is zero for half a second after the activation, and fades out outside the range of the
+    training data. tau_b is compensated like a known payload. Losses are compensated in proportion
+    to the driving torque, so a wrong model never moves an arm alone. tau is bounded by
+    ``max_torque`` and smoothed.
 
     Do not combine this feature with ``Friction``, which would compensate friction twice.
     Controllets with a nullspace require the feature ``nullspace``, because an overestimated
@@ -100,7 +101,7 @@ class Residual(Feature[ResidualParams]):
     Sources: Realeasy paper (prediction of the residual); ``Friction`` (bound by tau_a).
 
     Raises:
-        ConfigurationError: If the file of the model is missing, or is for another robot or rate.
+        ConfigurationError: If the model file is missing, or is for another robot or cycle rate.
 
     Thread: control.
     """

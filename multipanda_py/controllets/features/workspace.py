@@ -59,7 +59,7 @@ class Workspace(Feature[WorkspaceParams]):
     The rotation is limited to ``angular_speed`` in the same manner. A target twist is scaled to
     the same speeds. The box is along the axes of each arm's base. If ``lower`` exceeds ``upper``,
     ``lower`` applies. At the activation, the reference is the measured pose, even outside the box,
-    so that a switch causes no motion. The first target moves it into the box.
+    so that a switch causes no motion. The first target moves the reference into the box.
     """
 
     Params = WorkspaceParams

@@ -151,13 +151,13 @@ class Trajectory(NamedTuple):
     """Requested trajectory; see ``TargetWriter.follow_trajectory``.
 
     Attributes:
-        points: Time from the start [s], positions, velocities and accelerations of each point, (p,
-            1 + 3 n).
+        points: Time from the start [s], positions, velocities and accelerations of each point,
+            (points, 1 + 3 n).
         path_tolerance: Path tolerance [rad]; None for the parameter of the controllet.
         goal_tolerance: Goal tolerance [rad]; None for the parameter of the controllet.
         goal_time: Time to reach the goal tolerance [s]; None for the parameter of the controllet.
         start: Start time in cell time (``ArmSnapshot.time``) [s]; None for an immediate start.
-        together: Number of arms of the controllet that start together.
+        together: Number of arms of the controllet whose trajectories start in the same cycle.
     """
 
     points: ArrayLike
@@ -171,7 +171,7 @@ class Trajectory(NamedTuple):
 def check_trajectory(
     points: ArrayLike, state: ArmSnapshot, limits: ArmLimits, gate: GateLimits
 ) -> Vector:
-    """Check the points of a trajectory, and return them in the format of channel ``trajectory``.
+    """Check the points of a trajectory, and return them as a target of channel ``trajectory``.
 
     Start time and tolerances in the result are zero. Continuous joints take the shortest path to
     the first point, and then follow the points.

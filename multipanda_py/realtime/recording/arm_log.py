@@ -53,8 +53,8 @@ class ArmLog:
             ``fault``; ``doc/rows.md`` lists all names.
         laws: Names of the controllets. The column ``owner`` contains indices into this tuple.
         starts: Indices of the samples at which joined recordings begin; the first is 0.
-        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown: the arm is then
-            taken as upright.
+        gravity_in_base: Gravity in the base frame, (3,) [m/s^2]; None if unknown: the z axis of
+            the base is then taken as vertical.
         rotors_in_tau: True if ``tau`` includes the torque that accelerates the rotors; False for
             sensors between gear and link.
 
@@ -137,7 +137,8 @@ class ArmLog:
         """Return the gaps, (m, 2): times of the samples before and after each gap [s].
 
         Args:
-            longer_than: Minimum length of a gap [s]; the default is :data:`.GAP_PERIODS` periods.
+            longer_than: Minimum time between successive samples to count as a gap [s]; by default
+                :data:`.GAP_PERIODS` times :attr:`period`.
         """
         step = np.diff(self.time)
         limit = GAP_PERIODS * self.period if longer_than is None else longer_than
@@ -147,7 +148,7 @@ class ArmLog:
     def segments(self, longer_than: float | None = None, min_count: int = 1) -> list[slice]:
         """Return the index ranges of samples without gaps, for filters with a constant period.
 
-        A range ends at each gap and at the start of the next recording.
+        A range ends at each gap and at the end of each joined recording.
 
         Args:
             longer_than: Minimum length of a gap [s], as for :meth:`gaps`.
@@ -172,7 +173,7 @@ class ArmLog:
     def with_columns(
         self, columns: Mapping[str, NDArray[Any]], starts: tuple[int, ...] = (0,)
     ) -> ArmLog:
-        """Return a log of the same arm with other samples.
+        """Return a log of the same arm with the samples ``columns`` instead of its own.
 
         Args:
             columns: Arrays of equal length, by column name. ``time`` and ``q`` are required.
@@ -218,8 +219,9 @@ class ArmLog:
 def joined(logs: list[ArmLog]) -> ArmLog:
     """Join several recordings of one arm to one log, in the given order.
 
-    A recording that does not begin after the end of the previous one is shifted in time. It then
-    begins one second after that end. Columns that are not in all recordings are dropped.
+    If a recording does not begin after the end of the previous one, it is shifted in time. It then
+    begins one second after the previous one ends. Columns that are not in all recordings are
+    dropped.
 
     Raises:
         LogError: If robots, joints or controllets differ, or only some torques include gravity or
@@ -306,7 +308,7 @@ def arm_log_of_records(
     facts: ArmFacts,
     laws: tuple[str, ...],
 ) -> ArmLog:
-    """Return the log of an arm from cycle records; records without a new state are omitted.
+    """Return the log of an arm from cycle records; cycles without a new arm state are omitted.
 
     Args:
         records: Fields of the arm in n cycle records by name, (n, ...) each.

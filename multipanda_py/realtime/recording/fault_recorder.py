@@ -117,9 +117,7 @@ class FaultSink:
             self._ring.popleft()
 
     def keep_now(self, reason: str) -> None:
-        """Write the last seconds to a file without a fault, such as after a crash of the owner.
-
-        The owner is the process that owns the cell.
+        """Write the last seconds to a file even without a fault, unless a file is open already.
 
         Args:
             reason: Reason in one word, which becomes part of the file name.

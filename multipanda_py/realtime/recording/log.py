@@ -100,7 +100,7 @@ class Log:
 
     Attributes:
         arms: Logs of the arms, by name.
-        source: Paths of the files of which the log was read.
+        source: Paths of the files from which the log was read.
         about: Metadata of the log: versions, date, number of lost records.
         cell: Cell file as JSON if a cell recorded the log, otherwise empty.
         marks: Events in the order of robot time. If several logs were joined, only those of the
@@ -172,7 +172,7 @@ def joined_logs(logs: Sequence[Log]) -> Log:
 
 
 def marks_of(arms: Mapping[str, ArmLog]) -> tuple[Mark, ...]:
-    """Return the start and end of faults, and changes of controllets, in the order of time."""
+    """Return marks of starts and ends of faults and of controllet changes, ordered by time."""
     marks: list[Mark] = []
     for name, log in arms.items():
         fault = log.columns.get("fault")
@@ -230,7 +230,7 @@ def check_log(
         robot: Name of the expected robot model; by default that of the log. If both are unknown,
             limits are not checked.
         shortest: Minimum duration [s].
-        moves: True if every joint has to move.
+        moves: True to report joints that do not move.
 
     Returns:
         One message per problem.

@@ -57,10 +57,10 @@ _JOINTED = re.compile(r"(?P<name>.*?[A-Za-z])[_\[]?(?P<number>\d+)\]?$")
 def read_table(path: Path, robot: str | None = None) -> Log:
     """Read a CSV or Parquet file with columns ``time`` [s], ``q1`` ..., ``dq1`` ..., ``tau1`` ....
 
-    Columns may have any order; ``time`` and ``q`` are required. The names ``position``,
-    ``velocity`` and ``effort`` are accepted too. Joint numbers may begin at 0. In a file of
-    several arms, the column ``arm`` contains the name of the arm. Other numeric columns keep their
-    names.
+    Columns may have any order; only ``time`` and ``q`` are required. ``q``, ``dq`` and ``tau`` may
+    also be named ``position``, ``velocity`` and ``effort``. Joint numbers may begin at 0. In a
+    file of several arms, the column ``arm`` contains the name of the arm. Other numeric columns
+    keep their names.
 
     Args:
         path: Path of the file.
@@ -130,12 +130,12 @@ def _grouped(names: dict[str, Any], path: Path) -> tuple[dict[str, list[Any]], d
     """Group the columns of a table by quantity.
 
     Args:
-        names: Columns of the table, by their names as text.
+        names: Column labels of the table, by the labels as text.
         path: Path of the table, for messages.
 
     Returns:
-        Columns with joint numbers by quantity, as lists in the order of the joints. All other
-        columns by name.
+        Lists of column labels in the order of the joints, by quantity; and all other column labels
+        by name.
 
     Raises:
         LogError: If a joint has two columns, or the number of a joint is missing.
@@ -338,7 +338,7 @@ def _events(content: McapContent, cycles: NDArray[np.void]) -> list[Mark]:
 
 
 def _records(content: McapContent, topic: str) -> NDArray[np.void]:
-    """Return the messages of a topic as records, whose fields are defined in the file."""
+    """Return the messages of a topic as records. The file contains the names of the fields."""
     fields: list[Any] = []
     for line in content.schemas[topic][1].splitlines():
         match = _LINE.match(line)

@@ -37,12 +37,13 @@ _COMPRESSION_LEVEL = 1
 
 @dataclass
 class Chunk:
-    """Chunk of an MCAP file, together with the message indexes that follow it in the file.
+    """Chunk of an MCAP file, with the message indexes that follow it in the file.
 
     Attributes:
         data: Bytes of the chunk and of its message indexes.
         chunk_length: Number of bytes of the chunk without message indexes.
-        index_offsets: Offset of a channel's message index in ``data`` [bytes], by channel number.
+        index_offsets: Offset of the message index of each channel in ``data`` [bytes], by channel
+            number.
         counts: Number of messages of each channel, by channel number.
         start_time: Time of the first cycle record, since the epoch [ns].
         end: Time of the last cycle record, since the epoch [ns].
@@ -171,10 +172,10 @@ def _messages(
 
 
 def _head(size: int, channel: int, time: int = 0) -> bytes:
-    """Return the beginning of a message record of an MCAP file, up to the data of the message.
+    """Return the bytes that precede the data of a message in an MCAP file.
 
     Args:
-        size: Size of the whole record [bytes].
+        size: Size of these bytes and the data [bytes].
         channel: Channel number.
         time: Log time since the epoch [ns].
     """
@@ -199,9 +200,10 @@ class McapContent:
 
     Attributes:
         schemas: Name and definition of the message type of each topic, by topic.
-        messages: Messages of each topic, by topic. They are a list of blocks, (n, bytes), with n
+        messages: Messages of each topic, by topic: a list of arrays (n, bytes), each with n
             messages of equal size.
-        times: Log times of these messages since the epoch, (n,) per block [ns], by topic.
+        times: Log times of these messages since the epoch [ns], by topic: one array (n,) per array
+            of messages.
         about: Entries of all metadata records, by name.
         attachments: Attachments by name.
         is_whole: True if the file is complete, False if its recorder was killed or still runs.
@@ -221,7 +223,7 @@ class McapContent:
 
 
 def topics_in(path: Path) -> dict[str, str]:
-    """Return the topics of a file that are declared before its first message, with their types.
+    """Return the message type of each topic that a file declares before its first message.
 
     Raises:
         LogError: If it is not an MCAP file.
@@ -270,8 +272,8 @@ def _records(
         path: Path of the file, for messages.
         content: Content to which records are added.
         topics: Topics by channel number, to which channels are added; None if not needed.
-        stop_at: Opcode of the record at which reading ends, which is yielded without data; 0 to
-            read the whole file.
+        stop_at: Opcode of the record at which reading ends. This opcode is yielded with empty
+            data. 0 to read the file to its end.
     """
     if file.read(len(_MAGIC)) != _MAGIC:
         raise LogError(f"{path}: is not an MCAP file")
@@ -317,8 +319,8 @@ def _keep(
         code: Opcode of the record.
         data: Content of the record.
         content: Content to which the record is added.
-        schemas: Schemas by number, which channels refer to; a schema is added.
-        topics: Topics by channel number, to which a channel is added; None if not needed.
+        schemas: Schemas so far by number, to which a schema is added.
+        topics: Topics so far by channel number, to which a channel is added; None if not needed.
     """
     records = needed("mcap.records")
     if code == _SCHEMA:

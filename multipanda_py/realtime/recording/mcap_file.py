@@ -29,9 +29,9 @@ class McapFile:
     still read the file. Other tools can read it after ``mcap recover``.
 
     Args:
-        path: Path of the file; its folder exists.
-        topics: Topics in the order of :class:`.ChunkMaker`. The topic of events is added as the
-            last one.
+        path: Path of the file, in an existing folder.
+        topics: Topics in the order of :class:`.ChunkMaker`, without the topic of events, which is
+            added at the end.
         attachments: Texts to attach, by file name.
         about: Metadata of the file.
         begin: Time of the first record, since the epoch [ns].

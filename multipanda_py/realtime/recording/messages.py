@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serialise many ROS 2 messages at once.
 
-If strings and array lengths are constant, the messages of a type differ only in their numbers. One
-message is then serialised, numpy copies its bytes, and the numbers of each message are filled in.
+Strings and array lengths are constant, so that messages of one type differ only in their numbers.
+One message is serialised, numpy copies its bytes, and the numbers of each message are filled in.
 The format is OMG CDR, little endian. After a header of four bytes, every value begins at a
 multiple of its size, counted from the end of the header.
 """
@@ -65,7 +65,7 @@ def definition(schema: str) -> str:
 
 
 def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the definition of a message type whose serialised data are the bytes of a record.
+    """Return the definition of a message type that is serialised to the bytes of a record.
 
     Args:
         fields: Fields of the record, all with 8 bytes per number.
@@ -104,7 +104,8 @@ class Numbers:
         name: Name of their field in :attr:`Layout.dtype`.
         kind: numpy name of the type.
         shape: Shape; () for one number.
-        counted: True if their count precedes them, as in a ROS array without a fixed size.
+        counted: True if the number of elements precedes them, as in a ROS array without a fixed
+            size.
     """
 
     name: str
@@ -119,7 +120,7 @@ STAMP = (Numbers("sec", "i4"), Numbers("nanosec", "u4"))
 
 
 def header(frame: str) -> tuple[Part, ...]:
-    """Return a ``std_msgs/Header`` as parts of a message: variable time and constant frame."""
+    """Return the parts of a ``std_msgs/Header``: a time stamp, and the constant ``frame``."""
     return (*STAMP, frame)
 
 

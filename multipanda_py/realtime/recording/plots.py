@@ -86,10 +86,10 @@ Panel = tuple[str, Curves, tuple[NDArray[np.float64], NDArray[np.float64]] | Non
 
 
 def _panels(log: ArmLog) -> list[Panel]:
-    """Return the panels of a plot as tuples: label, curves, limits.
+    """Return the panels of a plot as tuples: axis label, curves, limits.
 
-    A curve is a tuple of name, values (n,) and line style. Limits are an array of lower and one of
-    upper limits, with an element per curve; None if there are no limits.
+    A curve is a tuple of name, values (n,) and line style. Limits are two arrays, lower and upper,
+    with one element per curve; None without limits.
     """
     robot = log.robot
     limits = MODELS[robot].limits if robot is not None and robot in MODELS else None
@@ -132,7 +132,7 @@ def _panels(log: ArmLog) -> list[Panel]:
 def _timing(log: ArmLog, shown: ArmLog) -> Panel:
     """Return the panel with the time between samples.
 
-    A plotted sample shows the maximum of all samples until the next plotted one.
+    Each plotted point is the maximum over all samples up to the next plotted point.
 
     Args:
         log: Log with all samples.

@@ -9,8 +9,8 @@ begun, and the last line is the result.
 
 The option ``kind`` is ``file`` for all records or ``faults`` for the seconds around faults, and
 ``path`` is a file or folder. Further options are the arguments of :class:`.FileSink` or
-:class:`.FaultSink`, and the cores of the process (``cpus``). Recording begins with record number
-``since`` and event number ``event_count``.
+:class:`.FaultSink`, and the cores of the process (``cpus``). The options ``since`` and
+``event_count`` are the numbers of the first record and event.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ArmPlan:
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Description of a cell for a recorder, which then needs neither cell file nor controllets.
+    """Description of a cell that replaces cell file and controllets for a recorder.
 
     Attributes:
         name: Name of the cell.
@@ -89,7 +89,7 @@ class CellPlan:
 def quaternions(rotations: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return unit quaternions of rotation matrices in the order x y z w, (n, 4).
 
-    The computation starts from the largest component, so that it never divides by a small number
+    The component with the largest square is computed first, to avoid a division by a small number
     (S. W. Shepperd, 1978). With :math:`t = \operatorname{tr} R`, the squares of x, y and z are
     :math:`(1 + 2 R_{kk} - t) / 4` for k = 1, 2, 3, and the square of w is :math:`(1 + t) / 4`.
 
@@ -128,10 +128,10 @@ class Topic:
         name: Name as in ROS.
         layout: Layout of its messages.
         definition: Definition of its type, as text.
-        columns: Function that returns the numbers of n messages from n cycle records. Its result
-            contains an array (n, ...) for each :class:`.Numbers` of the layout, by name.
-        chosen: Function that returns one flag per cycle record, True if the record becomes a
-            message; None if all records become messages.
+        columns: Function that converts n cycle records to the numbers of n messages: an array (n,
+            ...) for each :class:`.Numbers` of the layout, by name.
+        chosen: Function that returns a flag for each cycle record, True to convert it to a
+            message; None to convert all records.
         is_stamped: True if its messages begin with a header.
     """
 
@@ -165,7 +165,7 @@ def topics_of(plan: CellPlan, dtype: np.dtype[np.void]) -> list[Topic]:
 
 
 def cycle_dtype(dtype: np.dtype[np.void]) -> np.dtype[np.void]:
-    """Return the type of a cycle record without its arms and without padding."""
+    """Return the type of a cycle record without the field ``arms`` and without padding."""
     return np.dtype([(field.name, dtype[field.name]) for field in CYCLE_FIELDS])
 
 
@@ -196,7 +196,7 @@ def _as_it_is(
         kind: Beginning of the name of the message type, such as ``Arm``.
         fields: Fields of the records.
         record: Type of the records.
-        take: Function that returns the records from cycle records.
+        take: Function that extracts these records from cycle records.
     """
     raw = f"V{record.itemsize}"
     return Topic(
@@ -213,11 +213,6 @@ def _of_arm(index: int, arm: ArmPlan, record: np.dtype[np.void]) -> Iterator[Top
 
     The first topic contains all fields of the arm. The others are topics of the ROS node, such as
     ``joint_states``.
-
-    Args:
-        index: Index of the arm in the cell.
-        arm: Description of the arm.
-        record: Type of the fields of one arm in a cycle record.
     """
     name = rows_topic(arm.name)
     yield _as_it_is(name, "Arm", ARM_FIELDS, record, lambda rows: rows["arms"][:, index])
@@ -274,12 +269,8 @@ def _states(*columns: NDArray[np.float64] | None) -> Columns:
 def _commands(arms: Rows, n: int) -> Columns:
     """Return joint commands as joint states.
 
-    They contain positions and velocities under position or velocity control, otherwise torques.
-    Numbers that are not commanded are NaN.
-
-    Args:
-        arms: Fields of the arm in cycle records, (n,).
-        n: Number of joints.
+    Under position or velocity control, they contain positions and velocities, otherwise efforts.
+    All other numbers are NaN.
     """
     command = arms["joint_command"][:, :2, :n].copy()
     effort = arms["tau"][:, :n].copy()

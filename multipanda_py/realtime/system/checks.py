@@ -79,7 +79,7 @@ def examine_machine() -> Iterator[Finding]:
 
 
 def _discovery() -> Finding:
-    """Check that other hosts cannot discover the node, because ROS 2 lets them command it."""
+    """Check that other hosts cannot discover the node, and thus cannot command it."""
     name = "ROS_AUTOMATIC_DISCOVERY_RANGE"
     desired = os.environ.get(name, "")
     return Finding(

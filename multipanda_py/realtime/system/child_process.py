@@ -116,7 +116,7 @@ def module_command(
     version: tuple[int, ...] = tuple(sys.version_info[:2]),
     hears_interrupts: bool = False,
 ) -> list[str]:
-    """Return the command that runs a module of an installed package, safely.
+    """Return the command that runs a module of an installed package.
 
     Unlike ``python -m``, the command does not import from the current directory: a file
     ``pydantic.py`` there would otherwise run within the control loop. ``PYTHONPATH`` stays

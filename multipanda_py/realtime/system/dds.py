@@ -130,7 +130,7 @@ def keep_own_memory_private(folder: Path = SEGMENT_FOLDER) -> int:
     """Remove read access of other users to the segments and ports that this process has mapped.
 
     Segments and ports contain states, targets and requests. Fast DDS makes them readable for all
-    users, whatever the umask.
+    users, even with a restrictive umask.
 
     Returns:
         Number of files whose mode has changed.

@@ -41,7 +41,7 @@ class PinnedThread(NamedTuple):
 
     @property
     def is_pinned_loop(self) -> bool:
-        """True for a pinned loop. Drivers of arms do not count, because they need little time."""
+        """True for a pinned loop, but not for the driver of an arm, which needs little time."""
         return (
             len(self.cpus) == 1
             and self.name != DRIVER_NAME
@@ -175,8 +175,8 @@ def loop_cpu(config: RealtimeConfig) -> int | None:
 def other_cpus(config: RealtimeConfig) -> list[int]:
     """Return the cores to which no loop is pinned, for example for drivers.
 
-    If loops are pinned to all cores, the result is all cores except that of this cell's loop. A
-    single core is returned in any case.
+    If loops are pinned to all cores, the result is all cores except that of this cell's loop. On a
+    machine with a single core, the result is this core.
     """
     cpus = set(os.sched_getaffinity(0))
     others = cpus - {loop_cpu(config)} or cpus
@@ -231,7 +231,7 @@ def before_others(config: RealtimeConfig) -> Iterator[None]:
 
 
 def end_fast_start() -> None:
-    """Set the niceness of this process to that of its parent, when its fast start is complete.
+    """Set the niceness of this process to that of its parent, when its start is complete.
 
     Thread: control, of a process started within :func:`before_others`.
     """

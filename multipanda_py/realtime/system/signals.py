@@ -66,10 +66,9 @@ def end_at_once(program: str) -> None:
 
 
 def end_in_order(timeout: float = 0.0) -> None:
-    """Let signals raise :class:`Interrupted`, because there are resources to release.
+    """Let signals raise :class:`Interrupted`, so that the program can release its resources.
 
-    Without an earlier call of :func:`end_at_once` in this process, its signal handlers stay
-    unchanged.
+    This has no effect without an earlier call of :func:`end_at_once` in this process.
 
     Thread: main.
 
@@ -84,7 +83,7 @@ def end_in_order(timeout: float = 0.0) -> None:
 
 
 def time_left(usual: float) -> float:
-    """Return the maximum time for the end of a part of the program, such as a child process [s].
+    """Return the maximum time to wait for a child process or another resource to end [s].
 
     Args:
         usual: Maximum time without a signal [s]. After a signal, the result is at most the time

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of a running node: remote cells, heartbeats, target publishers, stream converters."""
+"""Clients of a running node, and processes that pass its topics to programs without ROS."""

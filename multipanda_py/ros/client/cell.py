@@ -122,7 +122,7 @@ class RosCell:
 
     @property
     def time(self) -> float:
-        """Time stamp of the newest states, relative to that of the first states [s].
+        """Measurement time of the newest states, counted from the creation of this client [s].
 
         Each arm has its own time stamp; the earliest one counts.
         """
@@ -146,9 +146,9 @@ class RosCell:
             Names of the controllets, by arm.
 
         Raises:
-            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout``
-                is 0 or not above ``period``. Also if an arm lacks ``joint_trajectory_controller``,
-                which :meth:`move_to` requires.
+            ConfigurationError: If an arm has no controllet of this type, or lacks
+                ``joint_trajectory_controller`` for :meth:`move_to`. Also if ``target_timeout``
+                of a controllet is 0 or at most ``period``.
             UnknownName: If the cell has no such arm.
         """
         laws = self._laws.choose(arms, controllet_type, period)
@@ -195,7 +195,7 @@ class RosCell:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If an object that is present from the start has no pose yet.
+            TopicLost: If an object with ``present: true``, the default, has no pose yet.
         """
         return self.states.objects()
 
@@ -391,7 +391,7 @@ class RemoteStates:
 
     @property
     def time(self) -> float:
-        """Time stamp of the newest states, relative to that of the first states [s].
+        """Measurement time of the newest states, counted from :meth:`wait_for_states` [s].
 
         Each arm has its own time stamp; the earliest one counts.
         """
@@ -436,7 +436,7 @@ class RemoteStates:
         """Return the poses of movable objects in the world.
 
         Raises:
-            TopicLost: If an object that is present from the start has no pose yet.
+            TopicLost: If an object with ``present: true``, the default, has no pose yet.
         """
         return {
             name: _in_world(topic)

@@ -44,7 +44,7 @@ class ArmStatus(NamedTuple):
         reason: Text of the fault.
         refused: Number of targets that the node has rejected.
         refusal: Reason of the last rejection.
-        received_at: Time of the newest message, CLOCK_MONOTONIC [s].
+        received_at: Arrival time of the newest diagnostics of the arm, CLOCK_MONOTONIC [s].
         activation_count: Number of controllet activations on the arm so far; -1 while unknown.
         hold_reason: Reason why the arm holds; empty while a controllet is active.
     """
@@ -61,7 +61,7 @@ class ArmStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Line(LoopEvent):
-    """Event for a line of the node's log. As text it is the line alone, without kind and arm."""
+    """Event for a line of the node's log; ``str`` returns the line without kind and arm."""
 
     def __str__(self) -> str:
         return self.text
@@ -104,7 +104,7 @@ class NodeStatus:
         return self._loop.get("time") == "system"
 
     def note(self, text: str, time_ns: int) -> None:
-        """Store a line of the node's log as an event."""
+        """Store a line of the node's log, received at ``time_ns`` of CLOCK_MONOTONIC."""
         self._remember(Line(Event.NOTICE, time_ns, "", "", text))
 
     def events_since(self, count: int) -> tuple[int, list[LoopEvent]]:
@@ -202,8 +202,6 @@ MIN_LOG_LEVEL = 30
 class CellStateSubscriber:
     """Subscriptions to all topics of a cell that a panel shows.
 
-    Messages with states are decoded only when a method needs them.
-
     Args:
         link: Link to the node, with the thread that receives messages.
 
@@ -220,8 +218,8 @@ class CellStateSubscriber:
         self._start: float | None = None
         self.status = NodeStatus(config, link.node)
         self._order: dict[tuple[str, ...], list[tuple[int, list[int], list[int]]]] = {}
-        max_value = max(arm.n_joints for arm in self._arms)
-        of_arm = np.dtype([(name, np.float64, max_value) for name in ("q", "dq", "tau")]
+        max_joints = max(arm.n_joints for arm in self._arms)
+        of_arm = np.dtype([(name, np.float64, max_joints) for name in ("q", "dq", "tau")]
                           + [("finger_positions", np.float64, 2)])  # fmt: skip
         kind = [("time", np.float64), ("arms", of_arm, len(self._arms)),
                 ("object_poses", np.float64, (len(list(movable_objects(config))), 7))]  # fmt: skip
@@ -251,7 +249,7 @@ class CellStateSubscriber:
         return missing if self.status.is_known else [*missing, "/diagnostics"]
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return newest joint and object positions as :meth:`.SceneView.show` expects them."""
+        """Return a record of the newest joint and object positions for :meth:`.SceneView.show`."""
         row, message = self._row, self._joints.message()
         names = tuple(message.name)
         if names not in self._order:

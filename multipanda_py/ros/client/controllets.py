@@ -91,9 +91,9 @@ class RemoteControllets:
             period: Period of targets [s].
 
         Raises:
-            ConfigurationError: If an arm has no controllet of this type, or its ``target_timeout``
-                is 0 or not above ``period``. Also if an arm lacks ``joint_trajectory_controller``,
-                which :class:`RemoteMotion` requires.
+            ConfigurationError: If an arm has no controllet of this type, or lacks
+                ``joint_trajectory_controller`` for :class:`RemoteMotion`. Also if
+                ``target_timeout`` of a controllet is 0 or at most ``period``.
             UnknownName: If the cell has no such arm.
         """
         faults, result = [], {}
@@ -250,10 +250,10 @@ class RemoteControllets:
 
     def _check_alone(self, name: str) -> None:
         """Check that an arm's targets have not timed out, and have no other publisher."""
-        age, max_value = self._targets.target_age(name), self._timeouts[name]
-        if age > max_value:
+        age, timeout = self._targets.target_age(name), self._timeouts[name]
+        if age > timeout:
             raise LoopError(
-                f"{name}: received no target for {age:.2f} s, allowed {max_value:g} s "
+                f"{name}: received no target for {age:.2f} s, allowed {timeout:g} s "
                 "(target_timeout). The arm holds, or another client has moved it. Call reset()"
             )
         if topic := self._targets.of_others(name):

@@ -40,7 +40,7 @@ PERIOD = 1.0
 class ArmListener:
     """Subscriptions to joints and wrench of an arm, written to standard output as JSON.
 
-    Each line has both messages of one stamp.
+    Each line combines the two messages with the same stamp.
 
     Args:
         namespace: Namespace of the cell, with a slash at its end.

@@ -71,9 +71,8 @@ class PoseStream:
     """Publisher of a target pose that follows the virtual point of this module.
 
     Args:
-        start: Message with the initial pose, which is changed and sent again.
-        shift: Offset from the path of the point, added in proportion to ``fraction`` of
-            :meth:`send`, (3,) [m].
+        start: Message with the initial pose, which :meth:`send` changes and publishes.
+        shift: Offset that :meth:`send` adds, multiplied by its ``fraction``, (3,) [m].
     """
 
     def __init__(self, node: Node, topic: str, start: PoseStamped, shift: Vector) -> None:

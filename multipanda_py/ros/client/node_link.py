@@ -44,8 +44,7 @@ class Call(Generic[Answer]):
     """Pending request to a service, which the caller polls for the answer.
 
     Args:
-        read: Function that converts the response to the result of :meth:`poll`, never None; may
-            raise an error.
+        read: Function that converts the response to the result of :meth:`poll`, never to None.
         timeout: Timeout of the answer [s].
         again: Period of repeated requests [s]; 0 for no repetition.
         max_repeats: Maximum number of repetitions.
@@ -74,7 +73,7 @@ class Call(Generic[Answer]):
         return time.monotonic() > self._deadline or any(one.done() for one in self._futures)
 
     def add_done_callback(self, act: Callable[[], object]) -> None:
-        """Execute a function in the link's thread when the first request is answered.
+        """Call a function when the first request is answered, in the thread of :class:`NodeLink`.
 
         The answer to a repeated request does not count.
         """
@@ -97,7 +96,7 @@ class Call(Generic[Answer]):
         return None
 
     def repeat_if_due(self) -> None:
-        """Send the request again if it is due. Thread: the link's."""
+        """Send the request again if it is due. Thread: that of :class:`NodeLink`."""
         if self._left and time.monotonic() > self._next_call_time and not self.is_done:
             self._next_call_time += self._again
             self._left -= 1
@@ -121,8 +120,8 @@ class RequestChain:
 
     Args:
         first: First request.
-        go_on: Function that creates the second request from the first answer; called in the link's
-            thread.
+        go_on: Function that creates the second request from the first answer, in the thread of
+            :meth:`poll` or of :class:`NodeLink`.
 
     Thread: any.
     """
@@ -343,7 +342,7 @@ class NodeLink:
         read: Callable[[Any], Answer],
         timeout: float = 10.0,
         again: float = 0.0,
-        max_value: float = math.inf,
+        max_repeats: float = math.inf,
     ) -> Call[Answer]:
         """Call a service without waiting for the answer.
 
@@ -353,9 +352,9 @@ class NodeLink:
             read: Function that converts the response to the result of :meth:`.Call.poll`.
             timeout: Timeout of the answer [s].
             again: Period at which an unanswered request is repeated [s]; 0 for no repetition.
-            max_value: Maximum number of repetitions.
+            max_repeats: Maximum number of repetitions.
         """
-        call = Call(self._clients[service], request, read, timeout, again, max_value)
+        call = Call(self._clients[service], request, read, timeout, again, max_repeats)
         with self._opening:
             self._open = [*(one for one in self._open if not one.is_done), call]
         return call
@@ -380,10 +379,10 @@ class NodeLink:
             lambda: [] if self.is_discovered(service) else [f"service {service}"],
             timeout, "not found",
         )  # fmt: skip
-        max_value = 0 if service in self._known else 1
+        max_repeats = 0 if service in self._known else 1
         self._known.add(service)
         return self.answer(
-            self.call(service, request, _as_it_is, timeout, REPEAT_PERIOD, max_value)
+            self.call(service, request, _as_it_is, timeout, REPEAT_PERIOD, max_repeats)
         )
 
     def check(self) -> None:

@@ -203,7 +203,7 @@ class NodeCell(Closeable):
             )
 
     def latest_record(self) -> NDArray[np.void]:
-        """Return newest joint and object positions as :meth:`.SceneView.show` expects them."""
+        """Return a record of the newest joint and object positions for :meth:`.SceneView.show`."""
         return self.states.latest_record()
 
     def state(self, arm: str) -> ArmSnapshot:

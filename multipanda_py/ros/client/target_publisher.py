@@ -57,8 +57,8 @@ class TargetPublisher:
 
     Targets beyond the gate are rejected here already, because the node does not answer a target.
     An arm gets a publisher with its first target, so that idle panels do not appear as competing
-    publishers. The time stamp is the time of :meth:`publish`. If a suspended program sends the
-    message later, the node rejects it by its stamp.
+    publishers. Messages have the time of :meth:`publish` as stamp, so that the node rejects those
+    that a suspended program sends too late.
 
     Args:
         frames: Frames of the cell, in which target poses may be given.
@@ -132,7 +132,10 @@ class TargetPublisher:
         return time.monotonic() < self._moved.get(arm, 0.0) - MOVED_TIME + ACTIVATION_DELAY
 
     def publish_heartbeat(self) -> None:
-        """Send a heartbeat with the moved arms if due, and targets that wait for a subscriber."""
+        """Send a heartbeat if one is due, and targets to which the node now subscribes.
+
+        The heartbeat names the arms that this program moves.
+        """
         now = time.monotonic()
         # A program that calls this too late was suspended, and the node has stopped its arms.
         # Targets are then rejected until new states have arrived.
@@ -165,9 +168,9 @@ class TargetPublisher:
             name if now < received + LEASE_DURATION and not (is_ours and self._name < name) else ""
         )
 
-    def _hear(self, sign: String) -> None:
-        """Store the arms that another client moves. Thread: the link's."""
-        sender, *arms = sign.data.split() or [""]
+    def _hear(self, heartbeat: String) -> None:
+        """Store the arms that another client moves. Thread: that of the :class:`.NodeLink`."""
+        sender, *arms = heartbeat.data.split() or [""]
         if sender == self._name:
             return
         for arm, (name, _) in list(self._others.items()):
@@ -251,7 +254,7 @@ class RemoteTargets:
                     )
 
     def connect(self) -> None:
-        """Restart counts and ages of the targets at zero."""
+        """Reset the counts and the age of sent targets to zero."""
         self._last.clear()
         self._counts = Counter()
         self._initial_counts = {key: received.count for key, received in self._latest.items()}
@@ -314,21 +317,21 @@ class RemoteTargets:
                 write_wrench(message.wrench, values.tolist())
             self._publishers[arm, name].publish(message)
 
-    def _stamped(self, arm: str, name: str) -> Any:
-        """Create and count a target message with the node's present time.
+    def _stamped(self, arm: str, channel: str) -> Any:
+        """Create and count a target message of a channel, with the node's present time.
 
         The message has no frame: a pose is in the base of the arm.
 
         Raises:
             TargetRejected: If the controllet of the arm accepts no such target.
         """
-        if (arm, name) not in self._publishers:
+        if (arm, channel) not in self._publishers:
             raise TargetRejected(
-                f"{arm}: its controllet accepts no {name} target. Switch to another one"
+                f"{arm}: its controllet accepts no {channel} target. Switch to another one"
             )
-        message, now = _KINDS[name](), self._arms[arm].now
+        message, now = _KINDS[channel](), self._arms[arm].now
         self.sent[arm] += 1
-        self._counts[arm, name] += 1
+        self._counts[arm, channel] += 1
         self._last[arm] = now
         message.header.stamp = Time(sec=int(now), nanosec=int(now % 1.0 * 1e9))
         return message

@@ -158,13 +158,13 @@ def listen_to_devices(namespace: str, *arms: str) -> None:
 def pass_on(publishers: Mapping[str, Any], ended: threading.Event) -> None:
     """Publish the wrenches from standard input. At its end, publish zero wrenches.
 
-    Lines that became outdated while this process was suspended are dropped.
+    A line is dropped if its time ``until`` has passed.
 
     Args:
         publishers: Publishers of the wrenches, by arm.
         ended: Event that is set when this function ends.
 
-    Thread: its own.
+    Thread: a separate one.
     """
     try:
         for line in lines():

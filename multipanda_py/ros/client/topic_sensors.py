@@ -39,8 +39,8 @@ class TopicSensors:
     The type of a topic is that of its present publishers.
 
     Args:
-        topics: Topic names by name of the observation. A pair of topic name and maximum age of a
-            message [s] replaces the default age, :data:`MAX_MESSAGE_AGE`.
+        topics: Topic, by name of the observation: its name, or a pair of name and maximum age of
+            a message [s]. The default age is :data:`MAX_MESSAGE_AGE`.
         timeout: Timeout of the first message of each topic [s].
 
     Attributes:

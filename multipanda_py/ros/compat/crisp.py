@@ -4,7 +4,7 @@ r"""Parameters of CRISP's Cartesian controller, translated to ``cartesian_impeda
 CRISP clients set single numbers (``task.k_pos_x``) instead of vectors. With a stiffness :math:`k`,
 a damping :math:`d` becomes the damping ratio :math:`d / (2 \sqrt{k})`. Zero and negative values
 mean critical damping, as in CRISP. The names do not appear as ROS parameters, because each
-duplicates one of the controllet. doc/crisp.md has the table.
+duplicates one of the controllet. doc/crisp.md lists them.
 """
 
 from __future__ import annotations

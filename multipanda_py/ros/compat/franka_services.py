@@ -98,7 +98,7 @@ class FrankaServices:
         response = Trigger.Response()
         key = bytes(handle.goal_id.uuid).hex()
         work = self._recovery.recover((arm,), None, response)
-        self._work[key] = (self._servers[arm], handle, _with(work, response))
+        self._work[key] = (self._servers[arm], handle, _succeeds(work, response))
 
     def _tick(self) -> None:
         for key, (server, handle, work) in list(self._work.items()):
@@ -109,8 +109,8 @@ class FrankaServices:
                 server.finish(handle, "succeed" if end.value else "abort", self._kind.Result())
 
 
-def _with(work: Work, response: Any) -> Any:
-    """Execute a service request; the generator returns True if the response reports success."""
+def _succeeds(work: Work, response: Any) -> Any:
+    """Execute a service request, and return True if its response reports success."""
     yield from work
     return bool(response.success)
 
@@ -173,7 +173,7 @@ def _thresholds(request: Any, end: str = "_nominal") -> Values:
 
 
 def _lowest_thresholds(request: Any) -> Values:
-    """Return the lower of the thresholds for accelerated and for steady motion, by name."""
+    """Return collision thresholds: the lower of those for accelerated and steady motion."""
     steady, fast = _thresholds(request), _thresholds(request, "_acceleration")
     return {name: np.minimum(steady[name], fast[name]).tolist() for name in steady}
 

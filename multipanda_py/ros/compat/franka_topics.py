@@ -206,8 +206,8 @@ class RobotStateMessage:
     """Converter of an arm's state to the message ``robot_state``, with libfranka's conventions.
 
     Wrenches and external torques are positive if the robot exerts them on its environment. A
-    quantity that the cell does not receive from the robot is NaN. Contact flags compare the
-    estimated external torques and wrench with the robot's lower thresholds.
+    quantity that the cell does not receive from the robot is NaN. A contact flag is set while the
+    estimated external torque or wrench exceeds the robot's lower threshold.
 
     Args:
         message: Message to fill; its arrays and frames are set here.
@@ -240,7 +240,7 @@ class RobotStateMessage:
         self._fill_settings(FrankaSettings())
 
     def fill(self, row: NDArray[np.void], record: NDArray[np.void]) -> None:
-        """Fill in the fields that have no topic of their own, such as robot mode and errors.
+        """Fill in the fields that no other topic contains, such as robot mode and errors.
 
         Args:
             row: Cycle record of all arms.

@@ -4,8 +4,8 @@
 Without limits, a request of 100000 parameters blocks the interpreter for 1.5 s, and a goal with as
 many points for 0.9 s. Heartbeats then stop and every arm holds.
 
-rclpy takes the function that converts a message from the class of the message. The classes of this
-module have one that checks the size first. A message that is too large arrives empty, with the
+rclpy converts a message by a function that the message class contains. In the classes of this
+module, this function first checks the size. A message that is too large arrives empty, with the
 attribute ``too_large``.
 """
 
@@ -119,8 +119,8 @@ def _counts(
 ) -> Iterator[tuple[_Inner, int, int]]:
     """Yield the sequences and strings in an array of structures, including nested ones.
 
-    Elements of a sequence with more than ``limit.parts`` elements are not searched for nested
-    ones, because the message is too large anyway.
+    A sequence with more than ``limit.parts`` elements is not searched for nested ones, because the
+    message is too large anyway.
 
     Args:
         layout: Layout of each structure.
@@ -191,15 +191,12 @@ def _wide() -> MessageLayout:
 def _class_of(slot: Any, kind: Any, name: str) -> Any:
     """Return the class of a nested message.
 
-    The class of a field is that of its default value, because the class that its type names may
-    be private. The class of list elements is imported by name.
-
     Args:
-        slot: Type of the nested message.
-        kind: Class of the message that contains it.
+        slot: Type of the nested message, which names the class of list elements.
+        kind: Class of the containing message, whose default value gives the class of a field.
         name: Name of the field; empty for elements of a list.
     """
-    if name:
+    if name:  # The class that ``slot`` names may be private.
         return type(getattr(kind(), name))
     return getattr(import_module(".".join(slot.namespaces)), slot.name)
 

@@ -59,7 +59,7 @@ class StampedNumbers(NamedTuple):
     Attributes:
         stamp_ns: Time of the header [ns].
         frame: Frame of the header.
-        numbers: Doubles after the header, in the order of the definition.
+        numbers: Doubles after the header, in the order of the message fields.
     """
 
     stamp_ns: int
@@ -81,11 +81,11 @@ def write_wrench(message: Any, wrench: Sequence[float]) -> None:
 
 
 def pose_in_world(frame: str, pose: Any) -> Pose:
-    """Return the pose of a message ``geometry_msgs/Pose`` in the frame of the world.
+    """Return the pose of a ``geometry_msgs/Pose`` that must be in the frame of the world.
 
     Raises:
-        SimulationRejected: If the message is in another frame.
-        TargetRejected: If its content is not a valid pose.
+        SimulationRejected: If ``frame`` is neither ``world`` nor empty.
+        TargetRejected: If the message is not a valid pose.
     """
     if frame not in ("", WORLD):
         raise SimulationRejected(f"header.frame_id: got {frame!r:.60}, allowed {WORLD}")

@@ -86,10 +86,7 @@ class Diagnostics:
             self._note_held(event)
 
     def _note_held(self, event: LoopEvent) -> None:
-        """Update the stored notices of controllets that do not follow the target of an arm.
-
-        An event that an arm follows its target again deletes the notice.
-        """
+        """Store the notice that an arm does not follow its target; delete it when it follows."""
         held = self._held.setdefault(event.controllet, {})
         name, _, text = event.text.partition(": ")
         if text.startswith(HELD_NOTICE):
@@ -258,7 +255,7 @@ class Diagnostics:
         return bool(owner) and self._cell.spec(owner).is_hold
 
     def _several(self, owner: str) -> str:
-        """Return a text: target topics of an arm with several publishers, and their nodes."""
+        """Return a text: target topics that several nodes publish, and the names of the nodes."""
         senders = self._targets.senders.items()
         return "; ".join(
             f"{name}: {', '.join(nodes)}"
@@ -310,7 +307,7 @@ def judge(measured: LoopStatistics, rate: float) -> tuple[bytes, str]:
     """Return the diagnostic level for the timing of the loop, and a message with the reason.
 
     Args:
-        measured: Timing since the last message.
+        measured: Timing since the previous diagnostic message.
         rate: Configured rate of the loop [Hz].
     """
     worries = []

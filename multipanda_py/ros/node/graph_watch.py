@@ -46,8 +46,7 @@ class GraphWatch:
     Messages with another type or with incompatible QoS never arrive.
 
     Args:
-        targets: Target topics to check. The names of their publishers are written into its
-            ``senders``.
+        targets: Target topics to check. Names of publishers are stored in ``targets.senders``.
 
     Thread: executor.
     """
@@ -121,8 +120,8 @@ class GraphWatch:
     def _check_names(self) -> None:
         """Warn if another node has the name of one of this cell's controller managers.
 
-        Within ``DISCOVERY_TIMEOUT`` after the start, end this node instead of a warning. The other
-        node probably existed first, but :func:`check_name_conflicts` has not discovered it.
+        Within ``DISCOVERY_TIMEOUT`` after the start, end this node instead, because the other one
+        has probably started earlier.
         """
         now = managers(self._node, self._arms)
         more = sorted(name for name, count in now.items() if count > 1)
@@ -179,9 +178,9 @@ def conflicting_names(node: Node, names: Iterable[str]) -> str:
 
 
 def _living(main: Node, arms: Iterable[str], listed: list[str]) -> list[str]:
-    """Wait for an answer of the listed nodes, and return the names of those still alive.
+    """Return the controller managers that the middleware lists, once one of them answers.
 
-    A node that does not answer counts as alive if it is still listed after ``MAX_LISTING_TIME``.
+    Without an answer, wait up to ``MAX_LISTING_TIME`` until the middleware lists none.
     """
     node = rclpy.create_node(
         f"{main.get_name()}_start", context=main.context, **BARE_NODE_ARGUMENTS

@@ -197,8 +197,8 @@ class LifeCycle:
     def _rest(self, cell: Cell) -> Work:
         """Make all arms hold, and reject controllets for them.
 
-        The request includes arms that reject controllets already. If an earlier request timed
-        out, their controllets may still be active.
+        Include arms that reject controllets already. If an earlier request has timed out, their
+        controllets may still be active.
         """
         self._rested |= {arm for arm in cell.arms if not cell.is_inactive(arm)}
         pending = cell.request_inactive(*cell.arms, by=SUBJECT)
@@ -206,7 +206,7 @@ class LifeCycle:
             yield
 
     def _activate(self, cell: Cell) -> Work:
-        """Let arms accept controllets again, and activate those from before the deactivation.
+        """Let arms accept controllets again, and activate those that the deactivation has stopped.
 
         If this fails, all arms hold and reject controllets again.
         """

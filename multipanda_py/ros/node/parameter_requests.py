@@ -70,7 +70,7 @@ class LateParameters:
             raise SettingsRejected(_REQUESTED)
 
     def set(self, node: Node, parameters: list[Parameter[Any]]) -> Change:
-        """Set parameters of a node if the other component grants them; see :data:`Change`."""
+        """Set parameters of a node if the component accepts them; see :data:`Change`."""
         self._requested = {}
         result = node.set_parameters_atomically(parameters)
         if result.successful or result.reason != _REQUESTED:
@@ -91,8 +91,8 @@ class ParameterNode(Node):
     Attributes:
         late: Changes that another component must accept first, or None.
         other_names: CRISP names of its parameters, or None.
-        same_values: Values by name of a read-only parameter. A request for one of these values
-            succeeds, but the parameter keeps its own value.
+        same_values: Further accepted values of read-only parameters, by name. To set one of them
+            succeeds without an effect.
         logs_rejections: True if rejected changes are logged, for clients that do not show the
             reason.
     """

@@ -279,10 +279,10 @@ def apply_requested(
 
 
 def _own_words(law: GuardedNode, values: Mapping[str, Any]) -> str:
-    """Return the reason why values are rejected, without any text of the file that has them.
+    """Return why values are rejected, without quoting the file that contains them.
 
-    The result is empty if all names are known and no value is a text. The reason that the node
-    returns is then free of such texts.
+    The result is empty if all names are known and no value is a text. A rejection by the node
+    then quotes no text of the file.
     """
     known = law.get_parameters_by_prefix("")
     others = law.other_names
@@ -304,7 +304,7 @@ def _has_text(value: Any) -> bool:
 
 
 def clear_requested(manager: GuardedNode, name: str) -> None:
-    """Clear the load parameters of a controllet, if they exist."""
+    """Clear ``params_file`` and ``node_options_args`` of a controllet, if they exist."""
     leaves = _leaves(name)
     if all(map(manager.has_parameter, leaves)):
         manager.set_parameters([Parameter(leaf, value=[""]) for leaf in leaves])

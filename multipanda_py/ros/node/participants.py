@@ -30,9 +30,9 @@ SWITCH_INTERVAL = 5e-4
 class SeparateParticipant:
     """Node that is served independently of the main thread and its participant.
 
-    In a shared participant, other messages could delay this node: all share a receiver with few
-    buffers, and callbacks run one after another. If real-time priorities are allowed, thread and
-    middleware run at the lowest one, below the loop and the drivers.
+    In a participant with other nodes, their messages could delay this node: all nodes share few
+    receive buffers, and callbacks run one after another. If real-time priorities are allowed,
+    thread and middleware run at the lowest of these, below the loop and the drivers.
 
     Args:
         suffix: Suffix of the node's name after that of ``main``.

@@ -51,7 +51,7 @@ class QosMismatch(NamedTuple):
 
 
 def opposite(mismatch: QosMismatch) -> list[Any]:
-    """Return the subscriptions to a local publisher's topic, or publishers for a subscription."""
+    """Return the topic's subscriptions if the local endpoint publishes, or else its publishers."""
     node, topic, _, publishes = mismatch
     ask = node.get_subscriptions_info_by_topic if publishes else node.get_publishers_info_by_topic
     return list(ask(node.resolve_topic_name(topic)))

@@ -37,8 +37,8 @@ class StopSignals:
     """Handler of SIGINT, SIGTERM and SIGHUP for a clean shutdown.
 
     A signal sets ``received``, which the main thread checks, and does not interrupt callbacks,
-    middleware calls or clean-up. Only blocks within :meth:`interruptible`, where the start waits
-    for other processes, are left at once.
+    middleware calls or clean-up. It interrupts only code within :meth:`interruptible`, where the
+    start waits for other processes.
 
     A second thread ends the process if :meth:`serving` is not left in time after a signal, for
     example because a callback never returns.

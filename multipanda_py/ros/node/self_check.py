@@ -37,13 +37,13 @@ class Responsiveness:
     """Time since the executor's newest callback, and since the newest answer to the self-check.
 
     The time without an answer is counted only while callbacks run, because a callback that does
-    not return delays answers, too. It is counted only after a first answer, because no answer can
-    arrive if discovery is disabled.
+    not return delays answers, too. Before the first answer, it is counted as ``unheard``: if
+    discovery is disabled, no answer can arrive.
 
     Attributes:
         standing: Time since the newest callback [s].
         deaf: Time since the newest answer, while callbacks run [s].
-        unheard: Time for which the first participant has waited for its first answer [s].
+        unheard: Time from the start to the first answer, while callbacks run [s].
 
     Thread: :meth:`answered` and :meth:`update` in one thread, all other methods in main.
     """
@@ -67,12 +67,12 @@ class Responsiveness:
 
     @property
     def is_unheard(self) -> bool:
-        """True if the first participant has had no answer for :data:`FIRST_RESPONSE_TIMEOUT`."""
+        """True if the first answer takes longer than :data:`FIRST_RESPONSE_TIMEOUT`."""
         return self.unheard > FIRST_RESPONSE_TIMEOUT
 
     @property
     def has_answered(self) -> bool:
-        """True if the present participant has answered."""
+        """True if there is an answer since the start or :meth:`renew`."""
         return self._has_answered
 
     @property
@@ -252,7 +252,7 @@ class SelfCheck:
         return f"{last.name} ({Path(last.filename).relative_to(PACKAGE_FOLDER)}:{last.lineno})"
 
     def _stack(self) -> str:
-        """Return the stack of the main thread as lines, if a callback does not return."""
+        """Return the stack of the main thread as text; empty unless a callback does not return."""
         if not self._state.is_standing:
             return ""
         return ":\n" + "".join(traceback.format_list(self._frames())).rstrip()

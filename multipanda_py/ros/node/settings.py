@@ -222,8 +222,8 @@ def _declare(node: Node, name: str, value: Any, data: Any) -> None:
     Args:
         node: Node that declares the parameter.
         name: Dotted name of the parameter.
-        value: Value of the parameter, unless it is a string.
-        data: Cell configuration with absolute paths. A string is taken from it instead.
+        value: Value of the parameter. A string is replaced by that of ``data``.
+        data: Cell configuration with absolute paths.
     """
     for key in name.split(".") if isinstance(value, str) else ():
         data = data[key]

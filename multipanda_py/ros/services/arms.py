@@ -102,7 +102,7 @@ POLL_PERIOD = 2e-4
 class Stop:
     """Service ``stop``, which holds all arms, with a separate DDS participant and thread.
 
-    In the shared participant, a flood of targets would delay requests by seconds.
+    In the participant of the other services, a flood of targets would delay requests by seconds.
 
     Args:
         args: Command line, which may have security options of the middleware.

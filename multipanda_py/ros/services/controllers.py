@@ -90,7 +90,7 @@ def manager_node(
     """Return the node with the services and parameters of a controller manager.
 
     Parameters: ``update_rate`` is the rate of the loop [Hz]. ``NAME.type`` is the type of a
-    controllet, ``NAME.params_file`` and ``NAME.node_options_args`` are its load arguments.
+    controllet. ``NAME.params_file`` and ``NAME.node_options_args`` are applied when it is loaded.
 
     Args:
         main: Main node of the cell, which determines the namespace.

@@ -99,7 +99,7 @@ class SimulationServices:
         yield from self._wait(goal, response.result)
 
     def _wait(self, goal: int, result: Any) -> Work:
-        """Wait until the loop has run ``goal`` cycles, at most ``STEP_TIMEOUT`` for each."""
+        """Wait until cycle number ``goal`` has run, at most ``STEP_TIMEOUT`` for each cycle."""
         before, since = self._world.cycles, time.monotonic()
         while (now := self._world.cycles) < goal:
             if now != before:

@@ -260,7 +260,7 @@ class TaskServices:
         return f"{runner.reason}; every arm holds"
 
     def start(self, request: Any, response: Any) -> Work:
-        """Start the task of ``file`` and answer, as a generator that waits for the loop."""
+        """Start the task of parameter ``file`` and answer; a generator that waits for the loop."""
         try:
             name = str(self.node.get_parameter("file").value)
             if not name:

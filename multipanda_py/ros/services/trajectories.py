@@ -88,7 +88,7 @@ class _FollowedGoal:
         points: Path from the initial positions of the arms, (p, 1 + 3 n): time, positions,
             velocities, accelerations.
         before: Number of motions that the controllet had started when the goal was accepted.
-        number: Number of motions including this one; 0 until the loop has started it.
+        number: Number of the motion, counted by the controllet; 0 until the loop has started it.
         canceled_at: Number of motions that the controllet had started when the client canceled the
             goal; -1 if it has not.
         accepted_at: Time of acceptance, CLOCK_MONOTONIC [s].

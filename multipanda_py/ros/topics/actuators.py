@@ -77,7 +77,7 @@ class _StateTopics:
 
     Args:
         links: Name of the topic with the states of the links.
-        at: Indices of the joints among the joints of the arm with compliant actuators, (k,).
+        at: Indices of the joints, counted among the compliant actuators of the arm, (k,).
     """
 
     def __init__(

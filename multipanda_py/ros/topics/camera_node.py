@@ -101,12 +101,12 @@ class CameraTopics:
         )
 
     def send(self, image: rendering.Image, stamp: Stamp, cycle: int) -> None:
-        """Publish an image, unless one of the same cycle was published.
+        """Publish an image, unless the last one shows the same cycle.
 
         Args:
             image: Image, (height, width, 3).
             stamp: Time stamp of the state that it shows.
-            cycle: Number of the cycle.
+            cycle: Number of the control cycle that the image shows.
         """
         if cycle == self._cycle:
             return

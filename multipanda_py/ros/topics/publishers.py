@@ -83,7 +83,7 @@ class Transforms:
         self._moving = node.create_publisher(TFMessage, "/tf", TRANSFORM_QOS)
 
     def send(self, fresh: Fresh) -> None:
-        """Publish the transforms, if there are subscribers and the period has passed."""
+        """Publish the transforms if there are subscribers, at most at ``tf_rate``."""
         if self._pace.is_due(fresh.row) and self._moving.get_subscription_count():
             self._moving.publish(TFMessage(transforms=self._transforms(fresh)))
 
@@ -302,7 +302,7 @@ class Introspection:
         )
 
     def send(self, fresh: Fresh) -> None:
-        """Publish the values, if there are subscribers and the period has passed."""
+        """Publish the values if there are subscribers, at most at ``introspection_rate``."""
         if not self._pace.is_due(fresh.row):
             return
         has_subscribers = bool(self._value_topic.get_subscription_count())

@@ -91,8 +91,6 @@ class TargetInhibit:
     def refusal(self, name: str, channel: str, value: Any) -> str:
         """Return why a target is rejected, or an empty string.
 
-        A client that repeats a rejected target stays rejected, until it sends another value.
-
         Args:
             name: Name of the arm or controllet.
             channel: Name of the channel.
@@ -158,7 +156,7 @@ class Targets:
             gripper goal.
         channels: Counters of every channel, by arm or controllet and by name of the channel.
         held_off: Streams that are rejected at present.
-        topics: Arm or controllet, short name and message type of every topic, by full name.
+        topics: Arm or controllet, relative name and message type, by full name of the topic.
         senders: Names of the nodes that publish a target, by arm or controllet and by channel.
 
     Thread: executor.
@@ -272,9 +270,9 @@ CLIPPED_MESSAGE = "clipped to the gate: the target stream is beyond the gate"
 class TargetStatus:
     """Topics ``<arm>/target_status`` and ``<controllet>/target_status``.
 
-    They tell publishers of targets if these are accepted. The level is OK while the newest target
-    of every channel in use is accepted, else WARN with the reason as message. The values are state
-    and counts of each channel in use. The topics are latched for late subscribers.
+    The level is OK while the newest target of every channel in use is accepted, else WARN with the
+    reason as message. The values are state and counts of each channel in use. The topics are
+    latched for late subscribers.
 
     Thread: executor.
     """

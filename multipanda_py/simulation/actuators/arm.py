@@ -57,8 +57,8 @@ class CompliantArm(DrivetrainStage):
     .. math:: \tau_{link} = \tau + \hat g(q) .
 
     Here :math:`\tau_{link}` is the spring torque on the links and :math:`\tau` the commanded
-    torque. :math:`\hat g` is the gravity torque by the description of the arm; it is zero for an
-    arm that does not compensate gravity. MuJoCo itself does not compensate the weight.
+    torque. :math:`\hat g` is the gravity torque of ``arm``; it is zero for an arm that does not
+    compensate gravity. MuJoCo itself does not compensate the weight.
 
     Args:
         model: MuJoCo model of the scene.
@@ -66,15 +66,15 @@ class CompliantArm(DrivetrainStage):
         arm: Description of the arm that controllets use. The simulated arm can differ from it.
         state: State of the arm, updated in every cycle.
         elastic: Indices of the compliant joints in the arm, counted from 0, (m,).
-        link_torque_limit: Torque limits of the links, for any stiffness preset, (n,) [Nm].
-        weight: Factor on the gravity torque :math:`\hat g`, for an arm with scaled inertia.
+        link_torque_limit: Torque limits of the links, independent of the preset, (n,) [Nm].
+        weight: Factor on :math:`\hat g`: the ``inertia_scale`` of the simulated arm.
 
     Attributes:
         name: Name of the arm.
         joint_names: Names of its compliant joints, with the arm's prefix.
         desired_torque: Torques that springs must exert, (m,) [Nm]; updated in place.
-        torque_limit: Torque limits of controllets, for the preset of the cell file, (m,) [Nm].
-        link_torque_limit: Torque limits of the links, for any stiffness preset, (m,) [Nm].
+        torque_limit: Torque limits of controllets, at the preset in the cell file, (m,) [Nm].
+        link_torque_limit: Torque limits of the links, independent of the preset, (m,) [Nm].
         dofs: Indices of the compliant joints in ``qvel``, (m,).
         positions: Indices of the compliant joints in ``qpos``, (m,).
         motors: Indices of the MuJoCo actuators of these joints in ``ctrl``, (m,).
@@ -146,14 +146,14 @@ def elastic_of(settings: ArmConfig) -> list[int]:
 class CompliantGroups:
     """Actuator groups of several compliant arms, which are simulated together.
 
-    Joints are numbered arm by arm, and within an arm in the order of its joints.
+    Compliant joints have indices from 0: arm by arm, and within an arm in the order of its joints.
 
     Args:
         arms: Sections of the arms in the cell file.
 
     Attributes:
         count: Number of compliant joints, n.
-        groups: Section of each actuator group, and the numbers of its joints.
+        groups: Section of each actuator group, and the indices of its joints.
     """
 
     def __init__(self, arms: Sequence[ArmConfig]) -> None:
@@ -173,7 +173,7 @@ class CompliantGroups:
 
     @property
     def springs(self) -> list[tuple[Actuator[Any], list[int]]]:
-        """Actuator object of each type, with the numbers of the joints that it drives."""
+        """Actuator object of each type, with the indices of the joints that it drives."""
         result = []
         for kind in dict.fromkeys(group.type for group, _ in self.groups):
             parts = [(group.actuator(len(at)), at) for group, at in self.groups
@@ -208,7 +208,7 @@ class CompliantGroups:
     def motors(self) -> Motors | None:
         """Motors of all joints; None if no joint has motor parameters.
 
-        Joints without motor parameters get default values, which have no effect.
+        Joints without motor parameters get default values.
         """
         if not any(group.motor for group, _ in self.groups):
             return None

@@ -38,9 +38,9 @@ class ActuatorCommandDispatcher:
             execute torques of an effort controllet, (m,).
         any_commanded: True if any joint has an actuator command.
         direct: True for joints whose actuator command has the mode ``link_torque``, (m,).
-        refused: Reasons of rejected commands by joint index. The caller clears it after reading.
-        stopped: Motors whose new command is beyond a stop: commanded position, lower and upper
-            stop, by joint and motor. The caller clears it after reading.
+        refused: Reasons of rejected commands, by joint index. The caller clears it after reading.
+        stopped: Commanded position, lower and upper stop of each motor with a new command beyond a
+            stop, by indices of joint and motor. The caller clears it after reading.
 
     Thread: control.
     """
@@ -137,7 +137,7 @@ class ActuatorCommandDispatcher:
 
         Args:
             q: Link angles, (m,) [rad].
-            is_new: Mask of new commands, (2, m), for up to two commands of the mode.
+            is_new: True for new first and second commands of each joint, (2, m).
             bounds: Minimum and maximum torques of links, (2, m) [Nm].
 
         Returns:
@@ -173,7 +173,7 @@ class ActuatorCommandDispatcher:
         """Send new commands to the joints; the previous one stays if a command is rejected.
 
         Args:
-            is_new: Mask of new commands, (2, m), for up to two commands of the mode.
+            is_new: True for new first and second commands of each joint, (2, m).
         """
         before = self._joints.beyond_stops() if is_new.any() else {}
         result: defaultdict[str, list[int]] = defaultdict(list)

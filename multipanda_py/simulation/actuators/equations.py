@@ -167,11 +167,11 @@ class Equations:
     def slow_down(self, fastest: float) -> None:
         """Increase the inertia of each motor whose natural frequency or decay rate is too high.
 
-        Stiff friction, dampers and controllers are then stable in substeps. The inertias stay
-        increased until the next :meth:`set_modes`.
+        The integrator is then stable also with stiff friction, dampers and controllers. The
+        inertias stay increased until the next :meth:`set_modes`.
 
         Args:
-            fastest: Maximum rate for which substeps are stable [1/s].
+            fastest: Maximum rate for which the integrator is stable [1/s].
         """
         scale = np.minimum(
             fastest**2 / np.maximum(self._squared_rates, fastest**2),
@@ -265,11 +265,11 @@ class Equations:
         self._put_constant()
 
     def reset_memory(self, theta: Matrix, sticks: Sequence[int], clears: Sequence[int]) -> None:
-        """Set friction torques of motors or integrals of controllers to zero.
+        """Set friction torques of motors and integrals of controllers to zero.
 
         Args:
-            theta: Motor positions, (2, n) [rad].
-            sticks: Indices of joints whose motors have no friction torque at ``theta``.
+            theta: Current motor positions, (2, n) [rad].
+            sticks: Indices of joints whose friction torques become zero.
             clears: Indices of joints whose controller integrals become zero.
         """
         stick = self.input_matrix[3 * self.n_joints :, 1:].sum(axis=1).reshape(2, -1)

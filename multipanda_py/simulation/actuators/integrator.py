@@ -169,7 +169,7 @@ class SpringIntegrator:
         self._output_matrix.dot(self._causes, out=self._rate_rows[stage])
 
     def _hold_at_limits(self) -> None:
-        """Hold motors that are at a limit: set their accelerations beyond it to zero."""
+        """Set rates of motors at a limit to zero if they lead beyond the limit."""
         rates = self._motor_rates[0]
         np.greater_equal(self._motion, self._max, out=self._is_top)
         np.less_equal(self._motion, self._min, out=self._is_bottom)
@@ -205,9 +205,8 @@ HOLDING_TIME_CONSTANT = 0.02
 class QuasiStaticTerm:
     """Filtered accelerations of links without the effect of springs, (n,) each [rad/s^2].
 
-    Forces of contacts and joint friction are known only after a step, from the change of velocity.
-    Without them, a spring would move a link that leans on an object within each step. Their
-    filtered effect in past steps keeps this link at rest.
+    Substeps do not know the current forces of contacts and joint friction. They use the filtered
+    effect of these forces in past steps, so that a link that leans on an object stays at rest.
 
     Attributes:
         acceleration: Filtered acceleration without springs, contacts and friction.
@@ -235,10 +234,9 @@ class QuasiStaticTerm:
         """Update the filters at the beginning of a step.
 
         Args:
-            dq: Velocities at the beginning of the step, after the velocity correction that
-                :class:`.CompliantJoints` describes, (n,) [rad/s].
-            expected: Velocities at the end of the last step if there were no contacts, friction
-                and velocity correction, (n,) [rad/s].
+            dq: Velocities at the beginning of the step, corrected as in :class:`.CompliantJoints`,
+                (n,) [rad/s].
+            expected: Velocities computed for the end of the last step, (n,) [rad/s].
             rest: Accelerations without springs, contacts and friction, (n,) [rad/s^2].
             inner: 1 for joints that move in substeps, 0 for joints that move in one step, (n,).
             duration: Length of the step [s].

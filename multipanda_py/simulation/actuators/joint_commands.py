@@ -194,9 +194,9 @@ class Readings:
         """Return the readings of all motors after the last step, without computing them again.
 
         Returns:
-            Pairs of rows for first and second motors, (10, n): references, positions, velocities,
-            torques and spring loads. For motors without inertia, the torque equals the load. For
-            motors without a controller, the reference equals the position.
+            References, positions, velocities, torques and spring loads, (10, n): of each quantity
+            one row for first and one for second motors. For motors without inertia, the torque
+            equals the load. For motors without a controller, the reference equals the position.
         """
         flow, equations = self.flow, self.equations
         theta, load = flow.x[1:], equations.elastic * flow.loads[1:]
@@ -349,7 +349,7 @@ def commands_for(
     dtheta: Matrix,
     gains: Matrix,
 ) -> dict[str, Vector]:
-    """Return the commands in the new modes with which joints continue their motion.
+    """Return commands that keep the current torques in new operation modes.
 
     Args:
         springs: Springs of the joints.
@@ -421,8 +421,8 @@ def commands_for_torque(
         q: Link angles, (n,) [rad].
         torque: Desired torques on links, (n,) [Nm].
         preset: Presets of the springs, (n,).
-        equilibrium: Equilibrium angles at which springs exert the desired torques, or the nearest
-            torques that they can exert, (n,) [rad].
+        equilibrium: Equilibrium angles at which spring torques are nearest to ``torque``, (n,)
+            [rad].
         gain: Proportional gains of the motor controllers, (2, n).
 
     Returns:

@@ -36,8 +36,8 @@ def toolbox_step(flow: SpringIntegrator, duration: float) -> Vector:
         \dot\theta \leftarrow \dot\theta + h \ddot\theta, \qquad
         \theta \leftarrow \theta + h \dot\theta .
 
-    Unlike the original scheme, this function limits motor speeds. It serves as a reference for
-    comparisons: it is of first order, so stiff springs gain or lose energy with steps of 1 ms.
+    Unlike the scheme in the paper, this function limits motor speeds. It is only for comparisons:
+    this first-order scheme makes stiff springs gain or lose energy with steps of 1 ms.
 
     Args:
         flow: Integrator with the state of links and motors.
@@ -66,8 +66,8 @@ class SpringEffect(NamedTuple):
 
     Attributes:
         torque: Torque to apply during the whole step [Nm].
-        shift: Correction of the joint positions in a step without contacts and friction [rad]. It
-            is the position after the substeps minus the position after the world's own step.
+        shift: Joint positions after the substeps of the springs, minus those to which the world
+            moves the joints with :attr:`velocity` [rad].
         velocity: Joint velocities at the end of the step without contacts and friction [rad/s].
         duration: Length of the step [s].
     """
@@ -111,8 +111,8 @@ class CompliantJoints(CommandedJoints):
 
     In each step h of the world, springs and motors take many substeps (r-RESPA; Tuckerman, Berne
     and Martyna, Reversible multiple time scale molecular dynamics, 1992). Let r be the
-    accelerations of links without springs and joint damping, and :math:`\bar r` their slow part
-    (:class:`.QuasiStaticTerm`). A step consists of
+    accelerations of links without springs and joint damping, and :math:`\bar r` their low-pass
+    filtered values (:class:`.QuasiStaticTerm`). A step consists of
 
     1. a kick, which is the velocity change :math:`\tfrac h2 (r - \bar r)`,
     2. the motion under springs and :math:`\bar r` for the time h, with constant inertia,
@@ -121,9 +121,9 @@ class CompliantJoints(CommandedJoints):
     The world then steps with the mean spring torque and moves links with their final velocity.
     :meth:`SpringEffect.position_correction` corrects their positions.
 
-    The second kick needs r of the next step. Before step k, the program that steps the world must
-    therefore add :math:`\tfrac h2 (r_k - r_{k-1})` to the velocities of joints whose
-    :attr:`is_substepped` is 1. Without this correction, vibrations gain energy.
+    The second kick should use r at the end of the step, which is known only later. Before step k,
+    the program that steps the world must therefore add :math:`\tfrac h2 (r_k - r_{k-1})` to the
+    velocities of joints whose :attr:`is_substepped` is 1. Otherwise vibrations gain energy.
 
     Args:
         actuators: Springs, with the joints that each drives, counted from 0.
@@ -277,7 +277,7 @@ class CompliantJoints(CommandedJoints):
         self._torque -= damping * self._shift / duration
 
     def set_warning(self, message: str) -> None:
-        """Store the reason why the last step was inaccurate, unless it already has a warning."""
+        """Store the reason why the last step was inaccurate, unless one is already stored."""
         self.n_inaccurate += not self.accuracy_warning
         self.accuracy_warning = self.accuracy_warning or message
 
@@ -289,7 +289,7 @@ class CompliantJoints(CommandedJoints):
             self.is_substepped = np.zeros(self.n_joints)
 
     def set_link_state(self, q: Vector, dq: Vector) -> None:
-        """Set the link state after a step of the world, for sensor values read before the next.
+        """Set angles and velocities of the links to those in the simulated world.
 
         Args:
             q: Link angles, (n,) [rad].

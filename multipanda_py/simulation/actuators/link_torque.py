@@ -126,7 +126,7 @@ class MotorLimiter:
         self._free_cycles = np.where(limited, 0, self._free_cycles + 1)
 
     def newly_limited(self) -> list[int]:
-        """Return indices of joints whose motors have been limited for 0.1 s, for a user notice.
+        """Return indices of joints whose motors have been limited for 0.1 s.
 
         Each joint is returned once, and again only after 1 s in which its motors were not limited.
         """
@@ -353,7 +353,7 @@ class LinkTorque:
         self.command(q, np.zeros_like(q), torque)
 
     def stiffness(self, q: Vector, torque: Vector) -> Vector:
-        """Return the maximum stiffness of springs at zero torque and at plus and minus ``torque``.
+        """Return the largest of the spring stiffnesses at zero, ``torque`` and ``-torque``.
 
         Args:
             q: Link angles, (m,) [rad].

@@ -131,7 +131,7 @@ class Motors:
         """Check the values of all parameters.
 
         Raises:
-            ActuatorRejected: If a value is invalid, with parameter, joint and allowed range.
+            ActuatorRejected: If a value is invalid.
         """
         shape = np.shape(self.inertia)
         for field in fields(self):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coupling of MuJoCo with the springs of compliant arms; number of its steps per cycle."""
+"""Coupling of MuJoCo with the springs of compliant arms; number of MuJoCo steps per cycle."""
 
 from __future__ import annotations
 
@@ -125,10 +125,7 @@ class CompliantWorld:
         self.write_state()
 
     def max_stiffness(self) -> Vector:
-        """Return the maximum stiffness of springs within the torque limits, (n,) [Nm/rad].
-
-        It is evaluated at zero torque, and at plus and minus the torque limits of the joints.
-        """
+        """Return the largest stiffness of springs at zero and maximum torque, (n,) [Nm/rad]."""
         max_torque = np.concatenate([arm.torque_limit for arm in self._arms])
         return self.drive.stiffness(self._qpos[self._positions], max_torque)
 
@@ -270,12 +267,12 @@ MAX_STEPS = 8
 
 
 def spring_steps(world: CompliantWorld, period: float) -> tuple[int, list[str]]:
-    r"""Return the number of MuJoCo steps per cycle, and a warning for each arm that needs more.
+    r"""Return the number of MuJoCo steps per cycle, and a warning per arm with too stiff springs.
 
     A step is no longer than :data:`STEP_FRACTION` divided by the angular frequency of the springs.
-    The number of steps is limited to :data:`MAX_STEPS`. An upper bound of the squared frequency is
-    the largest element of :math:`|C| \sigma`. Here C is the inverse mass matrix at the start, and
-    :math:`\sigma` the vector of :meth:`CompliantWorld.max_stiffness`.
+    Springs are too stiff if they need more than :data:`MAX_STEPS` steps. An upper bound of the
+    squared frequency is the largest element of :math:`|C| \sigma`. Here C is the inverse mass
+    matrix at the start, and :math:`\sigma` the vector of :meth:`CompliantWorld.max_stiffness`.
 
     Args:
         world: Compliant arms at their start, with the mass matrix computed.

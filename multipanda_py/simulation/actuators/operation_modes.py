@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compliant joints with commands in seven operation modes, which can change while they run."""
+"""Compliant joints with seven operation modes and their commands."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class CommandedJoints(Readings):
     def references_for(
         self, torque: Vector, preset: Vector | None = None, q: Vector | None = None
     ) -> Matrix:
-        """Return the motor references at which springs exert torques on links, without a command.
+        """Return the motor references at which springs exert torques on links; command nothing.
 
         For a torque that springs cannot exert, the result gives the nearest possible torque.
 

@@ -111,9 +111,8 @@ class JointSprings:
     def largest_stiffness(self, q: Vector, theta: Matrix) -> Vector:
         """Return an upper bound of the spring stiffness at the links, (n,) [Nm/rad].
 
-        A spring beyond its maximum deflection has a constant torque and zero stiffness. For such a
-        spring, the result is the stiffness at the maximum deflection, which it regains as soon as
-        the deflection falls.
+        A spring beyond its maximum deflection has zero stiffness. For such a spring, the result is
+        the stiffness at the maximum deflection.
 
         Args:
             q: Link angles, (n,) [rad].
@@ -162,11 +161,11 @@ class JointSprings:
         return references
 
     def exertable(self, preset: Vector, motors: Matrix) -> Vector:
-        """Return the maximum torque that springs can exert in each direction, (n,) [Nm].
+        """Return the maximum torque of springs on joints, equal for both directions, (n,) [Nm].
 
         Args:
             preset: Stiffness presets, (n,).
-            motors: Maximum torques of first and second motors, (2, n).
+            motors: Maximum torques of first and second motors, (2, n) [Nm, or N for a pivot].
         """
         return self._each(lambda of, at: of.torque_limit(preset[at], motors[:, at]))
 

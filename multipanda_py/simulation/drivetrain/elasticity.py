@@ -179,8 +179,8 @@ def choose_steps(
 class SpringTorqueSensors(DrivetrainStage):
     """Torque sensors in the springs of elastic joints.
 
-    Measured positions and velocities are those of the links, as ``q`` of a Franka robot. Motor
-    angles are its ``theta``.
+    Measured positions and velocities are those of the links (``q`` and ``dq`` of libfranka), not
+    those of the motors (``theta``).
 
     Args:
         model: MuJoCo model of the scene.

@@ -192,9 +192,9 @@ class Ripple(DrivetrainStage):
     .. math:: \tau_i \leftarrow \tau_i + a_i \sin(n_i \theta_i) .
 
     Here :math:`a_i` is the amplitude and :math:`n_i` the number of periods per revolution of the
-    joint. :math:`\theta_i` is the motor angle on the joint side of the gear. It does not contain
-    the deflection of an elastic joint by gravity. A strain wave gear has two error periods per
-    revolution of its wave generator, so a ratio of 100 gives 200 periods. Source: Tuttle and
+    joint. :math:`\theta_i` is the motor angle on the joint side of the gear, without the
+    deflection of an elastic joint by gravity. The ripple of a strain wave gear has two periods per
+    revolution of the motor, so a gear ratio of 100 gives :math:`n_i = 200`. Source: Tuttle and
     Seering, A nonlinear model of a harmonic drive gear transmission, 1996.
 
     Args:

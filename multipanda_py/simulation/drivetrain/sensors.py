@@ -17,7 +17,7 @@ from multipanda_py.state import Vector
 
 
 class Delay(DrivetrainStage):
-    """Delay of the measured state by whole cycles.
+    """Delay of the measured state by a number of cycles.
 
     Args:
         cycles: Number of cycles.
@@ -35,7 +35,7 @@ class Delay(DrivetrainStage):
         self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace the measured state by that of an earlier cycle, at first of the first cycle."""
+        """Replace the measured state by the delayed one; in the first cycles, by the first."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.pending.append(tuple(part.copy() for part in now))
         delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]
@@ -44,10 +44,9 @@ class Delay(DrivetrainStage):
 
 
 class CommandDelay(DrivetrainStage):
-    """Delay of the commanded torque by whole cycles; the first delayed torques are zero.
+    """Delay of the commanded torque by a number of cycles; the first executed torques are zero.
 
-    Commands that are still pending when a collision stops the robot are discarded. They are not
-    executed after a recovery either.
+    When a collision stops the robot, commands that have not been executed yet are discarded.
 
     Args:
         cycles: Number of cycles.

@@ -66,7 +66,7 @@ def check_cycle(cycle: object) -> None:
     """Check the cycle number at which a command is to be executed.
 
     Raises:
-        ConfigurationError: If it is not a whole number, or out of range.
+        ConfigurationError: If the cycle number is not an integer, or out of range.
     """
     if faults := _faults("at", cycle, "int"):
         raise ConfigurationError(*faults)

@@ -76,9 +76,8 @@ class Trend:
 
     If a command does not arrive in its period T, the robot continues with constant acceleration
     (FCI documentation). How a real robot checks the next command is not documented. Here the
-    checked acceleration a is that of a motion with constant acceleration over the N periods since
-    the last command. It leads from the last velocity v to the commanded displacement
-    :math:`\Delta x`,
+    acceleration a between two commands, N periods apart, is assumed constant. It follows from the
+    velocity v at the first one and the displacement :math:`\Delta x` between them,
 
     .. math:: \Delta x = N v T + \tfrac{1}{2} N (N + 1) a T^2 .
 
@@ -89,8 +88,8 @@ class Trend:
         velocity: Initial velocity, (n,); by default zero.
 
     Attributes:
-        velocity: Velocity, (n,) [1/s].
-        acceleration: Acceleration, (n,) [1/s^2].
+        velocity: Velocity, (n,) [m/s or rad/s].
+        acceleration: Acceleration, (n,) [m/s^2 or rad/s^2].
     """
 
     def __init__(self, bounds: Bounds, velocity: Vector | None = None) -> None:
@@ -108,7 +107,7 @@ class Trend:
         """Continue for a period without a command.
 
         Args:
-            velocity: Velocity after this period, (n,) [1/s]; None: velocity at constant
+            velocity: Velocity after this period, (n,) [m/s or rad/s]; None: velocity at constant
                 acceleration.
         """
         self._lost += 1
@@ -117,7 +116,7 @@ class Trend:
         self.velocity = velocity
 
     def receive_position(self, change: Vector) -> None:
-        """Process a position command, given as the change since the last command, (n,)."""
+        """Process a position command: its change since the last command, (n,) [m or rad]."""
         periods = self._lost + 1
         missing = change - periods * self._arrived * PERIOD
         mean = 2.0 * missing / (periods * (periods + 1) * PERIOD**2)
@@ -125,12 +124,12 @@ class Trend:
         self._take(velocity, mean, exact=periods == 1)
 
     def receive_velocity(self, velocity: Vector, *, exact: bool = True) -> None:
-        """Process a velocity: a command, or a joint velocity that inverse kinematics has computed.
+        """Process a velocity command, or a joint velocity from inverse kinematics.
 
         Args:
-            velocity: Velocity, (n,) [1/s].
-            exact: True if the velocity follows from consecutive commands, False if it was
-                estimated over a gap.
+            velocity: Velocity, (n,) [m/s or rad/s].
+            exact: True if the velocity follows from consecutive commands; False after a lost
+                command.
         """
         mean = (velocity - self._arrived) / ((self._lost + 1) * PERIOD)
         self._take(velocity, mean, exact=exact)
@@ -160,8 +159,8 @@ class Trend:
         The name is without its prefix, such as ``joint_motion_generator_``.
 
         Args:
-            speed: Maximum velocity, (n,) [unit of the commands/s]. After lost commands a higher
-                velocity is allowed.
+            speed: Maximum velocity, (n,) [m/s or rad/s]. After lost commands a higher velocity is
+                allowed.
         """
         bounds = self._bounds
         is_gap = self._consecutive < _MIN_CONSECUTIVE
@@ -195,7 +194,7 @@ _ERROR_PREFIX = "cartesian_motion_generator_"
 class CartesianReference:
     r"""Pose reference of a Cartesian motion, moved by its commands.
 
-    It includes the elbow position (joint 3) if that is commanded. The desired joint velocities
+    It includes the elbow position (joint 3) if commands contain it. The desired joint velocities
     :math:`\dot q_d` follow by inverse kinematics with the error gain k,
 
     .. math:: \dot q_d = J^+ \left(v_c + \frac{k}{T} (x_c \ominus x(q_d))\right) .
@@ -299,13 +298,13 @@ class CartesianReference:
 
 
 def difference(one: Vector, other: Vector) -> Vector:
-    """Return translation [m] and rotation vector [rad] between two poses that are close, (6,).
+    """Return the displacement to a close pose: translation [m] and rotation vector [rad], (6,).
 
     The result is along the axes of the frame in which the poses are given.
 
     Args:
-        one: First pose, (4, 4).
-        other: Second pose, (4, 4).
+        one: Pose before the displacement, (4, 4).
+        other: Pose after the displacement, (4, 4).
     """
     angle = other[:3, :3] @ one[:3, :3].T
     rotation = 0.5 * np.array(

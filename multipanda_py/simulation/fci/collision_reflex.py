@@ -44,7 +44,7 @@ def violations(
         dq: Joint velocities, (7,) [rad/s].
         tau_ext: External torques, (7,) [Nm].
         wrench: External wrench in the stiffness frame, (6,) [N, Nm].
-        thresholds: Thresholds, of which the collision thresholds are compared.
+        thresholds: Thresholds; contact thresholds are not used.
     """
     violations = []
     if ((q < LOWER_LIMITS) | (q > UPPER_LIMITS)).any():

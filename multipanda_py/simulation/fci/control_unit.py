@@ -134,11 +134,10 @@ class ControlUnit:
         self._wake_at = time.perf_counter_ns() + round(duration * 1e9)
 
     def plan(self, cycle: int, action: Callable[[], object]) -> None:
-        """Schedule an action for a later cycle of a motion.
+        """Schedule an action for a cycle of the running motion, or of the next one if none runs.
 
         Args:
-            cycle: Number of cycles after which the action runs. They are counted in the running
-                motion; without one, in the next motion.
+            cycle: Number of cycles since the start of the motion after which the action runs.
             action: Function to run.
         """
         self._planned.append((cycle, action))

@@ -89,8 +89,8 @@ class Clock:
             answered: True if the command for the previous state has arrived.
 
         Returns:
-            Delay of this state [ns], and True if the next state is postponed to keep
-            :data:`MIN_STATE_GAP` between them; None in lockstep.
+            Delay of this state [ns], and True if the next state is postponed to follow this one
+            after :data:`MIN_STATE_GAP`. None in lockstep.
         """
         self._sent = now
         if self.lockstep:
@@ -123,11 +123,9 @@ _PERCENTILES = (50, 95, 99, 100)  # Reported percentiles [%].
 class CycleStatistics:
     """Counters of the cycles of motions, of lost commands and of latencies.
 
-    The count of a motion's cycles begins with the first cycle whose command has arrived.
-
     Attributes:
-        run: Current number of consecutive lost commands.
-        in_motion: Number of cycles of the running motion; after it, of the last motion.
+        run: Number of lost commands since the last command that arrived.
+        in_motion: Number of cycles of the running or last motion, from its first command on.
     """
 
     def __init__(self) -> None:
@@ -147,7 +145,7 @@ class CycleStatistics:
         self._lateness: deque[int] = deque(maxlen=100_000)
 
     def start_motion(self) -> None:
-        """Reset the counters of the running motion, for a new one."""
+        """Reset the counters that start with each motion."""
         self.run = self.in_motion = 0
         self._fresh_at = 0.0
         self._window.clear()
@@ -181,7 +179,7 @@ class CycleStatistics:
                           "sent_ns": self._sent, "arrived_ns": self._arrived})  # fmt: skip
 
     def missed(self) -> bool:
-        """Count a cycle without a command; return True if :data:`MAX_LOST_COMMANDS` is reached."""
+        """Count a cycle without a command; return True after too many of them in a row."""
         self._active += 1
         self.in_motion += 1
         self._lost += 1

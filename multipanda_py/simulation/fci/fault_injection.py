@@ -210,7 +210,12 @@ class Admin:
         self._unit.reboot(seconds)
 
     def do_version(self, robot: int, gripper: int | None = None) -> None:
-        """Report other protocol versions, as after an update of the robot."""
+        """Report other protocol versions, as after an update of the robot.
+
+        Args:
+            robot: Protocol version of the robot.
+            gripper: Protocol version of the gripper; None: unchanged.
+        """
         self._unit.version = robot
         if gripper is not None:
             self._unit.gripper.version = gripper

@@ -144,10 +144,10 @@ class GripperServer:
     def _move(self, stop: float) -> None:
         """Move the fingers for one period, or until they touch the object.
 
-        At the width ``stop`` or at the object, the next target follows, or the motion ends.
+        At ``stop`` or at the object, start to move to the next target width, or end the motion.
 
         Args:
-            stop: Target width of this part of the motion [m].
+            stop: Current target width [m].
         """
         step = self._speed * PERIOD
         change = max(-step, min(step, stop - self.width))

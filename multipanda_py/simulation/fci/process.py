@@ -70,16 +70,16 @@ class FciSim(Closeable):
         Args:
             addresses: Addresses of the robots, such as ``127.0.0.1``.
             lockstep: True to send a state as soon as the client has answered the previous one.
-            together: True for a lockstep in which a state also waits for the commands of all other
-                moving robots.
-            phases: Delays of the first state of each robot [ms]; 0 for robots without a number.
-            ppm: Rate error of each robot's clock, positive if too slow [parts per million]; 0 for
-                robots without a number.
+            together: True for lockstep of all robots: a robot also waits for the commands of all
+                other moving robots before it sends a state.
+            phases: Delay of the first state of each robot [ms]; missing values are 0.
+            ppm: Rate error of each robot's clock, positive if too slow [parts per million];
+                missing values are 0.
             priority: SCHED_FIFO priority of the process, 0 for none.
             cell: Cell file whose arms and objects are simulated; if empty, one arm with gripper
                 per address.
-            tidy: True to move objects to their initial poses whenever a robot begins to move while
-                no other robot moves.
+            tidy: True to move objects to their initial poses before each motion of a robot, unless
+                another robot moves.
         """
         self._arguments = [*addresses]
         if lockstep:
@@ -228,8 +228,8 @@ def make_server(options: argparse.Namespace, cell: CellConfig | None = None) -> 
     The priority of this process is set, too.
 
     Args:
-        options: Arguments of :func:`.add_arguments`. If it has no addresses, those of the cell or
-            default ones are written to it.
+        options: Arguments of :func:`.add_arguments`. Missing ``addresses`` are added: those of the
+            cell, or default ones.
         cell: Configuration of robots and objects; None to read the cell file in ``options``.
 
     Raises:
@@ -264,8 +264,8 @@ def _world(options: argparse.Namespace, cell: CellConfig | None) -> RobotWorld |
     """Return the scene of a cell, or None without a cell.
 
     Args:
-        options: Command-line options. If it has no addresses, those of the cell or default ones
-            are written to it.
+        options: Command-line options. Missing ``addresses`` are added: those of the cell, or
+            default ones.
         cell: Configuration of the cell; None to read the cell file in ``options``, if any.
     """
     if cell is None and options.cell is None:

@@ -54,7 +54,7 @@ def handle(robot: FciRobot, request: RobotRequest, request_id: int, body: bytes)
         body: Content of the request.
 
     Returns:
-        Body of the answer; None if the robot itself sends it, as for an accepted motion.
+        Body of the answer; None if ``robot`` sends the answer, as for an accepted motion.
     """
     if request is RobotRequest.MOVE:
         return _move(robot, request_id, body)

@@ -185,7 +185,7 @@ class FciRobot:
 
     Args:
         answer: Function that sends an answer to the client, with type and number of the request.
-        physics: Simulation of the arm and its load; None for a separate scene.
+        physics: Simulation of the arm and its load; None: an ideal arm alone in a scene.
 
     Attributes:
         frames: Frames of the end effector.

@@ -40,8 +40,9 @@ def robots_of(config: CellConfig, addresses: Sequence[str]) -> dict[str, str]:
 
     Args:
         config: Configuration of the cell.
-        addresses: Addresses of the first arms of the cell. If empty, ``robot_ip`` of the cell file
-            applies; without it, each arm gets an address from 127.0.0.1 on.
+        addresses: Addresses of the arms in the order of the cell file; arms without address are
+            left out. If empty, ``robot_ip`` of the cell file applies. If no arm has
+            ``robot_ip``, all arms get addresses from 127.0.0.1 on.
 
     Raises:
         ConfigurationError: If there are more addresses than arms, or an address repeats.
@@ -68,14 +69,15 @@ def world_of(
 ) -> RobotWorld:
     """Build the scene of a cell's arms and objects.
 
-    Arms are simulated with the perturbation, noise and tool of the cell file. Their robots use the
-    unperturbed model of an FR3, with gripper and tool. Grippers are rigid. Delays in the cell file
-    are ignored, because the network already delays states and commands.
+    Arms are simulated with the perturbation, noise and tool of the cell file. Robot controllers
+    use the unperturbed model of an FR3, with gripper and tool. Grippers are rigid. Delays in the
+    cell file are ignored, because the network already delays states and commands.
 
     Args:
         config: Configuration of the cell; the backends of its arms do not matter.
         names: Names of the arms, in the order of the robots.
-        reset_objects: True to reset objects, see :class:`.RobotWorld`.
+        reset_objects: True to move objects to their initial poses before each motion of a robot,
+            unless another robot moves.
 
     Raises:
         ConfigurationError: If an arm is not an FR3 with rigid joints and gravity compensation.

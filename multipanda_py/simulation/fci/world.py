@@ -69,9 +69,8 @@ def default_arm() -> WorldArm:
 class RobotWorld:
     """Scene shared by the arms of several robots, each with its own clock.
 
-    The scene advances by a period when every arm has commanded a torque. It also advances when one
-    arm commands a second torque before that. An arm whose robot is off or late therefore does not
-    stop the other arms.
+    The scene advances by a period when every arm has commanded a torque, or one arm has commanded
+    two. An arm whose robot is off or late therefore does not stop the other arms.
 
     Args:
         arms: Arms of the scene.
@@ -161,7 +160,7 @@ class RobotWorld:
     def begins(self, arm_index: int) -> None:
         """Record that a robot begins a motion.
 
-        If no other robot moves, objects are reset before the motion, with ``reset_objects``.
+        If ``reset_objects`` is True and no other robot moves, first reset all objects.
         """
         if self._reset_objects and not self._moving:
             self.put_back()
