@@ -118,8 +118,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     together.
 
     ``ModalDamping`` designs D_o for the inertia of the object, and D_r for that of each end
-    effector. Each cycle updates one damper, or the maps A, B and B_n. All of them are updated
-    within eight cycles, or N + 2 with more than six arms.
+    effector. A cycle updates at most one damper, or the maps A, B and B_n. An update of all takes
+    8 cycles, or N + 2 for N > 6.
 
     The report ``internal force [N]`` is the measured value (``InternalForceEstimator``). If the
     internal force is only fed forward, the measured value deviates from the target.
@@ -348,8 +348,8 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
     def _design_dampers(self) -> None:
         """Design the damper of this cycle, or all dampers after a start or a gain change.
 
-        ``_schedule`` contains an index for each cycle. Index i < N is the damper of end effector
-        i, and N + 1 the damper of the object. Index N is the update of the grasp map.
+        ``_schedule`` has an index or None for each cycle. Index i < N is the damper of end
+        effector i, and N + 1 the damper of the object. Index N is the update of the grasp map.
         """
         held, n = self.held, len(self.dampers) - 1
         for index in range(n + 2) if self._update_all else (self._schedule[self._phase],):

@@ -98,7 +98,8 @@ class OperationalSpace(RampedGains[CartesianTarget, OperationalSpaceParams]):
     ``ConservativeSpring``. The other axes remain decoupled.
 
     *Limits.* A far target may require more speed or braking torque than the joints have. nu
-    reduces the whole spring, so the path remains straight. s_tau is reported as ``wrench scale``.
+    scales all axes of the spring equally, so the path remains straight. s_tau is reported as
+    ``wrench scale``.
 
     *Singularities.* If the smallest eigenvalue of J M^-1 J^T is below 0.02 1/kg, the inertia is
     damped (``TaskInertia``). Along the singular direction, the configuration spring acts at a

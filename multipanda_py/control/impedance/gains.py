@@ -157,7 +157,7 @@ MIN_ROTOR_INERTIA = 0.057
 
 
 def rotor_damping_scale(robot: Robot) -> Vector:
-    """Return the factor on the maximum damping of each joint, 0 to 1, (n,).
+    """Return the factor that lowers the damping bound of joints with light rotors, (n,).
 
     The factor is the rotor inertia divided by ``MIN_ROTOR_INERTIA``, and 1 at most. No motion of a
     joint has a lower inertia than its rotor.

@@ -30,9 +30,8 @@ class Proximity:
     its approach speed. The pairs of two bodies form a group.
 
     A check measures the distances of groups that may contain relevant pairs. The next check is due
-    when the motion since then may have made another pair relevant. Upper bounds of this motion
-    decide. Each point of a link has moved by no more than ``sum_i r_i |delta q_i|``, and its speed
-    is no higher than::
+    when, by upper bounds of the motion since then, another pair may be relevant. Each point of a
+    link has moved by no more than ``sum_i r_i |delta q_i|``, and its speed is no higher than::
 
         s + sum_i r_i |delta dq_i| + R sum_i |dq_0,i| sum_j |delta q_j|,   R = max_i r_i
 
