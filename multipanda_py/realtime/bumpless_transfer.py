@@ -181,7 +181,7 @@ class ContactEstimator:
         return self._estimate_at(arm, self._mailbox.words[SharedFlag.ROWS] - HISTORY_CYCLES)
 
     def remaining_load(self, arm: Arm) -> BumplessTransfer:
-        """Return force and torque of a load that the arm carried before a fault and carries now.
+        """Return force and torque of a load that the arm carried before a fault and still carries.
 
         They are zero without a load or with too few records. See :func:`.estimate_payload`.
         """

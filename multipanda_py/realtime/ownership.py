@@ -276,7 +276,7 @@ class Ownership:
         *,
         cause: Cause | None,
     ) -> None:
-        """Make the given instances active; all other arms hold.
+        """Make the given instances active; arms that none of them owns hold.
 
         Args:
             is_active: Flag of each instance, True to make it active.
@@ -378,7 +378,7 @@ class Ownership:
         return bool(done)
 
     def _update_suspension(self, ready: Collection[int] = ()) -> None:
-        """Suspend controllets while command interfaces of their arms change; resume the others.
+        """Suspend controllets while command interfaces of their arms change, then resume them.
 
         Args:
             ready: Indices of arms whose interface has just changed. Only the remaining arms of a
@@ -414,7 +414,7 @@ class Ownership:
                 tau[:] = self._holds[index].tau[0]
 
     def reset(self, is_active: Sequence[bool], now_ns: int) -> None:
-        """Activate controllets after a reset of the arms to another state; the other arms hold.
+        """Activate controllets after a reset of the arms to another state; remaining arms hold.
 
         A controllet stays inactive if it has rejected its last parameters; its arms hold.
 

@@ -71,9 +71,9 @@ class RecordFollower(RecordReader):
     def terms(self, record: NDArray[np.void], arm: str) -> dict[str, Vector]:
         """Return the terms of the commanded torque of an arm by name, each (joints,) [Nm].
 
-        The terms are ``law`` (torque of the controllet), one term per feature with its name,
-        ``blend`` (change by the blend after a switch) and ``bounds`` (change by torque limits).
-        Their sum is the commanded torque ``tau``. The result is empty unless
+        The terms are ``law`` (torque of the controllet) and one term per feature with its name.
+        Further terms are ``blend`` (change by the blend after a switch) and ``bounds`` (change by
+        torque limits). Their sum is the commanded torque ``tau``. The result is empty unless
         :meth:`multipanda_py.cell.Cell.trace_torques` is on.
 
         Args:

@@ -84,7 +84,7 @@ def pinned_loops(tasks: Iterable[PinnedThread]) -> dict[int, int]:
 
 
 def preferred_cores(cpus: Iterable[int], tasks: Iterable[PinnedThread]) -> list[int]:
-    """Return cores for a loop, best first: fewest other loops, then highest number.
+    """Return cores for a loop, best first: fewest pinned loops, then highest number.
 
     Args:
         cpus: Cores that the loop may run on.
