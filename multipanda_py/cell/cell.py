@@ -330,7 +330,7 @@ class Cell(Closeable):
         return self._reader.pose(arm)
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses in the world of the movable objects that are in the scene, by name."""
+        """Return the world poses of the movable objects that are in the scene, by name."""
         return self._reader.objects()
 
     @property
@@ -463,7 +463,10 @@ class Cell(Closeable):
         self._switcher.set_lifecycle(name, state)
 
     def lifecycle(self, name: str) -> str:
-        """Return ``unloaded``, ``unconfigured`` or ``inactive``; ``inactive`` if it is active."""
+        """Return the state ``unloaded``, ``unconfigured`` or ``inactive`` of a controllet.
+
+        An active controllet counts as ``inactive``.
+        """
         return self._switcher.lifecycle(name)
 
     def switch(
@@ -710,7 +713,7 @@ class Cell(Closeable):
 
         Args:
             arm: Name of the arm.
-            record: Record of a cycle, from :meth:`records`; that of the newest one by default.
+            record: Record of a cycle, from :meth:`records`; the newest record by default.
         """
         return self._actuators.snapshot(
             self._reader.latest_record() if record is None else record, arm

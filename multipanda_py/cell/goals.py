@@ -23,7 +23,7 @@ class Frames:
     """Names and poses of the frames in which targets may be given.
 
     The frames are ``world`` and the base of every arm, which has the name of its first link
-    (``left_fr3_link0``). A target of the arm ``left`` may also name its base ``base``,
+    (``left_fr3_link0``). A target of the arm ``left`` may also call its base ``base``,
     ``fr3_link0`` or "".
     """
 

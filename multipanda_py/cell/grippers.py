@@ -82,7 +82,7 @@ class LoopGripper(Gripper):
             return self._motion
 
     def end_motion(self, reason: str) -> None:
-        """Give a running motion the result ``ABORTED``, so that nobody waits for it further."""
+        """Give the running motion, if any, the result ``ABORTED``."""
         if self._motion is not None:
             text = f"{self._motion.command}: {reason}"
             self._motion.end(GripperResult(Outcome.ABORTED, self.state().width, text))
@@ -209,8 +209,8 @@ class Attachments:
     def attach(self, arm: str, object_name: str = "", pose_in_tool: Pose | None = None) -> str:
         """Attach an object to the gripper of an arm.
 
-        Collision avoidance and planning then treat the object as a part of the gripper, and
-        ignore contact between object and arm. Several grippers may hold the same object. In
+        Collision avoidance and planning then treat the object as a part of the gripper. Collision
+        avoidance ignores contact between object and arm. Several grippers may hold one object. In
         simulation, a grasp attaches the object automatically. The attachment ends with
         :meth:`detach`, with the end of the grasp, or when the finger width increases by 5 mm.
 

@@ -57,7 +57,7 @@ def executing(names: CellNames, owners: Mapping[str, str]) -> list[InstanceSpec]
 class ExecutingAvoidance:
     """Limits of the feature ``collision_avoidance`` on motions, for use by the planner.
 
-    A planned motion within these limits is not stopped by the controllets that execute it.
+    The planner keeps these limits, so that the feature does not stop planned motions.
 
     Args:
         names: Names of arms and controllets of the cell.
@@ -390,7 +390,7 @@ class MoveFinder:
 
 
 def _has_same_avoidance(planned: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
-    """Return True if collision avoidance has equal parameters when planned and now."""
+    """Return True if the parameters ``planned`` and ``now`` of collision avoidance are equal."""
     return planned is not None and all(
         planned.get(name) == value
         for name, value in now.items()

@@ -140,7 +140,7 @@ class PendingSwitch:
             self._stopped += self._plan.deactivated
 
     def keep_answer(self) -> None:
-        """Store the answer of the loop, if any, because the next answer overwrites it."""
+        """Store the answer of the loop, if any, before the next answer overwrites it."""
         words = self._box.words
         if self._number and self._answer is None and words[SharedFlag.SWITCH_ACK] == self._number:
             self._answer = (
@@ -366,7 +366,7 @@ class SwitchLock:
         stall_reason: Function that returns the reason why the loop does not run; empty if it runs.
         open: Request that the loop has not answered yet; None without one.
         stop_number: Sequence number of the newest stop sent to the loop.
-        stops: Number of requested stops. A stop refuses all earlier switches.
+        stops: Number of requested stops. A stop makes all earlier requests fail.
         ended: Time [s] (``time.monotonic``) and reason of the last switch that deactivated a
             controllet, by controllet.
     """

@@ -64,7 +64,7 @@ class HistorySnapshot:
             ) from None
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses in the world of the movable objects that are in the scene, by name."""
+        """Return the world poses of the movable objects that are in the scene, by name."""
         row = self.record
         return {
             name: Pose.from_quaternion(p[:3], [*p[4:], p[3]])
@@ -336,7 +336,7 @@ class StateReader:
         )
 
     def objects(self) -> dict[str, Pose]:
-        """Return the poses in the world of the movable objects that are in the scene, by name."""
+        """Return the world poses of the movable objects that are in the scene, by name."""
         return self._moment(self._newest_flat()).objects()
 
     def report(self, name: str) -> Reports:

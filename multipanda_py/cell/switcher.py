@@ -95,9 +95,9 @@ class Switcher:
         self._lifecycle[name] = state
 
     def lifecycle(self, name: str) -> str:
-        """Return ``unloaded``, ``unconfigured`` or ``inactive`` for a controllet.
+        """Return the state ``unloaded``, ``unconfigured`` or ``inactive`` of a controllet.
 
-        The result for an active controllet is ``inactive``.
+        An active controllet counts as ``inactive``.
         """
         return self._lifecycle[self._names.spec(name).name]
 
@@ -220,7 +220,7 @@ class Switcher:
         Returns:
             Reason of the last switch after ``since`` that deactivated the controllet. Empty if the
             loop deactivated it without a switch, for example after a fault; :meth:`.Cell.events`
-            then contains the reason.
+            then returns the reason.
         """
         time, reason = self._switch_lock.ended.get(name, (since, ""))
         return reason if time > since else ""

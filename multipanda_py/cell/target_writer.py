@@ -231,7 +231,7 @@ class TargetWriter:
 
         Args:
             arm: Name of the arm.
-            commands: Values by command [rad, m, Nm]. Names are those of
+            commands: Values by command name [rad, m, Nm]. Names are those of
                 :data:`.COMMAND_CHANNELS`, and ``external_torque``. A value is one number for all
                 compliant joints, a list with one number for each, or a mapping by joint name.
 

@@ -98,8 +98,8 @@ class PerturbationConfig(Section):
     """Differences between a simulated arm and its model; none by default.
 
     They serve to test controllets on arms with delays, other masses, friction, a displaced base
-    or an unknown payload. Controllets and the gravity compensation of the robot use the
-    unperturbed model.
+    or an unknown payload. Controllets and the controller in the robot use the unperturbed
+    model.
     """
 
     state_delay: Annotated[float, Field(ge=0, le=0.05)] = 0.0

@@ -131,8 +131,8 @@ AwAS-II it is the soft preset of its paper [m]."""
 def actuators_of(urdf: Path, joints: Sequence[str]) -> dict[str, Any]:
     """Convert compliant actuators in a URDF to a section ``actuators``; empty without any.
 
-    :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted. Joints with
-    equal actuator type, mode and names of parameters form one group, named after the type.
+    :func:`.read_gazebo` defines the Gazebo plug-in tags that are converted. Joints with equal
+    actuator type, mode and names of parameters form one group, named after the type.
 
     Args:
         urdf: Path of the URDF.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 parameter files with sections for the nodes of a cell, its controllets and its robots.
 
-The node of the cell, each controllet and each robot has a section. Values in the section of a
-controllet or robot override those in the section of the cell. ``ros2 param dump`` writes these
-files. Section names can contain the wildcards of ROS 2.
+The cell, each controllet and each robot can have a section. Values in the section of a controllet
+or robot override those in the section of the cell. ``ros2 param dump`` writes these files. Section
+names can contain the wildcards of ROS 2.
 """
 
 from __future__ import annotations

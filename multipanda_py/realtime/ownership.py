@@ -203,10 +203,9 @@ class Ownership:
         )
         return (
             f"{instance.spec.name}: arm {arm.state.name} moves at {speed:.3f} {unit} (joint "
-            f"{joint + 1}), allowed {MAX_REST_SPEED:g} {unit} {description} from "
-            f"{changing.interface} to "
-            f"{desired} "
-            "commands. Let it hold first, or request the switch with FORCE_AUTO"
+            f"{joint + 1}), allowed {MAX_VIBRATION_SPEED if has_settled else MAX_REST_SPEED:g} "
+            f"{unit} {description} from {changing.interface} to {desired} commands. Let it hold "
+            "first, or request the switch with FORCE_AUTO"
         )
 
     def restart(self, instance: ControlletInstance, now_ns: int) -> None:

@@ -145,7 +145,7 @@ def paced(
         log: Callback for progress messages.
 
     Returns:
-        Data for the report, and samples for the plots, by condition and measured quantity [us].
+        Data for the report, and samples for the plots by condition and measured quantity [us].
     """
     data = all_conditions(two_arms(backend="mujoco", gripper=True), f"bench_{os.getpid()}")
     sent, floor = folder / "sent.npy", _floor(folder, log)

@@ -50,7 +50,7 @@ Signals = NDArray[np.float64]
 def correlated_delay(t_from: Vector, x_from: Signals, t_to: Vector, x_to: Signals) -> float | None:
     r"""Estimate the delay of one recording of k signals relative to another by cross-correlation.
 
-    As in the multipanda_ros2 paper, the estimate for signals :math:`x_1, \dots, x_k` is
+    As in the multipanda_ros2 paper, the estimate for k pairs of signals is
 
     .. math:: \hat T = \arg\max_T \sum_j \int \dot x_{from,j}(t)\, \dot x_{to,j}(t + T)\, dt.
 

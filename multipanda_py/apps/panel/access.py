@@ -171,7 +171,7 @@ def accept_values_only(server: Any) -> None:
 
 
 def value_of(element: Any) -> Any:
-    """Return the value that a page has set for an element; call it only in its callback.
+    """Return the value that a page has set for an element; call only in the element's callback.
 
     In contrast, ``element.value`` may contain a newer value, set by the panel.
     """

@@ -167,8 +167,8 @@ class Clutch:
                 at the first pose.
 
         Raises:
-            TargetRejected: The device has moved too fast, or with a rotation scale other than 1
-                has rotated by more than 3 rad since the clutch closed.
+            TargetRejected: The device has moved too fast, or has rotated by more than 3 rad since
+                the clutch closed. The second limit applies to rotation scales other than 1.
         """
         then = self._device_then
         self._age = min(self._age + seconds, MAX_READING_GAP)

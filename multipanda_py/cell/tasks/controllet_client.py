@@ -199,7 +199,7 @@ class ControlletClient:
         return f"{report.value(FORCE):.1f} N, error up to {report.value(FORCE_ERROR):.1f} N"
 
     def words(self) -> str:
-        """Return details for an error message: joints near limits, and a message of the loop."""
+        """Return details for an error message: joints near limits, and the last event."""
         notice = f" ({self._notice})" if self._notice else ""
         return "".join(f"; {words}" for words in self._at_limits()) + notice
 

@@ -32,8 +32,8 @@ class Sample:
         time: Cell time [s].
         number: Index of the subtask that is executed.
         q: Joint positions by arm, (n,) [rad].
-        positions: Positions in the world of tools (``ARM/tool``) and objects by name, (3,) [m].
-        planned: Planned positions in the world of carried objects, (3,) [m].
+        positions: World positions of tools (``ARM/tool``) and objects, by name, (3,) [m].
+        planned: Planned world positions of carried objects, by name, (3,) [m].
         force: Contact forces estimated from the joint torques, by arm [N].
         desired_forces: Commanded contact forces, by arm [N].
     """
@@ -58,7 +58,7 @@ class SubtaskMetrics:
         mode: Control mode of the subtask, such as ``force``.
         duration: Time until the start of the next subtask [s].
         replans: Number of new plans after the first one.
-        force_rmse: RMS error of contact forces while all arms have contact [N].
+        force_rmse: RMS error of contact forces after all arms have made contact [N].
         force_peak: Maximum contact force [N].
         requested: Commanded contact force [N].
         off_rmse: RMS distance of carried objects from their planned positions [m].
