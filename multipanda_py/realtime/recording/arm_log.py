@@ -402,7 +402,9 @@ def arm_facts(config: CellConfig) -> list[ArmFacts]:
             arm.robot.name,
             tuple(joint.name for joint in arm.robot.joints),
             tuple(gravity_in_base(arm.rpy).tolist()),
-            find_backend(arm.backend).torques_include_rotors,
+            # Elastic joints measure the torque between rotor and link.
+            find_backend(arm.backend).torques_include_rotors
+            and not any(arm.transmission.stiffness),
         )
         for name, arm in config.arms.items()
     ]

@@ -9,7 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from multipanda_py.realtime.recording.arm_log import ArmLog
+from multipanda_py.config.cell_file import CellConfig
+from multipanda_py.realtime.recording.arm_log import ArmLog, arm_facts
 from multipanda_py.realtime.recording.log import check_columns, check_log
 from multipanda_py.robots import MODELS
 
@@ -90,3 +91,10 @@ def test_resting_joint_was_reported_where_rest_is_allowed():
     at_rest = changed(changed(log, "q", 3, lambda x: x * 0 - 2.0), "dq", 3, lambda x: x * 0)
     assert any("joint4: does not move" in sentence for sentence in check_log(at_rest))
     assert check_log(at_rest, moves=False) == []
+
+
+def test_torques_of_elastic_joints_counted_as_including_rotors():
+    arms = {"rigid": {}, "elastic": {"position": [0.0, 1.0, 0.0]}}
+    arms["elastic"]["transmission"] = {"stiffness": [9000.0] * 7}
+    facts = arm_facts(CellConfig.from_dict({"arms": arms}))
+    assert [one.rotors_in_tau for one in facts] == [True, False]
