@@ -6,7 +6,7 @@ To add an actuator, write one file with its parameters and the two methods ``ela
 
 The first motor sets the equilibrium angle of the joint. A second motor, if any, sets the joint
 stiffness by its position, the *stiffness preset*. Two antagonistic motors set angle and stiffness
-together. For another relation of these quantities, also override ``references``,
+together. If motor positions set these two quantities in another way, also override ``references``,
 ``equilibrium_of`` and ``preset_of``. Example::
 
     @dataclass(frozen=True)
@@ -361,12 +361,12 @@ class Actuator(ABC, Generic[P]):
         """
 
     def references(self, equilibrium: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the positions of the first and of the second motors, (n,) each.
+        """Return first and second motor positions for equilibria and presets, (n,) each.
 
         By default, the first of two antagonistic motors is at equilibrium plus preset, and the
         second at equilibrium minus preset. In other actuators, the first motor is at the
         equilibrium and the second at the preset. A subclass that overrides this method also
-        overrides :meth:`equilibrium_of` and :meth:`preset_of`, which invert it.
+        overrides its inverse, :meth:`equilibrium_of` and :meth:`preset_of`.
 
         Args:
             equilibrium: Equilibrium angles of the joints, (n,) [rad].
@@ -411,11 +411,11 @@ class Actuator(ABC, Generic[P]):
         return self.of["coupling"] * (theta_1 - theta_2)
 
     def damping(self, theta_1: Vector, theta_2: Vector) -> Vector:
-        r"""Return the damping coefficient d between motors and joint, (n,) [Nm s/rad].
+        r"""Return the coefficient d of the damping parallel to the springs, (n,) [Nm s/rad].
 
         The damping torque on the joint is :math:`d (\dot\theta_{eq} - \dot q)`, with the
-        equilibrium angle :math:`\theta_{eq}` and the joint angle q. The first motor receives the
-        opposite torque. Of two antagonistic motors, each receives half of it.
+        equilibrium angle :math:`\theta_{eq}` and the joint angle q. The opposite torque acts on
+        the first motor, or half of it on each of two antagonistic motors.
 
         Args:
             theta_1: Positions of the first motors, (n,) [rad].
@@ -519,9 +519,8 @@ class Actuator(ABC, Generic[P]):
     ) -> Vector:
         """Return the equilibrium angles of :meth:`equilibrium_for`, also beyond the spring range.
 
-        If the springs cannot exert a torque, its equilibrium angle is the one at their maximum
-        deflection, (n,) [rad]. The arguments are not checked, to save time in a loop. The solver
-        takes Newton steps. It bisects if a step leaves the interval that contains the solution.
+        For a torque that the springs cannot exert, return the angle at which they are fully
+        deflected, (n,) [rad]. The arguments are not checked, to save time in a loop.
 
         Args:
             q: Joint angles, (n,) [rad].
@@ -547,15 +546,15 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def torque_limit(self, preset: ArrayLike, motors: ArrayLike = np.inf) -> Vector:
-        """Return the maximum torque of the springs on each joint in both directions, (n,) [Nm].
+        """Return the torque that springs can exert on each joint in either direction, (n,) [Nm].
 
         The maximum deflection of the springs and the maximum torques of the motors limit it. It is
         zero if a motor is too weak to hold the preset of an unloaded joint.
 
         Args:
             preset: Stiffness presets, one number or (n,).
-            motors: Maximum torques of the motors: one number for all, (n,) for both motors of each
-                joint, or (2, n) [Nm, or N for a linear second motor]. By default unlimited.
+            motors: Maximum torques of the motors [Nm, or N for a linear second motor]: one number
+                for all, (n,) for both motors of each joint, or (2, n). By default unlimited.
 
         Raises:
             ActuatorRejected: If a preset is out of range.
@@ -581,10 +580,9 @@ class Actuator(ABC, Generic[P]):
         return result
 
     def _ends(self, q: Vector, preset: Vector) -> tuple[Vector, Vector]:
-        """Return the two equilibrium angles with fully deflected springs, (n,) each [rad].
+        """Return the equilibrium angles that fully deflect all springs, (n,) each [rad].
 
-        They are below and above the joint angle q. At both, all springs of the joint are at or
-        beyond their maximum deflection.
+        The first is below the joint angle q, the second above it.
         """
         reach = self._limit + np.abs(preset) if self.is_antagonistic else self._limit
         return q - reach, q + reach
@@ -627,10 +625,7 @@ class Actuator(ABC, Generic[P]):
                         )
 
     def _refuse_idle_presets(self) -> None:
-        """Reject parameters with which the maximum preset gives nearly the minimum stiffness.
-
-        Two parameters were then probably exchanged.
-        """
+        """Reject parameters with which minimum and maximum preset give nearly equal stiffness."""
         low, high, zero = self.preset_low, self.preset_high, np.zeros(self.n_joints)
         soft, stiff = (
             self.link_stiffness(zero, *self.references(zero, preset)) for preset in (low, high)

@@ -117,12 +117,12 @@ class Backend(ABC, Generic[SettingsT]):
         publish: Callable[[float, bool], None],
         check: Callable[[], None],
     ) -> Gripper | None:
-        """Return an object that commands the gripper of an arm without the loop.
+        """Return an object that receives the gripper commands of an arm instead of the loop.
 
-        None: the loop passes gripper commands to :meth:`command_gripper`.
+        None, the default: the loop passes gripper commands to :meth:`command_gripper`.
 
         Args:
-            arm: Name of the arm, which has a gripper.
+            arm: Name of the arm.
             config: Section of the arm in the cell file.
             publish: Function to call with each measurement, from any thread: width [m], and True
                 if an object is grasped.
@@ -170,7 +170,7 @@ class Backend(ABC, Generic[SettingsT]):
     def wake_fds(self) -> dict[int, int]:
         """Indices of arms by file descriptor, which is readable when its arm has a new state.
 
-        The loop waits for these descriptors, and :meth:`read` resets those of the arms it reads.
+        The loop waits for these descriptors. :meth:`read` resets the descriptors of its arms.
         For simulated arms the mapping is empty: the loop reads them once per period.
         """
         return {}
@@ -180,8 +180,7 @@ class Backend(ABC, Generic[SettingsT]):
         """Copy the newest states of arms into :attr:`states`.
 
         Args:
-            fresh: Indices in the cell of the arms to read. In a cycle that only some arms started,
-                other arms are left out.
+            fresh: Indices in the cell of the arms to read: all arms, or those with new states.
         """
 
     def is_new(self, arm: int) -> bool:
@@ -197,7 +196,7 @@ class Backend(ABC, Generic[SettingsT]):
         """
 
     def command_gripper(self, arm: int, number: int, record: Vector) -> None:
-        """Start a gripper command. For a gripper of :meth:`make_gripper`, store a measurement.
+        """Start a gripper command, or store a measurement from the object of :meth:`make_gripper`.
 
         By default, measurements are stored in the state of the arm, and commands fail.
 
@@ -215,7 +214,7 @@ class Backend(ABC, Generic[SettingsT]):
             state.gripper[:2] = number, Outcome.FAILED
 
     def grasped_object(self, arm: int) -> int:
-        """Return the object that the gripper of an arm has just grasped; 0 if it is unknown.
+        """Return the number of the object that a gripper has just grasped; 0 if it is unknown.
 
         Objects are numbered from 1, in the order of ``objects``.
 
@@ -291,8 +290,8 @@ class Backend(ABC, Generic[SettingsT]):
             record: Index and pose of the object, as in :meth:`set_object_pose`.
 
         Returns:
-            Name of the arm, and penetration depth [m]. None if the object does not penetrate an
-            arm deeper than a resting contact, or if this is unknown.
+            Name of the arm, and penetration depth [m]. None if no arm is penetrated, if the depth
+            is as small as in a resting contact, or if the backend cannot tell.
         """
         return None
 

@@ -40,16 +40,15 @@ class BumplessTransfer:
     """Torque and wrench of one arm that the next controllet continues (bumpless transfer).
 
     For an arm at rest, the commanded torque is transferred, even if sensors measure a different
-    torque. For a moving arm, the part of the wrench that is both commanded and measured is
-    transferred. The other part accelerates or brakes the arm. For an arm at rest without contact,
-    all values are zero.
+    torque. For a moving arm, only the measured part of the commanded wrench is transferred; the
+    rest accelerates or brakes the arm. For an arm at rest without contact, all values are zero.
 
     Attributes:
         tau: Joint torques that keep the arm at rest, without damping, (n,) [Nm].
         wrench_in_base: Wrench of ``tau`` at the tool point, exerted on the environment, (6,) [N,
             Nm]. It excludes the nullspace part of ``tau``.
-        contact_in_base: Part of ``wrench_in_base`` that is also measured, (6,) [N, Nm]. The rest
-            carries a load that is not in the settings of the robot, or cannot be measured.
+        contact_in_base: Measured part of ``wrench_in_base``, (6,) [N, Nm]. The unmeasured part may
+            carry a load that is not in the settings of the robot.
         load_mass: Mass of the load in the settings of the robot, without the tool [kg]. The robot
             compensates its weight, so the wrenches exclude it.
         requested_in_base: Wrench that users have requested from an earlier controllet of the arm,
@@ -116,12 +115,11 @@ class BumplessTransfer:
         return requested * (1.0 - float(np.dot(self.wrench_in_base, requested)) / squared)
 
     def as_requested(self, jacobian: Matrix) -> BumplessTransfer:
-        """Return a copy with the requested wrench if :attr:`missing_in_base` is small.
+        """Return a copy that adds :attr:`missing_in_base` to the wrench if it is small.
 
-        Otherwise return this object: the force is still rising, or the contact is about to end.
-        Without this method, friction would reduce the force a little at each switch. The limit is
-        :data:`COMPENSATED_FORCE` or :data:`COMPENSATED_FRACTION` of the request, whichever is
-        larger, and at most half of the request.
+        This keeps friction from reducing the force at each switch. The limit for the missing
+        wrench is the larger of :data:`COMPENSATED_FORCE` and :data:`COMPENSATED_FRACTION` of the
+        request, but at most half of the request. Above this limit, return this object.
 
         Args:
             jacobian: Jacobian of the tool, (6, n).
@@ -233,7 +231,7 @@ class Context:
         period: Cycle time of the loop [s].
         arms: Arms that the instance owns (own arms), in the order of ``states`` in its methods.
         other_arms: All other arms of the cell.
-        other_states: Live states of the other arms, in the same order.
+        other_states: Live states of ``other_arms``, in the same order.
         objects: Objects in the scene.
         object_poses: Live poses of the movable objects in the world, (n, 7): position [m],
             quaternion w x y z. Absent objects are parked far from the cell.

@@ -142,8 +142,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             [rad] or velocities [rad/s], (n,) per arm; ``tau`` is then ignored. With effort, the
             same arrays as ``tau``.
         context: Own arms and their environment.
-        followed: References that the controllet plans itself, by name of the channel: one record
-            of the channel per arm. The loop records them instead of the targets. Write to these
+        followed: References that the controllet plans itself, by name of the channel, one array
+            per arm. The loop records them instead of the targets of this channel. Write to these
             arrays in place.
         report: Numbers that the loop publishes in each cycle, (12,), in the order of
             ``report_names``.
@@ -152,7 +152,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
         is_free: True for each arm whose tool has a direction without a spring (free direction).
             Write it in :meth:`on_activate` and :meth:`update`. Features such as ``nullspace`` then
             add no energy to motions in this direction; see :meth:`free_velocity`.
-        min_scale_arm: Index of the arm with the smallest stiffness scale, if ``report_names`` has
+        min_scale_arm: Index of the arm whose stiffness is reduced most, if ``report_names`` has
             :data:`.STIFFNESS_SCALE`; -1 for the object that the arms hold.
 
     Thread: control, except the constructor and :meth:`check_params`, which any thread may call.
@@ -263,8 +263,7 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
             transfers: Transferred torques and wrenches, one per arm; zero for a free arm.
 
         Returns:
-            Message about the preserved force for the answer to the switch; empty if there was
-            none.
+            Message to the user about the preserved force; empty if no force was transferred.
 
         Called at the start of the first cycle.
         """
@@ -277,8 +276,8 @@ class Controllet(ABC, Generic[TargetT, ParamsT]):
     ) -> Vector | None:
         """Return the wrench that users request of an arm, even if it is not reached.
 
-        While the arm is in contact, the loop passes this request to the next controllet. It
-        reports a measured force that stays below the request.
+        While the arm is in contact, the loop passes this request to the next controllet. The loop
+        also reports to users if the measured force stays below the request.
 
         Args:
             arm: Index of the arm.

@@ -99,7 +99,7 @@ class Feature(Generic[ParamsT]):
         """
 
     def on_enable(self, states: Sequence[ArmState], target: Any) -> None:
-        """Start when ``enabled`` becomes true; by default the same as :meth:`on_activate`.
+        """Start the feature when it is enabled; by default the same as :meth:`on_activate`.
 
         Args:
             states: States of the current cycle, one per arm of the controllet.
@@ -108,7 +108,7 @@ class Feature(Generic[ParamsT]):
         self.on_activate(states, target)
 
     def is_free(self, arm: int) -> bool:
-        """Return True if the tool of an arm has a direction without a spring of the controllet.
+        """Return True if the controllet has no stiffness in some direction of an arm's tool.
 
         Args:
             arm: Index of the arm in the controllet.
@@ -117,7 +117,7 @@ class Feature(Generic[ParamsT]):
 
     @property
     def settled(self) -> bool:
-        """True if the target does not jump when :meth:`prepare` is no longer called.
+        """True if the loop may stop calling :meth:`prepare` without a jump of the target.
 
         The loop reads it while the feature is disabled.
         """
@@ -204,9 +204,9 @@ class Feature(Generic[ParamsT]):
     def is_projected(self) -> bool:
         """True if :meth:`add` projects all its torques to the dynamically consistent nullspace.
 
-        If a controllet has several such features that override :meth:`before_projection`, the loop
-        calls this method instead of :meth:`add`, and projects the sum of their torques once. The
-        value may depend on the parameters.
+        If several projected features of a controllet override :meth:`before_projection`, the loop
+        calls that method instead of :meth:`add`, and projects the sum of their torques once.
+        The value may depend on the parameters.
         """
         return False
 
@@ -271,8 +271,8 @@ def feature_names(
 
     Args:
         law: Class of the controllet.
-        chosen: Features that the cell file lists for the controllet; None without such a list:
-            the default features of the class.
+        chosen: Features that the cell file lists for the controllet; None: default features of
+            the class.
     """
     names = law.default_features if chosen is None else chosen
     standing = (n for n in AUTOMATIC_FEATURES if registry.find("features", n).is_implicit_for(law))

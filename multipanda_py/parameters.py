@@ -303,9 +303,9 @@ class _JointVector:
     arm: int | None
 
     def specs(self, name: str, robots: Robots) -> tuple[Spec, ...]:
-        """Return one spec for all robots; if default or bounds differ, return one per arm.
+        """Return one spec with the name ``name`` if it is the same for all robots.
 
-        In the second case the parameter of each arm is named ``<name>.<arm>``.
+        If defaults or bounds differ between robots, return one per arm, named ``<name>.<arm>``.
         """
         each = [self.of_one(robot) for robot in robots.values()]
         if len({(tuple(spec.default), spec.bounds) for spec in each}) == 1:
@@ -350,7 +350,7 @@ def joint_vector(
         low: Minimum value, a number or the name of a quantity.
         high: Maximum value, a number or the name of a quantity.
         doc: Description in one line.
-        arm: Index of the only arm of the controllet that the parameter is for; None: all arms.
+        arm: Index of the arm in the controllet, for a parameter of one arm; None: all arms.
     """
     declared = _JointVector(default, low, high, unit, doc, arm)
 
@@ -382,7 +382,7 @@ def specs_by_field(
 ) -> dict[str, tuple[Spec, ...]]:
     """Return the specs of a ``Params`` dataclass by name of the field.
 
-    A field has one spec. A joint vector has one per arm if the robots of the arms differ.
+    A field has one spec, but a joint vector has one spec per arm if the robots differ.
 
     Args:
         params: Dataclass of the parameters.
@@ -390,8 +390,8 @@ def specs_by_field(
         robots: Robots by name of the arm, for joint vectors; None: one default robot.
 
     Raises:
-        ConfigurationError: If it is not a dataclass, or a field is not declared by a function of
-            this module.
+        ConfigurationError: If ``params`` is not a dataclass, or a field is not declared by a
+            function of this module.
     """
     path = f"{params.__module__}.{params.__qualname__}" if isinstance(params, type) else "Params"
     _refuse_undeclared(params, path)
@@ -435,11 +435,11 @@ def _field(spec: Spec) -> Any:
 
 
 def _of_some(robots: Robots | None, arm: int | None) -> Robots:
-    """Return the robots that a joint vector is for, by name of the arm.
+    """Return the robots to which a joint vector applies, by name of the arm.
 
     Args:
         robots: Robots of the controllet by name of the arm; None: the default robot.
-        arm: Index of the only arm that the vector is for; None: all arms.
+        arm: Index of the arm in the controllet, for a vector of one arm; None: all arms.
     """
     if robots is None:
         return {"": default_robot()}
@@ -549,10 +549,10 @@ def _unknown(name: str, value: object, known: Mapping[str, Spec]) -> str:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base class of the settings that a backend has for one arm. Vectors are lists of floats.
+    """Base class of the settings that a backend has for one arm.
 
-    Settings declared ``read_only`` are fixed at the start. All others may change while the arm
-    holds.
+    A setting that is a vector is a list of floats. Settings declared ``read_only`` are fixed at
+    the start. All others may change while the arm holds.
 
     Attributes:
         given: Names of the settings that were set explicitly, not taken from the defaults.
@@ -594,8 +594,7 @@ class Settings:
     def encode(self) -> NDArray[np.float64]:
         """Return all settings that are not ``read_only`` as one array.
 
-        Each setting has two parts in it. The first is 1 for an explicit setting and 0 for a
-        default; the second is the value.
+        Each value is preceded by a flag: 1 if it was set explicitly, 0 if it is a default.
         """
         flat: list[float] = []
         for spec in live(type(self)):
@@ -608,7 +607,7 @@ class Settings:
         return np.array(flat, dtype=np.float64)
 
     def decode(self, record: NDArray[np.float64]) -> Self:
-        """Return a copy with those settings replaced that an array marks as explicit.
+        """Return a copy with the explicitly set values of an array; others stay unchanged.
 
         Args:
             record: Array from :meth:`encode`.

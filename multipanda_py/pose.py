@@ -218,11 +218,8 @@ def _orthonormal(rotation: Matrix) -> Matrix:
 
 
 def are_finite(array: Vector) -> bool:
-    """Return True if all numbers are finite.
-
-    The dot product of the array with itself is tested first, three times faster than a test of
-    each number.
-    """
+    """Return True if all numbers are finite."""
+    # The dot product is tested first, three times faster than a test of each number.
     return math.isfinite(np.vdot(array, array)) or bool(np.isfinite(array).all())
 
 
@@ -253,10 +250,9 @@ def quaternion_from_rotation(rotation: Matrix) -> tuple[float, float, float, flo
 
     The cases with x, y or z instead of w are analogous (Shepperd, 1978).
 
-    It replaces ``pin.Quaternion(R)``, which leaks 80 bytes per call in eigenpy 3.13.
-
     Thread: any.
     """
+    # ``pin.Quaternion(R)`` leaks 80 bytes per call in eigenpy 3.13.
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation.tolist()
     trace = xx + yy + zz
     if trace > 0.0:

@@ -320,8 +320,8 @@ class ArmState:
         tau: Torques commanded in the last cycle, gravity excluded, (n,) [Nm].
         tau_gravity: Gravity compensation that the loop adds, (n,) [Nm]; zero for an arm that
             compensates gravity itself.
-        tau_weight: Gravity compensation that counts in the torque limits, (n,) [Nm]. For an arm
-            with compliant actuators it is the gravity torque, otherwise ``tau_gravity``.
+        tau_weight: Gravity compensation for which the loop reserves a part of the torque limits,
+            (n,) [Nm]: the gravity torque with compliant actuators, otherwise ``tau_gravity``.
         joint_command: Positions, velocities and accelerations commanded in the last cycle, (3, n)
             [rad, rad/s, rad/s^2]. Undefined under torque control.
         position_ee_in_base: Position of the tool, (3,) [m].

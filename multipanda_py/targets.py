@@ -117,8 +117,8 @@ class Stream:
 
     The gate rejects a single target that is far from the measured state. An obstructed arm,
     however, lags behind its stream, and must be able to follow it again later. Therefore a target
-    outside the gate is clipped to the gate if it continues a stream. It must be near the last
-    accepted target of the channel, which must not be older than :data:`STREAM_TIMEOUT`.
+    outside the gate is clipped to the gate if it continues a stream: the channel has accepted a
+    nearby target within the last :data:`STREAM_TIMEOUT`.
 
     Args:
         name: Name of arm and channel, the key in ``clipped``.
@@ -147,13 +147,12 @@ class Stream:
         return self
 
     def continues(self, is_near: Callable[[Any], bool]) -> bool:
-        """Return True if a new target outside the gate continues this stream.
+        """Return True if a new target continues this stream, and then count it as clipped.
 
-        The last target must be recent and near the new one. The new target is then counted as
-        clipped.
+        It continues the stream if the last target is recent, and near the new target.
 
         Args:
-            is_near: Function of the last target that returns True if it is near the new one.
+            is_near: Function of the last target. It returns True if the new target is near.
         """
         goes_on = self._last is not None and self._now < self._until and is_near(self._last)
         self._clipped[self._name] += goes_on
@@ -216,7 +215,8 @@ class ArmTargetRequest(TargetRequest):
         ungated_channels: Channels of the controllet and its features whose targets may be far from
             the measured state, such as a preferred configuration.
         stream: Function of a channel name that returns the :class:`Stream` of this channel.
-        joint_fields: Parts of channel ``joint`` that the controllet accepts: ``q``, ``dq``, both.
+        joint_fields: Quantities that the controllet accepts in channel ``joint``: ``q``, ``dq`` or
+            both.
         jacobian: Function that returns the tool Jacobian at ``state.q``, (6, n), along the axes of
             the base.
         actuated: Joints with compliant actuators; None without such joints.
@@ -255,7 +255,7 @@ class Channel:
     Attributes:
         name: Name for controllets, users and messages, in lower case letters, digits and single
             underscores. The topic is derived from it.
-        width: Number of floats in a record, without those of ``per_joint``.
+        width: Number of floats in a record, without the floats that ``per_joint`` adds.
         doc: Description in one line.
         unit: Unit of the floats.
         shared: True if the whole controllet has one target; otherwise each arm has its own.
@@ -270,11 +270,11 @@ class Channel:
             :data:`PLAIN_MESSAGES`. The node reads time stamp and frame of the header itself.
         topic: Topic name below the arm or controllet, by default ``target_<name>``.
         method: Python call that sets a target, for the documentation.
-        per_joint: Number of further floats in a record for each joint of the arm.
-        is_scheduled: True if targets have a start time. The second number of the record is this
-            time [s], 0 for immediately; the third is the number of arms that start together.
-        joint_topics: Names of further topics that each joint with a compliant actuator gets. Their
-            messages have one number. ``check`` receives it as a mapping ``{joint name: number}``.
+        per_joint: Number of floats that each joint of the arm adds to a record.
+        is_scheduled: True if targets have a start time. The second number of a record is the start
+            time [s], 0 for immediately. The third is the number of arms that start together.
+        joint_topics: Names of topics with one number per message, which exist for each joint with
+            a compliant actuator. ``check`` receives the number as ``{joint name: number}``.
 
     Raises:
         ConfigurationError: If a name, message, width or bound is invalid.
@@ -526,7 +526,7 @@ class Target:
 
     Attributes:
         joints: Number of joints of each arm.
-        data: Records by channel: a list with one record per arm, or with one for a shared channel.
+        data: Records by channel: one record per arm, or a single record for a shared channel.
         modified_channels: Channels whose records features may modify in every cycle.
     """
 
@@ -573,8 +573,8 @@ class JointTarget(Target):
         q: Joint positions per arm, (n,) [rad].
         dq: Joint velocities per arm, (n,) [rad/s].
         max_reference_lead: Maximum distance of the reference from the measured positions, per arm,
-            (2, n) [rad], set by the controllet. Row 0 applies to a moving reference; the distance
-            at the start of the motion adds to it. Row 1 applies to a reference at rest.
+            (2, n) [rad], set by the controllet. Row 0 is for a moving reference, and adds to its
+            distance at the start of the motion. Row 1 is for a reference at rest.
         moving: True while a governor (motion limiter) moves ``q``, per arm.
         ddq: Accelerations of this motion, per arm, (n,) [rad/s^2].
     """
@@ -611,7 +611,7 @@ class HeldConfiguration(JointTarget):
 
 
 class TrajectoryTarget(JointTarget):
-    """Joint configuration or joint trajectory: the one that arrived last is followed.
+    """Joint configuration or joint trajectory, whichever arrived last.
 
     Attributes:
         count: Number of valid rows of ``points``, per arm, (1,).

@@ -86,9 +86,9 @@ def check_actuator(
 
 
 def _random_angles(springs: Actuator[Any], rng: np.random.Generator) -> Matrix:
-    """Return random positions of joints, first motors and second motors, (3, samples, n).
+    """Return random positions of joints, first motors and second motors, (3, k, n).
 
-    Deflections are below the maximum of the springs, and presets within their range.
+    Deflections and presets of all k configurations are within their limits.
     """
     shape = (SAMPLE_COUNT, springs.n_joints)
     q = rng.uniform(-2.0, 2.0, shape)
@@ -243,8 +243,8 @@ class StateMaker:
 
     Args:
         n_arms: Number of arms, placed 0.6 m apart.
-        model: Robot model of all arms, by name or as an object. A sequence has one model for each
-            arm; if it is shorter, it starts again from its first model.
+        model: Robot model of all arms, by name or as an object, or a sequence with one model per
+            arm. A shorter sequence is repeated.
 
     Attributes:
         context: Context for a controllet on these arms.

@@ -78,8 +78,8 @@ class Mock(Backend[FrankaSettings]):
         """Copy integrated positions and velocities to the states of all arms.
 
         Args:
-            fresh: Indices of the arms that the loop updates. Without the first arm of this
-                backend, nothing is copied.
+            fresh: Indices of the arms to read. Nothing is copied if the first arm of the backend
+                is not among them.
         """
         if self.arms[0] not in fresh:
             return
@@ -92,8 +92,8 @@ class Mock(Backend[FrankaSettings]):
         """Integrate the motion of all arms over one period.
 
         Args:
-            fresh: Indices of the arms that the loop updates. Without the first arm of this
-                backend, nothing is integrated.
+            fresh: Indices of the arms with new torques. Nothing is integrated if the first arm of
+                the backend is not among them.
         """
         if self.arms[0] not in fresh:
             return
@@ -104,11 +104,7 @@ class Mock(Backend[FrankaSettings]):
         self.time += self.period
 
     def _carrying(self, i: int) -> Vector:
-        """Return the torque that carries an arm against gravity, (n,) [Nm].
-
-        For an arm that compensates gravity itself, this torque is computed here; otherwise the
-        loop computes it.
-        """
+        """Return the gravity compensation, by the arm itself or by the loop, (n,) [Nm]."""
         if not self.descriptions[i].compensates_gravity:
             return self.states[i].tau_gravity
         model, data = self._models[i]

@@ -70,7 +70,7 @@ def joint_limits(groups: Groups) -> dict[str, Any]:
 
 
 def kinematics(groups: Groups) -> dict[str, Any]:
-    """Return ``kinematics.yaml`` with one solver per arm. Groups of several arms use them too."""
+    """Return ``kinematics.yaml`` with one solver per arm, also used by groups of several arms."""
     solver = {
         "kinematics_solver": "kdl_kinematics_plugin/KDLKinematicsPlugin",
         "kinematics_solver_search_resolution": 0.005,

@@ -123,8 +123,7 @@ class Geometry:
         """Test link pairs for contact in random configurations.
 
         Returns:
-            Number by link pair: 0 if the links touch in no configuration, 1 if they touch in all,
-            0.5 if they touch in some.
+            Contact by link pair: 0 in no configuration, 1 in all, 0.5 in some.
         """
         open_pairs = {pair: list(product(*(self._of[link] for link in pair))) for pair in pairs}
         fraction: dict[tuple[str, str], float] = {}
@@ -214,8 +213,8 @@ class Groups:
     """MoveIt planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
     For example, the arm ``left`` has the groups ``left`` and ``left_hand``. The group of all arms
-    is ``both`` for two arms, ``all`` for more. If a controllet moves other sets of arms along
-    trajectories, they are groups too, such as ``left_right``.
+    is ``both`` for two arms, ``all`` for more. Other sets of arms
+    that a controllet moves along trajectories are groups too, such as ``left_right``.
 
     Args:
         config: The checked cell file.

@@ -25,9 +25,8 @@ class OperationMode(IntEnum):
     Modes 0 and 1 act on the link without springs. In modes 2 and 3, motors reach their commanded
     positions without delay. In modes 4 to 6, motors have inertia, damping, friction and limits.
 
-    The numbers are those of the ROS-Gazebo toolbox for compliant actuators.
-
-    Source: Mengacci et al., Frontiers in Robotics and AI 8, 2021.
+    The numbers are those of the ROS-Gazebo toolbox for compliant actuators by Mengacci et al.
+    (Frontiers in Robotics and AI 8, 2021).
     """
 
     LINK_TORQUE = 0
@@ -82,7 +81,7 @@ class OperationMode(IntEnum):
 
     @property
     def has_motor_references(self) -> bool:
-        """True if the commands are positions of the motors, or determine them."""
+        """True if the commands determine the positions of the motors."""
         return self.takes_equilibrium or self in (
             OperationMode.SPRING_REFERENCES, OperationMode.MOTOR_PID
         )  # fmt: skip

@@ -94,7 +94,7 @@ class SceneObject:
     def start(self) -> NDArray[np.float64]:
         """Position of the object's centre when a simulation starts, (3,) [m].
 
-        For an object that is absent then: ``ABSENT_POSITION``, far below the floor.
+        An object that is not in the scene is at ``ABSENT_POSITION``, far below the floor.
         """
         return self.position if self.present else np.array(ABSENT_POSITION)
 
@@ -145,9 +145,9 @@ class Tool:
 
     @property
     def capsules(self) -> tuple[Capsule, ...]:
-        """Collision geometry of the tool: a rod from the flange to the tool centre point.
+        """Rod from the flange to the tool centre point, for collisions, in the flange's frame.
 
-        Its frame is the flange. Empty if the tool centre point is less than 32 mm from the flange.
+        Empty if the tool centre point is less than 32 mm from the flange.
         """
         tip = self.pose_tcp_in_flange[:3, 3]
         length = float(np.linalg.norm(tip))

@@ -62,11 +62,11 @@ class Solid:
         return self.names[0] if "/" in name else name
 
     def parts_against(self, other: Solid) -> list[Solid]:
-        """Return the solids that represent this one in distances to another solid.
+        """Return the solids that replace this solid in distances to another one.
 
-        A capsule gets balls at its ends if the other solid has flat faces. Against a plane, only
-        the balls are used. The closest point of a capsule parallel to a face would jump between
-        its ends, and a repulsive force at this point would make the arm rock.
+        If the other solid has flat faces, balls are added at the ends of a capsule. For a plane,
+        the balls replace the capsule. Without balls, the closest point of a capsule parallel to a
+        face would jump, and a repulsive force at this point would make the arm rock.
         """
         round_shapes = coal.Capsule | coal.Sphere
         if isinstance(other.shape, round_shapes) or not isinstance(self.shape, coal.Capsule):
@@ -102,16 +102,16 @@ class Group:
         links: Sorted joint indices of all first solids, and of all second solids.
         results: Distance result of coal for every pair, updated by :meth:`measure`. Empty before
             :meth:`build`.
-        free_travel: Sum of the paths of both bodies up to which they cannot touch [m].
-            :class:`.Proximity` adds up the paths, and measures the distance again before that sum.
-        near_distances: Distance of each pair below which it is repelled even at rest [m].
+        free_travel: Total path length of both bodies before they can touch [m].
+            :class:`.Proximity` measures the distance again before they have moved that far.
+        near_distances: Distance of each pair below which solids at rest are pushed apart [m].
         movers: Indices of the bodies that move the first and the second solids: the bodies
             themselves, or the arms that grasp them.
-        held: Grasps (arm index, object index) that the group needs to be active.
-        free: Grasps that make the group inactive.
+        held: Grasps (arm index, object index) without which the group is not used.
+        free: Grasps during which the group is not used.
         is_touched: True if the cell allows the gripper of the first body to touch the second body.
         is_foreseen: True if its distances also limit references, which move ahead of the arms.
-        speed_indices: Indices of both links of every pair in the link speeds of
+        speed_indices: Indices of both links of every pair in the list of link speeds of
             :class:`.Proximity`.
     """
 
@@ -246,8 +246,8 @@ class CollisionPairs:
     """Pairs of collision solids that arms of a controllet can move, in groups of two bodies.
 
     While an arm grasps an object, the object counts as a part of the gripper and has groups for
-    this grasp. Its groups with other movable objects are created at the first grasp, because there
-    are too many to create all of them at the start.
+    this grasp. Groups of a grasped object and another movable object are created at the grasp,
+    because there are too many to create all of them at the start.
 
     Args:
         described: Descriptions of all arms of the cell. Those of the controllet come first.
@@ -380,8 +380,8 @@ class CollisionPairs:
 
         Args:
             grasp: Index of the arm, and index of the object that it grasps.
-            other: Index of the arm that grasps the other object, and index of the other object. If
-                no arm grasps it, the first index is its body index.
+            other: Index of the arm that grasps the other object, or body index of this object if
+                no arm grasps it. Then index of this object.
         """
         if (grasp, other) not in self._among:
             (arm, index), (mover, number), n = grasp, other, len(self._arms)

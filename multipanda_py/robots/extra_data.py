@@ -299,7 +299,7 @@ class Overrides:
         return np.array(value, dtype=np.float64)
 
     def length(self, key: str) -> float:
-        """Return the length in a key [m]; 0 if the file does not have the key."""
+        """Return the value of a key that is a length [m]; 0 if the file lacks the key."""
         value = self._data.get(key, 0.0)
         if not (_is_number(value) and value >= 0.0):
             raise self._refusal(key, f"{value!r:.60}", "0 m or more")

@@ -133,7 +133,7 @@ ACTUATOR_KEYS = ("type", "params", "identified")
 
 
 def read_actuator(path: Path) -> tuple[str, dict[str, Any]]:
-    """Read the type and the parameters of an actuator from a file by :func:`actuator_text`.
+    """Read the type and parameters of an actuator from a file as in :func:`actuator_text`.
 
     Raises:
         ConfigurationError: The file cannot be read, has unknown keys, or has no type.
@@ -151,7 +151,7 @@ def actuator_from(path: Path, n_joints: int) -> Actuator[Any]:
     """Return the actuators of ``n_joints`` joints from a file.
 
     Args:
-        path: Path of a file by :func:`actuator_text`.
+        path: Path of the file, in the format of :func:`actuator_text`.
         n_joints: Number of joints. Lists of parameters in the file need this length. A single
             number applies to all joints.
 

@@ -140,6 +140,6 @@ def corners(solid: Contact) -> NDArray[np.float64]:
 def _placed(
     inertial: Inertial, position: NDArray[np.float64], rotation: NDArray[np.float64]
 ) -> Load:
-    """Return a body in another frame, from the pose of its own frame in that frame."""
+    """Return inertial properties in a parent frame, from the pose of the body in the parent."""
     com = position + rotation @ np.array(inertial.com)
     return Load(inertial.mass, com, rotation @ inertial.inertia @ rotation.T)

@@ -46,7 +46,7 @@ _POWER = re.compile(r"^([-+.\deE]+)\s*\*\s*pow\(\s*10\s*,\s*([-+]?\d+)\s*\)$")
 
 @dataclass(frozen=True)
 class GazeboActuator:
-    """Compliant actuator of one joint, from a plug-in of the ROS-Gazebo toolbox in a URDF.
+    """Compliant actuator of a joint in a URDF for the ROS-Gazebo toolbox (Mengacci et al., 2021).
 
     Attributes:
         joint: Name of the joint.
@@ -163,9 +163,9 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return parameter names by tag for actuator types that the ROS-Gazebo toolbox lacks.
+    """Return the parameter names by tag for a type that is not in the ROS-Gazebo toolbox.
 
-    Names and tags are equal.
+    The tags of such a type are its parameter names.
     """
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 

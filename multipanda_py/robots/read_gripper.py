@@ -68,7 +68,7 @@ def finger_joints(
     Args:
         tree: Links and joints of the gripper.
         base: Link that is mounted on the flange.
-        lower: Joint position of a closed finger in the result, half the width [m].
+        lower: Position of a closed finger in the returned joints, half the width [m].
 
     Returns:
         Links fixed to the base, with their poses in it, and the joints of both fingers.
@@ -144,7 +144,7 @@ def _slid(path: Matrix) -> Matrix:
 def _span(tree: Tree, joint: TreeJoint, leader: TreeJoint | None) -> tuple[float, float]:
     """Return minimum and maximum position of a finger joint [m].
 
-    If it mimics the joint ``leader`` of the other finger, they follow from those of ``leader``.
+    If the joint mimics ``leader`` (the other finger), the limits of ``leader`` determine both.
     """
     path = f"{tree.path}: joint {joint.name}"
     if abs(float(np.linalg.norm(joint.axis)) - 1.0) > TRAVEL_TOLERANCE:

@@ -55,7 +55,7 @@ def link_capsules(chain: Chain, extra: Overrides, tip: Vector) -> list[tuple[Cap
 def link_looks(chain: Chain, extra: Overrides) -> list[tuple[SolidOfRevolution, ...]]:
     """Return the visual shapes in a YAML file for every link of a chain.
 
-    Shapes of links that are fixed to a chain link are added to it.
+    A link has the shapes of all links that are fixed to it.
     """
     link_looks: list[tuple[SolidOfRevolution, ...]] = [()] * len(chain.links)
     for link, solids in extra.visuals(list(chain.link_indices)).items():
@@ -123,7 +123,7 @@ def plausibility_warnings(path: Path, chain: Chain, limits: ArmLimits) -> Iterat
 
     The radius of gyration of a link with inertia I and mass m is
     :math:`\sqrt{\operatorname{tr} I / 2 m}`. The torque limit of a revolute joint should exceed
-    the weight torque of the half stretched arm, :math:`\tfrac12 g \sum m_j \ell_j`. Link j after
+    half the weight torque of the stretched arm, :math:`\tfrac12 g \sum m_j \ell_j`. Link j after
     the joint has the mass :math:`m_j` and the path length :math:`\ell_j` from the joint.
     """
     for link, body in zip(chain.links[1:], chain.bodies[1:]):

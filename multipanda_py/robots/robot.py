@@ -187,7 +187,7 @@ class Robot:
         return np.where(self.limits.slides, behind + self.armature, 1.0)
 
     def value(self, name: str) -> tuple[float, ...]:
-        """Return one of ``figures`` or a joint limit by its name, (n,).
+        """Return the values of a joint limit, or of one of ``figures``, by name, (n,).
 
         Raises:
             UnknownName: There is no figure or limit with this name.

@@ -108,10 +108,10 @@ class Tree:
         )
 
     def path_to(self, base: str, tip: str) -> list[TreeJoint]:
-        """Return the joints from a link to another one behind it, in this order.
+        """Return the joints of the chain from link ``base`` to link ``tip``, in this order.
 
         Raises:
-            ConfigurationError: There is no such path; the message names the end of the path.
+            ConfigurationError: A link is unknown, or ``base`` is not on the chain to ``tip``.
         """
         for role, link in (("base", base), ("tip", tip)):
             if link not in self.bodies:

@@ -43,7 +43,7 @@ def add_origin(
     rotation: NDArray[np.float64] | None = None,
     digits: int = 12,
 ) -> None:
-    """Add the pose of an element: position, (3,) [m], and rotation, (3, 3); None for none."""
+    """Add a pose to an element: position, (3,) [m], and rotation, (3, 3); None for no rotation."""
     rpy = (0.0, 0.0, 0.0) if rotation is None else rpy_from_rotation(rotation)
     add(parent, "origin", xyz=numbers(np.asarray(position), digits), rpy=numbers(rpy, digits))
 

@@ -34,7 +34,7 @@ throttling). These states span one such gap.
 
 
 class StartUp:
-    """Start of the arms of a backend: count of the attempts, and decision on another attempt.
+    """Attempts to start the arms of a backend, repeated after transient faults.
 
     Thread: control.
     """
@@ -49,7 +49,7 @@ class StartUp:
         return not self._attempts
 
     def note_state(self, arm: int, executing: bool) -> None:
-        """End the start of an arm after :data:`START_STATES` consecutive states with commands.
+        """End the start of an arm that executes commands in :data:`START_STATES` states in a row.
 
         Args:
             arm: Index of the arm.

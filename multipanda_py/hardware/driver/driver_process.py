@@ -146,9 +146,9 @@ class DriverWatch:
         state: State of the driver.
         is_armed: True if a missing heartbeat is a fault; False during the warm-up of the loop.
         warnings: Warnings of the driver about denied rights.
-        answers: Responses to :meth:`send`, which the caller removes. Each is ``applied`` or
+        answers: Responses of the driver to :meth:`send`, which the caller removes: ``applied`` or
             ``refused``, and the reason of a refusal.
-        messages: Value of the message counter of the driver when its messages were last read.
+        messages: Number of messages that the driver had sent when they were last read.
 
     Thread: control, once the loop runs.
     """

@@ -159,7 +159,7 @@ class DriverSide:
         return number
 
     def may_execute(self) -> int:
-        """Return the kind of command with which a motion may start now; 0 if no motion may start.
+        """Return the enabled kind of command, such as ``TORQUES``; 0 if no motion may start now.
 
         A motion may start if the loop has enabled commands and its last heartbeat is recent.
         """
@@ -180,16 +180,15 @@ class DriverSide:
     def wait(self, number: int, until_ns: int) -> tuple[float, ...] | None:
         """Wait for the command with which the loop answers a state.
 
-        If it does not arrive in time, a command for one of the two previous states is used, unless
-        it has been used already.
+        If it does not arrive in time, return an unused command for one of the two previous states.
 
         Args:
             number: Number of the state.
             until_ns: End of the wait, CLOCK_MONOTONIC [ns].
 
         Returns:
-            Torques, (n,) [Nm], or positions, (n,) [rad]. None if no such command has arrived, or
-            if commands are disabled.
+            Torques, (n,) [Nm], or positions, (n,) [rad]. None if none of these commands has
+            arrived, or if commands are disabled.
         """
         if self._poll_time:
             result = self._poll(number, until_ns)

@@ -56,7 +56,7 @@ class Record:
     Args:
         memory: Shared memory.
         at: Position of the counter in the memory [bytes]; the numbers follow it.
-        form: Format of the numbers, 8 bytes each.
+        form: Binary format of all numbers, 8 bytes each.
 
     Attributes:
         numbers: Live view of the numbers. A copy is valid if :meth:`stamp` returns the same even
@@ -203,8 +203,8 @@ _TRANSITIONS = {
 def next_state(state: DriverState, event: DriverEvent) -> DriverState:
     """Return the state of a driver after an event.
 
-    ``START`` and ``FAIL`` change every state. Any other event changes certain states only, for
-    example ``FALL_SILENT`` only the state ``WORKING``.
+    An event that does not apply to the state leaves it unchanged, such as ``FALL_SILENT`` in any
+    state but ``WORKING``. ``START`` and ``FAIL`` apply to all states.
     """
     if event is DriverEvent.START:
         return DriverState.CONNECTING

@@ -60,7 +60,7 @@ class TorqueLimiter:
         return self._last
 
     def rehearse(self, executed: Sequence[float]) -> list[float]:
-        """Load the code of :meth:`answer` into the processor caches; change nothing.
+        """Execute :meth:`answer` without effect, so that its code is in the processor caches.
 
         Args:
             executed: Torque that the robot executes now, (n,) [Nm].

@@ -71,7 +71,7 @@ class Reconfiguration:
         self._start_step(self._rest, REST_TIMEOUT)
 
     def note_fault(self) -> None:
-        """Record a fault of the arm, after which the change does not start the next motion."""
+        """Record a fault of the arm, so that no motion starts after the change."""
         self._faulted = True
 
     def progress(self) -> str | None:
@@ -134,7 +134,7 @@ class Reconfiguration:
         return None
 
     def _finish(self, answer: str) -> str | None:
-        """Enable commands; wait for the next motion if the arm was in motion before the change.
+        """Enable commands; wait until the arm executes them if it did so before the change.
 
         Args:
             answer: Result of the change: an empty string if the settings apply, otherwise the
@@ -237,8 +237,7 @@ class RealArm:
     def configure(self, settings: FrankaSettings) -> None:
         """Start to change the settings of the robot, which executes no commands during the change.
 
-        The settings of the driver, of its wait for the loop and of the model check (``priority``,
-        ``answer_budget``, ``model_check``) stay unchanged.
+        Only thresholds, impedances, load and stiffness frame change.
         """
         changed = changed_settings(self._at_start, settings, self._description)
         self._requested_settings = settings

@@ -233,9 +233,9 @@ class Driver:
             raise SettingsLost(f"the robot rejects even its previous settings: {error}") from None
 
     def _control(self) -> tuple[Any, Callable[[], Any]]:
-        """Return the control for the enabled kind of command, and the function that starts it.
+        """Return the control for the enabled kind of command, and a function to start a motion.
 
-        The function starts a libfranka motion, and returns the handle for ``run`` of the control.
+        The function returns the libfranka handle of the motion, the argument of ``run``.
         """
         if self._kind not in self._controls:
             # Imported only on demand, because this needs numpy, which takes memory and time.

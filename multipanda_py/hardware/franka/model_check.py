@@ -70,7 +70,7 @@ class ModelCheck:
     def compare(
         self, options: FrankaSettings, measurements: Mapping[str, Any]
     ) -> list[Difference]:
-        """Return the maximum difference between the robot's and the own model, by quantity.
+        """Return the maximum difference between the two models in each quantity.
 
         The quantities are computed at the measured configuration. Rotor inertias are subtracted
         from the mass matrix of this package, because the robot's mass matrix excludes them.

@@ -77,7 +77,7 @@ _BRAKING_FRACTION = 0.9
 class SpeedNearLimits:
     """Joint speed limit that decreases near position limits, so that the arm can always brake.
 
-    An FR3 has such a speed limit as well, which is slightly higher.
+    The speed limit of the FR3 itself is slightly higher.
     """
 
     def __init__(self, limits: ArmLimits) -> None:
@@ -119,12 +119,12 @@ class PositionControl:
     """Motion that answers states with the positions of the loop, and brakes without commands.
 
     Each command continues from ``q_d``, the last command that the robot reports as used. If no
-    command arrives in time, the robot *bridges* the gap: it moves on with constant acceleration. A
-    command for the bridged cycle must not arrive later, so no command is sent in two cases:
+    command arrives in time, the robot *bridges* the cycle: it moves on with constant acceleration.
+    A late command for this cycle must have no effect. Therefore no command is sent in two cases.
 
-    - The state is older than :data:`MAX_STATE_AGE`.
-    - The robot has bridged a cycle although its command was sent in time. That command may still
-      arrive.
+    - The state is older than :data:`MAX_STATE_AGE`, so a command would be late.
+    - The robot has bridged the last cycle although a command was sent in time. That command may
+      still arrive.
 
     Velocity commands also correct the difference between ``q_d`` and the positions of the loop.
     The speed of this correction is at most that of the commanded motion, or
@@ -246,7 +246,7 @@ class PositionControl:
 
 
 def _bridged(state: Any) -> Vector:
-    """Return the ``q_d`` of the next cycle without a command in this cycle, (n,) [rad]."""
+    """Return ``q_d`` of the next cycle if no command arrives in this cycle, (n,) [rad]."""
     rate = np.array(state.dq_d) + PERIOD * np.array(state.ddq_d)
     return np.asarray(np.array(state.q_d) + PERIOD * rate)
 

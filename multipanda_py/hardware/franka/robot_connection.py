@@ -256,7 +256,7 @@ def ended_motion(robot: Any, text: str) -> tuple[str, tuple[str, str]]:
     """Return the robot's mode, and the fault that ended or prevented a motion.
 
     Args:
-        robot: Reachable robot, without a motion handle in use.
+        robot: Connected robot, after the libfranka handle of the motion was deleted.
         text: Error text of libfranka, used if the robot's state shows no fault.
 
     Returns:

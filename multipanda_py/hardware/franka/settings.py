@@ -90,8 +90,8 @@ class FrankaSettings(LoadSettings):
     rest. All other settings are read at the start. The end-effector frame of the robot is always
     that of the controllets.
 
-    A simulated arm compensates the load. It stops if an upper threshold that the cell file sets is
-    exceeded. It ignores all other settings.
+    A simulated arm compensates the load, and stops at the upper thresholds that the cell file sets
+    explicitly. It ignores all other settings.
     """
 
     lower_torque_thresholds: list[float] = vector(

@@ -47,9 +47,9 @@ Limiter = TypeVar("Limiter")
 class TopicControl(ABC, Generic[Limiter]):
     """Control of one arm over its topics, from the first state to the last command.
 
-    The external controller repeats the last command forever. This control therefore sends a
-    command for every state, once it has sent the first one. It brakes the arm after a fault, and
-    if the loop does not respond or has ended.
+    The external controller repeats the last command forever. After its first command, this
+    control therefore sends a command for every state. It brakes the arm after a fault, and if the
+    loop does not respond or has ended.
 
     Args:
         loop: Connection to the loop.
@@ -178,10 +178,9 @@ class TopicControl(ABC, Generic[Limiter]):
         )
 
     def _check_timeout(self) -> float:
-        """Count a state without a command of the loop, and end the motion after a timeout.
+        """Count a missing command of the loop; after :data:`.RAMP_TIME`, end the motion.
 
-        The timeout is :data:`.RAMP_TIME`. A fault is reported if the loop still runs and commands
-        are enabled.
+        A fault is reported if the loop still runs and commands are enabled.
 
         Returns:
             Time since the last command of the loop [s].
@@ -364,7 +363,7 @@ class EffortControl(TopicControl[TorqueLimiter]):
         super()._send(tau)
 
     def _leave(self) -> None:
-        """Brake the arm; at rest or after a timeout, send the effort that holds it there."""
+        """Brake the arm until it is at rest or a timeout ends; then send the effort to hold it."""
         self._armed = self._moving = False
         if self._sent is None:
             return
@@ -448,8 +447,7 @@ class TopicPositions(TopicControl[MotionLimiter]):
     def _act_without_state(self) -> None:
         """Brake the commanded position after an invalid state.
 
-        At rest and after a timeout of the states, nothing is sent, because the last command stays
-        in effect.
+        After a timeout of the states, send nothing: the last command stays in effect.
         """
         limiter = self._limiter
         if self._lost_states:

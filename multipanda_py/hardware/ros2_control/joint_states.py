@@ -46,8 +46,8 @@ class JointReading:
         names: Names of the joints, n.
         fastest: Speed limits, (n,) [rad/s, or m/s]; empty to accept jumps.
         endless: True for each continuous joint, (n,), whose position may change by full rotations.
-        longest: Maximum time for which motion since the last state is assumed [s]. If a larger
-            change is found after a longer gap, states are rejected until :meth:`forget`.
+        longest: Maximum time between two states that counts for the allowed displacement [s].
+            After a longer gap, a larger displacement is rejected until :meth:`forget`.
         slides: True for each prismatic joint, (n,).
 
     Attributes:

@@ -377,7 +377,7 @@ def _timed(scene: Scene, path: Matrix, speed: float) -> Matrix:
     """Return trajectory points along a path, with the minimum duration within the limits.
 
     Args:
-        scene: Arms and objects, whose d variables the path has.
+        scene: Scene with the d variables of the path.
         path: Variables at s points, (s, d).
         speed: Fraction of the velocity limits. Its square is the fraction of the acceleration
             limits.

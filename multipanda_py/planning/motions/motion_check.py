@@ -19,7 +19,7 @@ class NearBodies(NamedTuple):
     """Pair of solids that are close to each other.
 
     Attributes:
-        names: Names of the two bodies, as text.
+        names: Names of both bodies in one text, for messages.
         distance: Distance of their surfaces; negative if they overlap [m].
         gradient: Gradient of the distance with respect to the joints of all arms, (n,) [m/rad].
         may_touch: True if the request allows the pair to touch.
@@ -43,14 +43,14 @@ class Avoidance(Protocol):
 
     @property
     def stops_at(self) -> float:
-        """Distance at which at least one controllet stops an approach [m]; 0 if none does."""
+        """Distance at which at least one controllet stops an approach [m]; 0 without a stop."""
 
     @property
     def free_distance(self) -> float:
-        """Largest value of :meth:`min_distance` for any two bodies [m]; 0 if none is required."""
+        """Largest value of :meth:`min_distance` for any two bodies [m]."""
 
     def min_distance(self, first: str, second: str, gripper: bool) -> float:
-        """Return the distance that a path must keep between two bodies [m]; 0 if none is required.
+        """Return the distance that a path must keep between two bodies [m]; 0 without a minimum.
 
         Args:
             first: Name of an arm or object.
@@ -193,7 +193,7 @@ class Checked(NamedTuple):
         rows: Trajectory points of the motion, slowed down if necessary, (p, 1 + 3 m): time, then
             positions, velocities and accelerations. The m variables are the joint positions of all
             arms, then the poses of movable objects.
-        nearest: Minimum distance of bodies during the motion [m]; infinite without a test.
+        nearest: Minimum distance of bodies during the motion [m]; infinite if not tested.
         reason: Reason why the motion cannot be executed; empty if it can.
     """
 
@@ -249,11 +249,11 @@ def _stopped(avoidance: Avoidance, q: Vector, dq: Vector) -> str:
 
 
 def _sampled(rows: Matrix, n: int) -> tuple[Vector, Matrix]:
-    """Sample the joint motion of a trajectory at evenly spaced times, see ``CHECK_STEP``.
+    """Sample the joint motion of a trajectory at evenly spaced times.
 
     Args:
-        rows: Trajectory points, (p, 1 + 3 m).
-        n: Number of joints. Their positions are the first n of the m variables.
+        rows: Trajectory points of m variables, (p, 1 + 3 m). The first n are joint positions.
+        n: Number of joints.
 
     Returns:
         Times, (k,) [s]. Positions, velocities and accelerations of the joints, (k, 3, n).

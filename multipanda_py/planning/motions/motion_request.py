@@ -72,7 +72,7 @@ class MotionRequest:
         path_constraint: Constraint of the tools of all arms in ``waypoints``, see
             :data:`PATH_CONSTRAINTS`.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
-            ``collision_avoidance`` begins to push. The executing controllets may need more. Bodies
+            ``collision_avoidance`` begins to push. Executing controllets may need a larger one.
             that start closer and cannot move apart keep their initial distance.
         velocity_scaling: Fraction of the velocity limits. Its square is the fraction of the
             acceleration limits.
@@ -138,7 +138,7 @@ def request_of(
         options: Other fields of :class:`MotionRequest`, by name.
 
     Raises:
-        PlanRejected: If there is no such option, or its value is invalid.
+        PlanRejected: If an option is unknown or has an invalid value.
     """
     known = [field.name for field in fields(MotionRequest) if field.name != "waypoints"]
     if unknown := [name for name in options if name not in known]:
@@ -175,7 +175,7 @@ class MotionPlan:
     Attributes:
         points: Trajectory points by arm, as for :meth:`.Cell.follow_trajectory`, (p, 1 + 3 n).
         duration: Duration of the motion [s].
-        starts: Joint configurations of all arms at the start, including those that stay, (n,).
+        starts: Joint configurations of all arms of the cell at the start, by arm, (n,).
         object_poses: Poses of the objects in the world at the start.
         held: Names of the attached objects, by arm.
         nearest: Minimum distance of bodies along the motion [m].

@@ -91,8 +91,8 @@ class ToolPace:
     Attributes:
         speed: Maximum speed of the origin of the tool frame [m/s].
         angular_speed: Maximum angular speed [rad/s].
-        acceleration: Maximum acceleration of this origin along the path, and also across it
-            [m/s^2].
+        acceleration: Maximum acceleration of the origin of the tool frame, both along the path
+            and perpendicular to it [m/s^2].
         angular_acceleration: Maximum angular acceleration [rad/s^2].
 
     Raises:

@@ -185,7 +185,7 @@ def timed_retreat(
         Retreat; None if no body is too close, or if no step moves the arms apart.
 
     Raises:
-        PlanRejected: If the arms cannot retreat without coming close to other bodies.
+        PlanRejected: If the retreat comes too close to other bodies.
     """
     led = {arm for goals in request.waypoints for arm in goals}
     # In this scene, an object is movable only if two grippers hold it. These two arms cannot

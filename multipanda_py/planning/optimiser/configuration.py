@@ -126,8 +126,8 @@ def find_configuration(
         settings: Tolerance, iterations per search, and time of all searches.
 
     Returns:
-        First feasible solution. If there is none, the one with the smallest violation, if
-        possible one that violates only distances.
+        First feasible solution. If there is none, the solution with the smallest violation.
+        Solutions that violate only distances are preferred.
     """
     until = processor_time() + settings.time
     nearness = [
@@ -169,15 +169,15 @@ def _solve_with_distances(
 def _split_by_distance(
     scene: Scene, terms: Sequence[Term], result: Solution
 ) -> tuple[list[Term], list[Term]]:
-    """Separate distance constraints of bodies that are far apart from all other terms.
+    """Divide terms into distance constraints of bodies that are far apart, and all others.
 
     Args:
         scene: Arms and objects.
-        terms: Terms to separate.
+        terms: Terms to divide.
         result: Solution that determines the poses of the bodies.
 
     Returns:
-        Other terms. Distance constraints of bodies that are far apart.
+        Terms without these constraints. Distance constraints of bodies that are far apart.
     """
     distances = {
         k: one for k, term in enumerate(terms) if isinstance(one := term.objective, Distance)
@@ -194,8 +194,8 @@ def _split_by_distance(
 def _resample(scene: Scene, result: Solution, start: Vector, rng: np.random.Generator) -> Vector:
     """Return the variables at which the next search starts, (d,).
 
-    Arms that violate constraints in ``result`` get random joint positions. Other arms keep those
-    in ``result``. Objects get their poses in ``start``.
+    Arms that violate constraints in ``result`` get random joint positions. Other arms keep their
+    positions in ``result``. Objects get their poses in ``start``.
     """
     bodies = {body for violation in result.violations for body in violation.bodies}
     drawn = random_slice(scene, rng)
@@ -291,9 +291,9 @@ def sample_phase_end(
     Args:
         scene: Arms and objects.
         space: Test of distances, and poses of attached objects.
-        terms: Terms at the end of the phase, of which only :class:`.WithinLimits` has an effect.
+        terms: Terms of a path problem. Only the margin of :class:`.WithinLimits` has an effect.
         goals: Goal poses of the tools in the world, by arm.
-        stays: Variables, (d,), with the joint positions of arms without a goal. They stay there.
+        stays: Variables with the joint positions that arms without a goal keep, (d,).
         start: Variables at which the search for arms with a goal starts, (d,).
         rng: Random generator for further starts.
 

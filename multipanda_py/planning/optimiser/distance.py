@@ -161,8 +161,8 @@ class Distance(Objective):
         """Group the pairs of a box and a capsule by their box.
 
         Returns:
-            For each box: index of one of its pairs, place of the box in its pairs (0 or 1), and
-            indices of all its pairs.
+            For each box: index of one pair with it, index of the box in its pairs (0 or 1), and
+            indices of all pairs with it.
         """
         capsules: dict[tuple[int, int], list[int]] = {}
         for number in self._by_coal:
@@ -194,9 +194,9 @@ class Distance(Objective):
         Args:
             placed: Poses of all frames of this constraint.
             axes: Ends of the axes of the k capsules in the world, (s, k, 2, 3).
-            number: Index of one pair with the box.
-            side: Place of the box in its pairs, 0 or 1.
-            numbers: Indices of the pairs of the box with each capsule, (k,).
+            number: Index of any pair of the box and a capsule.
+            side: Index of the box in its pairs, 0 or 1.
+            numbers: Indices of the pairs of the box and each capsule, (k,).
         """
         shape, rotation, centre = self._by_coal[number][side]
         box = placed[self._frame[number, side]]

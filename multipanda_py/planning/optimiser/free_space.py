@@ -31,8 +31,8 @@ BETWEEN_TOLERANCE = 1e-3
 def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violation, ...]:
     """Return the distance constraints that are violated between the time steps of a path.
 
-    Between time steps the path is straight, and half of the required distance suffices. A phase
-    has ``each`` time steps.
+    Between time steps, variables are interpolated, and half of each required distance suffices.
+    ``each`` is the number of time steps of a phase.
     """
     distances = [term for term in terms if isinstance(term.objective, Distance)]
     frames = dict.fromkeys(name for term in distances for name in term.objective.frames)
@@ -114,7 +114,7 @@ class FreeSpace:
     Args:
         scene: Arms and objects.
         distances: Distances to keep.
-        grips: Tool frame that carries each object, and the object's pose in it, by object.
+        grips: Tool frame, and pose of the object in this frame, by attached object.
 
     Attributes:
         n: Number of joints of all arms.
@@ -187,8 +187,8 @@ class FreeSpace:
         """Return a copy that requires smaller distances.
 
         Args:
-            fraction: Fraction of the original distances.
-            tolerance: Tolerance to subtract [m].
+            fraction: Factor of the required distances.
+            tolerance: Distance that is then subtracted from them [m].
         """
         other = copy(self)
         other._solids = self._geometry.createData()
@@ -202,7 +202,7 @@ class FreeSpace:
         return smallest
 
     def too_near(self, q: Vector) -> tuple[tuple[str, str], float] | None:
-        """Return two bodies that are too close, and their distance [m]; None if none are."""
+        """Return two bodies that are too close, and their distance [m]; None if all are apart."""
         if self.is_free(q):
             return None
         pair = next(k for k, one in enumerate(self._solids.collisionResults) if one.isCollision())

@@ -210,15 +210,15 @@ class Axis(Objective):
 
 
 class RelativePose(PoseGoal):
-    """Rigid connection of two frames: their relative pose is constant, at any value.
+    """Rigid connection of two frames: their relative pose is constant, whatever its value.
 
     The six components are the rates of the relative pose [m/s, rad/s].
 
     Args:
         frame: Name of the held frame.
         base: Name of the holding frame.
-        pose: Approximate pose of the frame in ``base``, to compute the rates. Its orientation must
-            be within 180 degrees of the actual one; the identity by default.
+        pose: Estimate of the relative pose; the identity by default. Its orientation must be
+            within 180 degrees of the actual relative orientation.
     """
 
     order = 1
@@ -279,7 +279,7 @@ class Stays(Objective):
     def evaluate(self, slices: Slices) -> tuple[Matrix, Matrix]:
         """Return the position of the point in ``base``, (s, 3) [m], and its Jacobian.
 
-        A problem differentiates this position, because ``order`` is 1.
+        The problem derives the velocity from positions at successive time steps.
         """
         return relative_point(slices, *self.frames)
 

@@ -389,7 +389,7 @@ def _around(
 
 
 def _rest_to_rest(count: int) -> Vector:
-    """Return completed fractions of a motion from rest to rest at equal steps, (count,)."""
+    """Return completed fractions of a motion from rest to rest at ``count`` equal time steps."""
     s = np.arange(1, count + 1) / count
     fractions: Vector = s**3 * (10.0 - 15.0 * s + 6.0 * s**2)
     return fractions
@@ -419,7 +419,7 @@ def _clear(
 
     Args:
         problem: Problem that the path solves.
-        space: Fast test of distances; None if there is none.
+        space: Fast test of distances; None to use only :func:`.too_close`.
         result: Path to refine. An infeasible path is returned unchanged.
         until: Processor time of this thread after which the refinement ends [s].
         settings: Tolerance, iterations and time of the search.

@@ -110,9 +110,8 @@ class Scene:
     and a rotation vector w [rad]. Its orientation is :math:`R = R_0 \exp [w]_\times`, with the
     initial orientation :math:`R_0`. Rotations in one plan must stay below a full turn.
 
-    Names of frames are ``world``, names of objects, and names given to :meth:`add_frame`. An arm
-    has ``ARM/tool``, the controlled frame, and ``ARM/LINK``, without the prefix of the arm in
-    LINK.
+    Names of frames are ``world``, names of objects, and names given to :meth:`add_frame`. The
+    arm ``left`` has the controlled frame ``left/tool``, and link frames such as ``left/link7``.
 
     Args:
         arms: Descriptions of the arms, with their bases in the world.

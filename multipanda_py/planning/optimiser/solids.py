@@ -109,9 +109,9 @@ def pairs_between(
 ) -> list[tuple[PathSolid, PathSolid]]:
     """Return the pairs of solids to measure between two bodies, or within one arm.
 
-    These are the pairs that the controllet ``collision_avoidance`` measures. It excludes
-    neighbouring links, a held object and the last links of its arm, and the base links of two arms
-    with a common base. Pairs in which no solid moves are also excluded.
+    The feature ``collision_avoidance`` measures the same pairs. Excluded are neighbouring links, a
+    held object and the last links of its arm, base links of two arms with a common base, and pairs
+    in which no solid moves.
 
     Args:
         scene: Scene with both bodies.

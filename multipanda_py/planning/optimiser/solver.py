@@ -253,7 +253,7 @@ class _PathSearch:
         return _Point(path, [term.evaluate(slices, before) for term in self.terms])
 
     def pushes(self, point: _Point) -> list[Matrix]:
-        """Return the values of each term whose weighted squares form the augmented Lagrangian.
+        """Return, for each term, values whose weighted squares form the augmented Lagrangian.
 
         For a cost, they are the residuals. For a constraint, they are the amounts by which
         residual + multiplier / penalty is outside the bounds.

@@ -48,9 +48,9 @@ class Objective(ABC):
         return None
 
     def columns(self, scene: Scene) -> np.ndarray | None:
-        """Return the indices of the variables, if the components are variables themselves.
+        """Return the indices of the components among the variables.
 
-        Return None if they are functions of the variables.
+        Return None if the components are functions of the variables.
         """
         return None
 
@@ -141,9 +141,9 @@ class Term:
         """Return the values r at the n time steps of this term, and their Jacobians.
 
         Args:
-            slices: Variables and poses at all time steps of the path. Copies of the start precede
-                them, because differences need earlier time steps.
-            before: Number of copies of the start.
+            slices: Variables and poses at the start, ``before`` times, then at all time steps of
+                the path.
+            before: Number of copies of the start, for differences at the first time steps.
 
         Returns:
             Values r, (n, m). Jacobians, (n, k + 1, m, d). Entry [t, j] is the derivative of r at

@@ -119,7 +119,7 @@ def start_of(config: CellConfig, arms: Sequence[str]) -> WorldState:
 
     Args:
         config: Checked cell configuration.
-        arms: Names of the arms of the task. The state has all other arms in ``others``.
+        arms: Names of the arms of the task. Other arms are in ``WorldState.others``.
     """
     postures = {name: np.array(arm.q_start) for name, arm in config.arms.items()}
     described = describe_arms(config)

@@ -203,8 +203,8 @@ def distance_constraints(
 ) -> list[Distance]:
     """Return the minimum distances of pairs of bodies during a subtask, as constraints.
 
-    A pair that starts closer than the clearance must keep half of its initial distance. For two
-    objects, this also applies to their distance at the final poses. If a gripper may touch an
+    A pair that starts closer than the clearance must keep half of its initial distance. Two
+    objects that start or end closer must keep half of the smaller distance. If a gripper may touch an
     object, the links of its arm may come close to the object without overlap.
 
     Args:
@@ -252,27 +252,25 @@ def _pairs(scene: Scene, desired: AllowedContacts, clearance: float) -> Iterator
         )
 
 
-def _allowed(scene: Scene, one: Distance, there: Slices) -> Iterator[Distance]:
-    """Yield a distance constraint that the given poses do not violate.
-
-    If bodies are closer there than the constraint requires, its minimum distance is reduced.
+def _allowed(scene: Scene, one: Distance, ends: Slices) -> Iterator[Distance]:
+    """Yield a distance constraint, reduced if its bodies are closer at the start or end.
 
     Args:
         scene: Arms and objects.
         one: Distance constraint.
-        there: Poses at the start, then at the end of a subtask. For a pair with an arm, only the
-            poses at the start count.
+        ends: Poses at the start, then at the end of a subtask. Pairs with an arm are tested only
+            at the start.
     """
     # The end counts for a pair of objects, because goals determine their final poses. It does not
     # count for arms, because their final configurations are unknown.
     has_objects_only = all(name in scene.objects for name in one.of)
-    values, _ = one.evaluate(there if has_objects_only else there.part(slice(0, 1)))
+    values, _ = one.evaluate(ends if has_objects_only else ends.part(slice(0, 1)))
     nearest = one.margin - float(values.max(initial=-np.inf))
     if nearest >= one.margin:
         yield one
     elif one.parts == "all" and one.of[0] in scene.arms and one.of[1] in scene.objects:
         for part in ARM_PARTS:  # A gripper near an object must not reduce the margin of the links.
-            yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), there)
+            yield from _allowed(scene, Distance(scene, *one.of, one.margin, part), ends)
     else:
         min_value = 0.5 * nearest if nearest > 0.0 else nearest - PATH_OVERLAP
         yield Distance(scene, *one.of, min_value, one.parts)

@@ -74,7 +74,7 @@ class SubtaskPlan:
     def points(self, arm: str, configuration: Vector) -> Matrix:
         """Return the trajectory of an arm, as for :meth:`.Cell.follow_trajectory`.
 
-        A pressing arm starts with an offset from the plan. It fades out over the whole path,
+        The difference of the measured from the planned start fades out along the path,
 
         .. math:: q_k + (q - q_0) (1 - s(t_k / T)).
 

@@ -43,7 +43,7 @@ def refuse_overlaps(scene: Scene, path: Matrix, touched: Collection[tuple[str, s
         touched: Pairs of an arm and an object that its gripper may touch.
 
     Raises:
-        TaskFailed: If bodies overlap by more. The message contains the bodies and the depth.
+        TaskFailed: If bodies overlap too much. The message contains the bodies and the depth.
     """
     whole = np.concatenate([scene.start[None], path])
     fraction = np.arange(1, CHECKS_PER_STEP + 1)[:, None] / CHECKS_PER_STEP
@@ -234,13 +234,13 @@ def _refuse_point(
 def _depths(
     scene: Scene, poses: dict[str, Pose], name: str, pose: Pose
 ) -> Iterator[tuple[str, float]]:
-    """Yield all other objects with their overlap with one object [m]; negative if they are apart.
+    """Yield every other object with its overlap with the object ``name`` [m]; negative if apart.
 
     Args:
         scene: Scene with all objects.
         poses: Poses of the objects in the world, by name.
-        name: Name of the one object.
-        pose: Pose of the one object in the world.
+        name: Name of an object.
+        pose: Pose of this object in the world.
     """
     (solid,) = solids_of(scene, name)
     shape, at = _placed(solid, pose)

@@ -150,7 +150,7 @@ class WorldState:
         moved: float,
         pressed: Sequence[ContactPoint] = (),
     ) -> str:
-        """Describe the first deviation from an expected state that is too large; "" if none is.
+        """Describe the first deviation from an expected state above a tolerance; "" without one.
 
         Args:
             other: Expected state.
@@ -158,7 +158,7 @@ class WorldState:
             moved: Maximum displacement of an object [m]. Ten times this value is the maximum
                 rotation [rad].
             pressed: Contact points on which tools press. The positions of these tools on their
-                objects are compared as well.
+                objects must match, too.
         """
         for name in objects:
             distance, angle = self.pose(name).distance(other.pose(name))

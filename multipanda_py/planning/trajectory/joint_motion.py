@@ -90,8 +90,8 @@ class JointMotion:
 
     - :meth:`follow`: quintic segments through timed points.
     - :meth:`go_to`: to rest at a configuration, by ruckig (Berscheid and Kröger, Robotics: Science
-      and Systems 2021). The path does not depend on :meth:`set_speed`. A reference that is too
-      fast stops first.
+      and Systems 2021). The path does not depend on :meth:`set_speed`. A reference above
+      this speed stops first.
     - :meth:`stop`: to rest as fast as full acceleration and jerk allow.
 
     Args:
@@ -175,7 +175,7 @@ class JointMotion:
     def reset_to(self, q: Vector, dq: Vector) -> None:
         """Set the reference to a measured state [rad, rad/s], (n,) each.
 
-        Call a method that starts a motion next.
+        Call :meth:`follow`, :meth:`go_to` or :meth:`stop` next.
         """
         self._state[:] = 0.0
         self.q[:], self.dq[:] = q, dq
@@ -300,7 +300,7 @@ class JointMotion:
 
     @property
     def path_dq(self) -> Vector:
-        """Velocity of the reference at full ``rate``, (n,) [rad/s]."""
+        """Velocity of the reference without its reduction by ``rate``, (n,) [rad/s]."""
         return self._own_dq
 
     @property

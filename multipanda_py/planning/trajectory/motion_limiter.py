@@ -52,12 +52,12 @@ class MotionLimiter:
             [rad, rad/s, rad/s^2]. None to allocate it.
         fastest: Function from positions and velocities, (n,) each, to maximum speeds, (n,)
             [rad/s], for robots whose maximum speeds decrease near position limits.
-        catch_up: Maximum speed of the command towards desired positions [rad/s]. Faster desired
-            positions raise it to their speed. None for the speed limits of the joints.
+        catch_up: Maximum speed of the command towards desired positions that are slower than this
+            value [rad/s]. None for the speed limits of the joints.
 
     Attributes:
         command: Array of the command.
-        limited: True if the last desired position did not pass unchanged.
+        limited: True if limits have changed the last desired positions or velocities.
 
     Thread: control.
     """
@@ -121,7 +121,9 @@ class MotionLimiter:
         self._age = 1
 
     def correct(self, q: Vector, dq: Vector, ddq: Vector) -> None:
-        """Replace the last command, and keep the last desired positions.
+        """Replace the last command by the executed one.
+
+        Unlike :meth:`start`, this does not replace the last desired positions.
 
         Args:
             q: Positions, (n,) [rad].
@@ -197,9 +199,10 @@ class MotionLimiter:
         Args:
             q: Desired positions, (n,) [rad].
             v: First differences of the positions, divided by the period, (n,) [rad/s].
-            a: Second differences of the positions, divided by its square, (n,) [rad/s^2].
-            joins: Mask of the joints for which v is about the velocity of the desired positions
-                themselves, so that they do not overshoot. True for all joints.
+            a: Second differences of the positions, divided by the squared period, (n,)
+                [rad/s^2].
+            joins: Mask of the joints that may move. At other joints, v is far from the velocity
+                of the desired positions, which would cause overshoot. True for all joints.
 
         Returns:
             Mask of the joints that may move to their desired positions, (n,). Position, velocity

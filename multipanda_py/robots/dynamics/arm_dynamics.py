@@ -88,7 +88,7 @@ class LoadedFlange:
         self._unloaded = model.inertias[self._last].copy()
 
     def set_load(self, load: Load) -> None:
-        """Set the payload for all dynamics; it replaces the previous one."""
+        """Replace the payload on the flange."""
         link = self._unloaded
         if load.mass > 0.0:
             link = link + self._placement.act(pin.Inertia(load.mass, load.com, load.inertia))
@@ -145,7 +145,7 @@ class ArmModel:
         self._pose = np.lib.stride_tricks.as_strided(self._placement.rotation, (12,), (8,))
 
     def attach(self, state: ArmState) -> None:
-        """Connect a state to the results of this model, which :meth:`update` changes in place.
+        """Let a state share the result arrays of this model, which :meth:`update` overwrites.
 
         Args:
             state: State for which the model computes mass matrix, Coriolis torques and Jacobian.
@@ -154,7 +154,7 @@ class ArmModel:
         state.attach(self._mass, self._coriolis, self.hessian, TaskInertia(self._model.nv))
 
     def set_load(self, load: Load) -> None:
-        """Set the payload at the flange for all dynamics; it replaces the previous one."""
+        """Replace the payload on the flange."""
         self._flange.set_load(load)
         self.load_mass = load.mass
 

@@ -190,14 +190,14 @@ class TaskInertia:
         return inertia
 
     def damped_inertia_with(self, slower: float) -> NDArray[np.float64]:
-        r"""Return :math:`\Lambda_d` for a damping of s :math:`\lambda^2`, (6, 6), symmetric.
+        r"""Return :math:`\Lambda_d` with :math:`s \lambda^2` as damping, (6, 6), symmetric.
 
-        Let a controller accelerate the end effector towards a twist :math:`\dot x` at a rate d.
-        Let it brake motions in damped directions at the rate s d. The joint velocity then settles
-        at :math:`M^{-1} J^T \Lambda_s \dot x`. Here :math:`\Lambda_s` is the returned matrix.
+        A controller may accelerate the end effector towards a twist :math:`\dot x` at a rate d,
+        and brake motions in damped directions at the rate s d. The joint velocity then settles at
+        :math:`M^{-1} J^T \Lambda_s \dot x` with the returned matrix :math:`\Lambda_s`.
 
         Args:
-            slower: Factor s.
+            slower: Factor s of the damping.
         """
         if self.damping == 0.0:
             return self.inertia

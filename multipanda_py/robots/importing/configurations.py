@@ -38,7 +38,7 @@ down adds 1 to the score, and so does a tool in front at a distance of the arm's
 
 
 class RandomPostures:
-    """Capsules of an arm in random configurations."""
+    """Contacts of an arm's capsules, and its ready configuration, from random configurations."""
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot

@@ -44,7 +44,7 @@ class ArmEnds:
 
 
 def find_arm(tree: Tree, base: str = "", tip: str = "") -> ArmEnds:
-    """Find the arm in a URDF or MJCF, by base and tip if there are several.
+    """Find the arm in a URDF or MJCF. ``base`` and ``tip`` select one of several arms.
 
     An arm starts with the link before its first joint. It ends with the link after its last
     revolute joint, or with a link that is fixed to this last link. Prismatic joints after the last
@@ -94,7 +94,7 @@ def _ends(tree: Tree) -> str:
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return the possible tips of arms, one for each revolute joint with no other one behind it.
+    """Return the possible tips of arms: one per revolute joint without another one directly behind.
 
     A tip is the first link that is fixed to the child link of the joint. Without a fixed link, the
     child link is the tip.
@@ -172,8 +172,8 @@ def draft_robot(
 
     Args:
         source: Path of the URDF or MJCF.
-        base: First link; by default the link before the first joint of the only arm.
-        tip: Last link; by default the first link that is fixed to the link after the last joint.
+        base: First link; by default that of the only arm, see :func:`find_arm`.
+        tip: Last link; by default that of the only arm.
         name: Name of the robot; by default the name of the file.
         extra: YAML file with known data, which replace default values. Its keys ``capsules`` and
             ``overlapping`` are not used.

@@ -120,7 +120,7 @@ class Cloud:
         return max(0.0, float((_DIRECTIONS @ point - reach).max()))
 
     def outermost(self) -> Cloud:
-        """Return the cloud without inner balls.
+        """Return the cloud without balls inside the hull.
 
         Each remaining ball extends farthest in at least one of 200 directions.
         """

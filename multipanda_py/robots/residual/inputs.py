@@ -19,9 +19,9 @@ SIDES = ("twin", "plant")
 
 
 def row_labels(joints: int) -> list[str]:
-    """Return the names of the numbers in a sample.
+    """Return the names of the values in a sample of n joints.
 
-    They are ``q_1`` to ``q_n``, ``dq_1`` to ``dq_n`` and ``tau_1`` to ``tau_n`` for n joints.
+    They are ``q_1`` to ``q_n``, ``dq_1`` to ``dq_n`` and ``tau_1`` to ``tau_n``.
     """
     return [f"{quantity}_{joint + 1}" for quantity in QUANTITIES for joint in range(joints)]
 
@@ -113,8 +113,7 @@ class SlipSprings:
 
     Args:
         distances: Slip distances d, (s,) [rad, m]; may be empty.
-        unit: Scale of the normalised positions that :meth:`follow` receives, (n,) [rad, m]. A
-            change of 1 is this displacement of the joint.
+        unit: Unit of the joint positions in :meth:`follow`, (n,) [rad, m].
         deflection: Array for z, (s n,): all joints of the first distance, then of the next one.
 
     Attributes:
@@ -141,7 +140,7 @@ class SlipSprings:
         self._max, self._min = np.ones(deflection.size), -np.ones(deflection.size)
 
     def reset(self) -> None:
-        """Set all deflections to zero; they stay zero at the next position."""
+        """Set all deflections to zero. The next position is the start of a new motion."""
         self.deflection[:] = self.last[:] = 0.0
         self.has_started = False
 
@@ -178,9 +177,9 @@ class Inputs:
         z_1, z_2, \dots\right).
 
     :math:`\hat x` is the normalised state. The scaled speeds :math:`\tanh(\dot q / v_i)` have
-    reference speeds :math:`v_i`. They show the sign change of friction, which occurs within some
+    reference speeds :math:`v_i`. They show the sign change of friction, which occurs within about
     0.01 rad/s. The deflections :math:`z_i` of :class:`.SlipSprings` show friction of gears, which
-    changes within some 0.01 rad after a reversal.
+    changes within about 0.01 rad after a reversal.
 
     Args:
         scale: Scaling of normalised states.

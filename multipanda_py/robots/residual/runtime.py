@@ -47,8 +47,8 @@ class LiveResidual:
         period: Cycle time of :meth:`step` [s].
         robot: Name of the arm's model.
         joints: Names of the arm's joints.
-        phase: Number of the cycle in which the network first runs. Different numbers distribute
-            the networks of several arms over the cycles.
+        phase: Number of the cycle in which the network first runs. With different numbers, the
+            networks of several arms run in different cycles.
 
     Attributes:
         residual: Residual r of positions, velocities and torques, (3 n,) [rad, rad/s, Nm].
@@ -115,7 +115,7 @@ class LiveResidual:
         self.reset()
 
     def reset(self) -> None:
-        """Reset all states and start the warm-up again."""
+        """Reset the network. The residual is 0 for 0.5 s, then ramps up."""
         self._net.reset()
         self._inputs.reset()
         self._sample_count, self._cycle = 0, self._first
