@@ -213,8 +213,8 @@ class Groups:
     """MoveIt planning groups of a cell: one per arm, per gripper, and for sets of arms.
 
     For example, the arm ``left`` has the groups ``left`` and ``left_hand``. The group of all arms
-    is ``both`` for two arms, ``all`` for more. Other sets of arms
-    that a controllet moves along trajectories are groups too, such as ``left_right``.
+    is ``both`` for two arms, ``all`` for more. Other sets of arms that a
+    controllet moves along trajectories are groups too, such as ``left_right``.
 
     Args:
         config: The checked cell file.

@@ -69,11 +69,11 @@ class MotionRequest:
     Attributes:
         waypoints: Waypoints in order, the goal last. Each maps names of arms to a tool pose in the
             world or a joint configuration, (n,). Other arms may move out of the way.
-        path_constraint: Constraint of the tools of all arms in ``waypoints``, see
-            :data:`PATH_CONSTRAINTS`.
+        path_constraint: Constraint of the tools of arms in ``waypoints``. ``orientation``: no
+            rotation. ``upright``: only rotations about the vertical axis. Empty: no constraint.
         clearance: Minimum distance of bodies [m]. The default is the distance at which
             ``collision_avoidance`` begins to push. Executing controllets may need a larger one.
-            that start closer and cannot move apart keep their initial distance.
+            Bodies that start closer and cannot move apart keep their initial distance.
         velocity_scaling: Fraction of the velocity limits. Its square is the fraction of the
             acceleration limits.
         planning_time: Maximum processor time of the search [s]. Time of other threads does not

@@ -117,7 +117,7 @@ class ToolPace:
 
         with distance d, maximum speed v and maximum acceleration a. The same two bounds apply to
         the rotation, with its angle, angular speed and angular acceleration. T is the largest of
-        these bounds. On a circle of radius r, v is at most :math:`\sqrt{a r}`.
+        these bounds and 0.05 s. On a circle of radius r, v is at most :math:`\sqrt{a r}`.
 
         Args:
             distance: Length of the segment [m].

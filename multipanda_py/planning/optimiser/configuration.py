@@ -371,8 +371,8 @@ def _nearest_first(
         start: Configuration of all arms from which they travel, (n,).
 
     Returns:
-        Combinations, the shortest travel time first. A combination has one index per arm, of a
-        configuration in ``known``.
+        Combinations, the shortest travel time first. Element a of a combination is an index into
+        the configurations of arm a.
     """
     times = []
     for arm, postures in known.items():

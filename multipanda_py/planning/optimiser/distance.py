@@ -63,7 +63,7 @@ class Distance(Objective):
 
     Here :math:`d_{min}` is the margin and d the distance of a pair of solids a, b. Their closest
     points have the velocities :math:`v_a, v_b`, and n is the unit vector from b to a. Capsules and
-    spheres have a valid gradient even if they overlap. Boxes and cylinders are measured by coal.
+    spheres have a valid gradient even if they overlap. The library coal measures other shapes.
 
     Args:
         scene: Scene with both bodies.

@@ -157,10 +157,10 @@ def _sample(
 
 
 def _reach(space: FreeSpace, tree: _Tree, q: Vector, *, at_once: bool) -> int | None:
-    """Grow a search tree towards a configuration by one collision-free edge.
+    """Add a collision-free edge to a search tree, towards a configuration.
 
-    If ``at_once`` is true, add edges until an obstacle. Return the index of the last new node;
-    None if no edge was free.
+    With ``at_once``, add edges up to the configuration or an obstacle. Return the index of the
+    last new node; None if no edge was free.
     """
     number, grown = tree.nearest(q), None
     while not tree.is_full:

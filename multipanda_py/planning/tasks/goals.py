@@ -204,8 +204,8 @@ def distance_constraints(
     """Return the minimum distances of pairs of bodies during a subtask, as constraints.
 
     A pair that starts closer than the clearance must keep half of its initial distance. Two
-    objects that start or end closer must keep half of the smaller distance. If a gripper may touch an
-    object, the links of its arm may come close to the object without overlap.
+    objects that start or end closer must keep half of the smaller distance. If a gripper may touch
+    an object, the links of its arm may come close to the object without overlap.
 
     Args:
         scene: Scene in which only carried objects are movable.

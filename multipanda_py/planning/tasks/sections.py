@@ -95,7 +95,7 @@ class Subtask(Section):
 
 
 def proposed_mode(subtask: Subtask) -> Mode | None:
-    """Return ``subtask.mode``, or the mode that follows from goals and contacts if it is None.
+    """Return ``subtask.mode``. If it is None, goals and contacts determine the returned mode.
 
     - Contacts with a force, and goals: ``hybrid``.
     - Contacts with a force, and no goals: ``force``.

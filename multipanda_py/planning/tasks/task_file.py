@@ -229,7 +229,7 @@ class TaskFile(Section):
         """Raise an error if the task does not fit a cell.
 
         Raises:
-            ConfigurationError: If objects, arms or limits do not fit. The message lists all errors.
+            ConfigurationError: If objects, arms or limits do not fit. The message has all errors.
         """
         if faults := list(cell_faults(self.controllet, self.contacts, self.subtasks, config)):
             raise ConfigurationError(*(f"{self.name}: {fault}" for fault in faults))

@@ -328,8 +328,8 @@ class MotionLimiter:
 
         Args:
             motion: Position, velocity and acceleration after the period, (3, n).
-            passed: Result of :meth:`_accept`. Joints in its mask get the state in this result
-                instead. None to use ``motion`` for all joints.
+            passed: Result of :meth:`_accept`, which replaces ``motion`` for the joints in its
+                mask. None to use ``motion`` for all joints.
         """
         if passed is not None:
             motion = np.where(*passed, motion)

@@ -94,7 +94,7 @@ def _ends(tree: Tree) -> str:
 
 
 def _tips(tree: Tree) -> list[str]:
-    """Return the possible tips of arms: one per revolute joint without another one directly behind.
+    """Return the possible tips of arms: one per revolute joint that no other one follows.
 
     A tip is the first link that is fixed to the child link of the joint. Without a fixed link, the
     child link is the tip.
