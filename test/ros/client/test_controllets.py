@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Client of the controllets of a running node, on a link whose answers are given."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
 from std_srvs.srv import Trigger
 
 from multipanda_py.config.cell_file import CellConfig
-from multipanda_py.exceptions import RecoveryFailed
+from multipanda_py.exceptions import RecoveryFailed, TargetRejected
 from multipanda_py.ros.client.cell_state import ArmStatus
 from multipanda_py.ros.client.controllets import RemoteControllets
 
@@ -35,3 +36,33 @@ def test_recovery_returned_while_diagnostics_still_reported_a_fault():
 
 def test_recovery_returns_once_diagnostics_report_no_fault():
     controllets(ArmStatus(owner="left/hold")).recover(["left"])
+
+
+def checked(sent, rejected):
+    """Check an arm after a number of sent targets, of which the node has rejected some."""
+    name = "left/soft"
+    controllets = {"soft": {"type": "cartesian_impedance", "target_timeout": 0.5},
+                   "joint_trajectory_controller": {"type": "joint_trajectory"}}  # fmt: skip
+    config = CellConfig.from_dict({"arms": {"left": {}}, "controllets": controllets})
+    arm = SimpleNamespace(status=ArmStatus(owner=name), topics=[])
+    targets = SimpleNamespace(
+        sent={"left": 0}, connect=lambda: None, target_age=lambda _: 0.0, of_others=lambda _: ""
+    )
+    link = SimpleNamespace(offer=lambda *_: None, ask=lambda *_: SimpleNamespace(ok=True))
+    remote = RemoteControllets(link, "/cell", config, {"left": arm}, targets, 1.0)
+    assert remote.choose(["left"], "cartesian_impedance", 0.05) == {"left": name}
+    remote.switch([name])
+    targets.sent["left"] = sent
+    now = time.monotonic() + 1.0
+    arm.status = ArmStatus(owner=name, refused=rejected, refusal="too far", received_at=now)
+    remote.check()
+
+
+def test_majority_of_rejected_targets_is_reported():
+    with pytest.raises(TargetRejected, match="too far"):
+        checked(sent=20, rejected=15)
+    checked(sent=20, rejected=10)
+
+
+def test_few_targets_are_not_judged():
+    checked(sent=4, rejected=4)
