@@ -14,6 +14,7 @@ from multipanda_py.control.force.virtual_mass import VirtualBody, length
 from multipanda_py.control.impedance.gains import MAX_STIFFNESS
 from multipanda_py.control.impedance.limit_scaling import WRENCH_SCALE
 from multipanda_py.control.impedance.modal_damping import STIFFNESS_SCALE
+from multipanda_py.control.reference.pose_governor import tool_motion
 from multipanda_py.controllet import Controllet
 from multipanda_py.controllets.cartesian_impedance import (
     CartesianImpedance,
@@ -22,6 +23,10 @@ from multipanda_py.controllets.cartesian_impedance import (
 from multipanda_py.parameters import number, vector
 from multipanda_py.state import ArmState, Vector
 from multipanda_py.targets import CartesianTarget, Report
+
+MAX_SPEED_FRACTION = 0.3
+"""Fraction of joint speed limits that the virtual body may need near a singular configuration.
+Dampers of the inner impedance act from 0.35 on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,8 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
     *External wrench.* The estimated wrench has an offset: its mean over ``tare_time`` after the
     activation, which is subtracted. A low-pass filter and a smooth deadband suppress noise. Near a
     singular configuration, F_ext excludes the singular direction, along which the estimate is
-    poor.
+    poor. The body is slowed there, so that joints need at most ``MAX_SPEED_FRACTION`` of their
+    speed limits to follow it.
 
     *Maximum force.* The error of the inner impedance is clipped, so that its spring exerts at most
     ``max_force`` and ``max_torque``. The clip also limits the speed of hand guiding to about 0.5
@@ -227,6 +233,7 @@ class Admittance(Controllet[CartesianTarget, AdmittanceParams]):
         for arm, state in enumerate(states):
             body = self._bodies[arm]
             body.step(_observed(state))
+            _limit_joint_speeds(state, body)
             add(target.position_ee_in_base[arm], body.translation, goal.position_ee_in_base[arm])
             dot(
                 body.rotation_matrix,
@@ -257,6 +264,16 @@ def _observed(state: ArmState) -> Vector:
         return wrench
     observed: Vector = space.inertia.dot(space.inertia_inv.dot(wrench))
     return observed
+
+
+def _limit_joint_speeds(state: ArmState, body: VirtualBody) -> None:
+    """Slow the body near a singular configuration, where small motions need fast joints."""
+    if state.operational_space().damping == 0.0:
+        return
+    dq = tool_motion(state, body.velocity)
+    fastest = float(np.abs(dq / state.limits.velocity).max())
+    if fastest > MAX_SPEED_FRACTION:
+        body.velocity *= MAX_SPEED_FRACTION / fastest
 
 
 def _inner_params(params: AdmittanceParams) -> CartesianImpedanceParams:

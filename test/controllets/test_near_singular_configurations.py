@@ -108,6 +108,14 @@ def test_admittance_treated_torque_errors_near_singularity_as_push(make_cell, mo
     assert np.abs(state.dq).max() < 0.02
 
 
+def test_virtual_body_led_arm_through_singularity_at_speed_limit(make_cell):
+    """An assumed torque of 4 Nm rotated the tool, while joints 2, 4 and 6 were nearly aligned."""
+    q = [-1.77274, 0.0383, -1.70169, 0.05418, -1.44404, 0.18982, 2.45314]
+    used, (state,) = run(make_cell, "kinova_gen3", "admittance", q, [-1, 1, -1, -1, 1, 1, 1])
+    assert str(state.fault) == ""
+    assert used < 0.6
+
+
 @pytest.mark.parametrize("signs", every_nth(2, [[1, -1, -1, 1, -1, 1], [-1, 1, 1, -1, 1, 1]]))
 def test_arm_with_aligned_wrist_comes_to_rest(make_cell, signs):
     used, (state,) = run(make_cell, "ur5e", "cartesian_impedance", WRIST, signs)

@@ -45,6 +45,14 @@ def messages(diagnostics):
     return "\n".join(f"{pair.key}: {pair.value}" for one in statuses for pair in one.values)
 
 
+def test_target_rate_counts_messages_since_last_diagnostics(observed):
+    _, _, targets, diagnostics = observed
+    targets.received["left pose"] += 40
+    first, second = messages(diagnostics), messages(diagnostics)
+    assert "target messages [1/s]: 0.0" not in first
+    assert "target messages [1/s]: 0.0" in second
+
+
 def test_unrequested_hold_had_no_reason_and_panel_received_no_event(observed):
     cell, node, _, diagnostics = observed
     law = "left/joint_impedance_controller"
