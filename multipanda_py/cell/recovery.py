@@ -207,7 +207,8 @@ class Recovery:
                 return describe_withdrawal(not number)
             slot = connection.mailbox.recover
             withdrawn = connection.withdraw(slot, request.carrier, "recovery")
-            if withdrawn and self._requests:  # The record contained the arms of all requests.
+            if withdrawn and self._requests:
+                # One record holds the arms of all requests. Post those of the others again.
                 self._post(list(self._requests.values()))
         return describe_withdrawal(withdrawn)
 

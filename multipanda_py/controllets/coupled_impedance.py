@@ -341,7 +341,7 @@ class CoupledImpedanceLaw(Controllet[ObjectTarget, _ParamsT]):
 
     @property
     def dissipated(self) -> float:
-        """Power dissipated by the dampers of the formation [W]."""
+        """Power dissipated by the dampers between the arms that hold the object [W]."""
         sharing = self.held.sharing
         return float(sharing.rates.dot(sharing.dampers))
 

@@ -139,7 +139,7 @@ class EventRing:
         return int(self._count[0])
 
     def append(self, event: Event, time_ns: int, arm: int, controllet: int, text: str) -> None:
-        """Append an event, but not in every cycle. Thread: the only writer.
+        """Append an event. Do not call this in every cycle. Thread: the only writer.
 
         Args:
             event: Kind of the event.

@@ -234,7 +234,11 @@ class ThreadRunner(Runner):
     """
 
     def start(self) -> list[str]:
-        """Start the thread and wait until real arms execute commands or have a fault."""
+        """Start the thread, and wait until real arms execute commands or have a fault.
+
+        Returns:
+            Warnings.
+        """
         self._loop = build_loop(self._config, self._specs, self._mailbox)
         _start_or_release(self._loop, self._config)
         gc.collect()  # Collect garbage now, so that no cycle waits for it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find running cells from other processes, and read their cycle records."""
+"""Find the cells that run on this machine, and read their cycle records, from any process."""
 
 from __future__ import annotations
 

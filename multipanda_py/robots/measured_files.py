@@ -101,8 +101,8 @@ def parameters_text(robot: Robot, notes: Mapping[str, Any]) -> str:
     """Return masses, inertias and friction of a robot as YAML, for :func:`with_parameters`.
 
     Args:
-        robot: Robot with these values. Its ``figures`` for the friction sigmoid (``FIGURES``) are
-            written if it has them.
+        robot: Robot with these values. The parameters of its friction sigmoid are written if it
+            has them.
         notes: Notes on the identification, for users.
     """
     links = {}

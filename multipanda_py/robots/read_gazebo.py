@@ -163,9 +163,9 @@ def _numbers(
 
 
 def _own_names(kind: str) -> dict[str, str]:
-    """Return the parameter names by tag for a type that is not in the ROS-Gazebo toolbox.
+    """Return the parameter names by XML tag for an actuator that the toolbox does not have.
 
-    The tags of such a type are its parameter names.
+    Each tag of such an actuator is itself the name of a parameter.
     """
     return {name: name for name in registry.find("actuators", kind).Params.__dataclass_fields__}
 

@@ -302,8 +302,8 @@ class SimRobot(DrivetrainStage):
         """Return the measured external wrench in the stiffness frame, (6,) [N, Nm]."""
         state = self._state
         wrench = state.wrench_ext_in_base
-        # ``wrench_ext_in_base`` is tared and delayed, as ``state.tau_ext``. Add the wrench of
-        # the difference to the torques without tare and delay.
+        # ``wrench_ext_in_base`` is tared and delayed, as ``state.tau_ext``; ``self.tau_ext`` is
+        # not. Add the wrench of their difference.
         if not np.array_equal(self.tau_ext, state.tau_ext):
             beyond = self.tau_ext - state.tau_ext
             wrench = wrench + np.linalg.lstsq(state.jacobian.T, beyond, rcond=None)[0]

@@ -151,7 +151,10 @@ class BenchNode(Closeable):
             with contextlib.suppress(OSError):
                 if os.readlink(entry).startswith("/memfd:multipanda "):
                     return entry
-        raise BenchError("the loop process has no shared memory with cycle records")
+        raise BenchError(
+            "the loop process has no cycle records in shared memory. It may have ended; see "
+            "its log"
+        )
 
     def switch(self, activate: Sequence[str]) -> None:
         """Activate controllets; after a rejection, recover faulted arms and retry up to 5 times.

@@ -287,7 +287,7 @@ def _json_of(command: list[str], timeout: float) -> dict[str, Any]:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         if isinstance(error, subprocess.TimeoutExpired):
-            raise BenchError(f"not done within {timeout:g} s") from None
+            raise BenchError(f"{command[-1]}: did not end within {timeout:g} s") from None
         raise
     if process.returncode:
         lines = (err or out).strip().splitlines()

@@ -247,7 +247,7 @@ BARE = "bare pylibfranka"
 def wired(
     seconds: float, folder: Path, log: Callable[[str], None]
 ) -> tuple[dict[str, Any], Samples]:
-    """Measure delays between the node and two robots, then between minimal loops and the robots.
+    """Measure delays of the node with two robots, and of loops that only echo a torque.
 
     Args:
         seconds: Duration of each condition [s].
@@ -255,9 +255,9 @@ def wired(
         log: Callback for progress messages.
 
     Returns:
-        Data for the report by condition and arm, and delays for the plots by condition [us]. Keys
-        ``left`` and ``right`` are for delays from state to torque, ``to left`` and ``to right``
-        for delays from the loop to the robot.
+        Data for the report by condition and arm, and delays for the plots by condition and key
+        [us]. The keys ``left`` and ``right`` are delays from state to torque of an arm. The keys
+        ``to left`` and ``to right`` are delays from the loop to its robot.
     """
     figures: dict[str, Any] = {}
     samples: Samples = {}

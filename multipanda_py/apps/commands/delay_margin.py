@@ -175,7 +175,7 @@ def _configurations(
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"got {text!r}, allowed 1 to 10000")
+        raise argparse.ArgumentTypeError(f"got {text!r}, allowed a whole number from 1 to 10000")
     return int(text)
 
 

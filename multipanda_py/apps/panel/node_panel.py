@@ -35,7 +35,7 @@ def main() -> int:
         end_in_order()
         config = CellConfig.from_yaml(options["file"]) if options["file"] else None
         with NodeCell(options["namespace"], config) as cell:
-            with contextlib.suppress(OSError):  # The node's machine may have other cores.
+            with contextlib.suppress(OSError):  # The node may run on a machine with more cores.
                 os.sched_setaffinity(0, other_cpus(cell.config.realtime))
             address = options["host"], options["port"]
             with CellPanel(cell, *address, torque="measured torque", report=_print_event) as panel:

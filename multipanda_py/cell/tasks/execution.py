@@ -289,7 +289,7 @@ class Execution:
         """Monitor the motion until all goals are reached."""
         plan = self.plan
         if plan is None:
-            raise TaskFailed("phase move: the motion was not planned. Start the task again")
+            raise TaskFailed("phase move: the phase before made no plan. Start the task again")
         if self._presses:
             if reason := self.law.lost():
                 raise TaskFailed(reason)

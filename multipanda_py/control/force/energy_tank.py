@@ -169,7 +169,8 @@ class SpringTank(EnergyTank):
 class TankLimitNotice:
     """Message to the operator that a lack of energy in a tank reduces forces of a controllet.
 
-    The message is repeated only after the tank has recovered half of its granted energy.
+    The message is repeated only after the tank has refilled to half of the energy that a command
+    grants.
 
     Args:
         notify: Function that receives the text of the message.

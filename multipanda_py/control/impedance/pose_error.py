@@ -137,7 +137,7 @@ class PoseError:
         return self.clip() if self.size > self._min else self.value
 
     def clip(self) -> Vector:
-        """Clip the error in place and return it, (6,) [m, rad]."""
+        """Clip the error in place to the bounds of ``set_bounds``; return it, (6,) [m, rad]."""
         error = self.value
         # If the norm is below the smallest bound, no element exceeds its bound.
         if _norm(*error.tolist()) > self._min:

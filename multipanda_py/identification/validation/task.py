@@ -168,7 +168,8 @@ def with_start(arm: ArmConfig, q: Vector, tool: Mapping[str, Any] | None) -> Arm
     Args:
         arm: Description of the arm.
         q: Joint positions, (n,) [rad].
-        tool: Section of the tool, which replaces the gripper; None for no tool.
+        tool: Section ``tool`` of the cell file for a simulated arm without one; None: no change.
+            The tool takes the place of the gripper.
     """
     update: dict[str, Any] = {"q_start": q.tolist()}
     if tool is not None and arm.backend == SIMULATED_BACKEND and arm.tool is None:

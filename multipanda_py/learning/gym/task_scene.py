@@ -67,8 +67,8 @@ def sizes_of(cameras: Sequence[str] | Mapping[str, tuple[int, int]]) -> dict[str
         not isinstance(name, str) or min(size) < 1 for name, size in result.items()
     ):
         raise ConfigurationError(
-            f"cameras: got {cameras!r:.60}, allowed names, or height and width by name as whole "
-            "numbers from 1"
+            f"cameras: got {cameras!r:.60}, allowed a list of camera names, or a mapping from "
+            "names to (height, width), whole numbers from 1"
         )
     return result
 

@@ -87,7 +87,7 @@ def checked(answer: Any, size: int) -> Matrix:
         description = f" of real numbers ({error})" if str(error) else ""
         kind = type(answer).__name__
         raise PolicyFailed(
-            f"policy: got a {kind}, not an array{description}, {allowed}"
+            f"policy: returned a {kind}, allowed an array{description}, {allowed}"
         ) from error
     if actions.ndim == 1:
         actions = actions[None, :]

@@ -44,7 +44,7 @@ def too_close(terms: Iterable[Term], path: Solution, each: int) -> tuple[Violati
         if term.is_cost or term.order or not isinstance(term.objective, Distance):
             continue
         spared = max(BETWEEN_FRACTION * term.objective.margin, 0.0) + BETWEEN_TOLERANCE
-        # Configurations before each time step of this term, back to the previous time step.
+        # Configurations between the time steps of this term, from the one before its first.
         part = slice((INTERVALS_PER_STEP - 1) * term.first, (INTERVALS_PER_STEP - 1) * term.last)
         values, _ = term.objective.evaluate(placed.part(part))
         worst = (values - term.target).max(axis=1, initial=-np.inf)

@@ -222,7 +222,7 @@ class MotionLimiter:
         return may, motion
 
     def _may_stop(self, motion: Matrix) -> Joints:
-        """Return a mask of the joints that keep their speed limit and can stop, (n,)."""
+        """Return the mask of joints within speed limits that can stop before their ends, (n,)."""
         limits, (q, dq, ddq) = self._limits, motion
         # Speed after ddq has been reduced to zero at maximum jerk. It must keep the limits, too.
         after = np.abs(dq + ddq * np.abs(ddq) / (2.0 * limits.jerk))

@@ -65,7 +65,7 @@ def definition(schema: str) -> str:
 
 
 def record_definition(fields: Sequence[Field], shapes: Sequence[tuple[int, ...]]) -> str:
-    """Return the definition of a message type that is serialised to the bytes of a record.
+    """Return a ROS 2 message definition whose serialised messages are the bytes of a record.
 
     Args:
         fields: Fields of the record, all with 8 bytes per number.

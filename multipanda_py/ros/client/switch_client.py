@@ -30,7 +30,7 @@ RESPONSE_TIMEOUT = 10.0
 
 
 def main() -> int:
-    """Send requests until standard input ends."""
+    """Send switch requests to the node until standard input ends, which stops this program."""
     announce_without_types()
     # No signal handlers, because the parent process ends this process.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)

@@ -223,7 +223,7 @@ _callbacks: list[Any] = []
 
 
 def too_large(message: Any) -> str:
-    """Return the reason why a request or goal was not converted, or an empty string."""
+    """Return why a request or goal was too large to be converted; empty if it was converted."""
     return str(getattr(message, "too_large", ""))
 
 

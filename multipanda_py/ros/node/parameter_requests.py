@@ -89,7 +89,8 @@ class ParameterNode(Node):
     """Node whose parameters may have CRISP names, or need the consent of another component.
 
     Attributes:
-        late: Changes that another component must accept first, or None.
+        late: Function object that asks another component to accept a change first; None if none
+            has to.
         other_names: CRISP names of its parameters, or None.
         same_values: Further accepted values of read-only parameters, by name. To set one of them
             succeeds without an effect.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of ROS parameters to the configuration of a cell, and back from a running node."""
+"""Conversion of ROS parameters to a cell configuration, also from those of a running node."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ class ControllerManager:
             self._cell.set_lifecycle(self._checked(name, allowed), state)
             response.ok = True
         except MultipandaError as error:
-            self._logger.warning(f"cannot set the controllet to {state}: {error}")
+            self._logger.warning(f"cannot set {name} to {state}: {error}")
             response.ok = False
         return response
 

@@ -330,7 +330,13 @@ class _Follower:
             self._finish("abort", Result.GOAL_TOLERANCE_VIOLATED, text)
 
     def _finish(self, how: str, code: int, text: str) -> None:
-        """End the goal in execution, if there is one."""
+        """End the goal in execution, if there is one.
+
+        Args:
+            how: Method of the goal handle: ``succeed``, ``abort`` or ``canceled``.
+            code: Error code of the result.
+            text: Error text of the result.
+        """
         goal, self._goal = self._goal, None
         if goal is not None:
             for arm in self._arms:

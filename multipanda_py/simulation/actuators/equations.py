@@ -72,7 +72,7 @@ class Equations:
         # Rows of the output matrix A that compute the accelerations of the links.
         self._accelerations = self.output_matrix[3 * n : 4 * n]
         self._torques = self.output_matrix[6 * n :, :-1]
-        self._links = np.zeros((n, 11 * n))  # Rows of A that compute torques on links.
+        self._links = np.zeros((n, 11 * n))  # Rows of A that compute torques on links, a copy.
         self._drag: Vector = np.einsum("ii->i", self._links[:, :n])  # View of the link damping.
         self.aim, self._torque = np.zeros((3, n)), np.zeros((3, n))
         self._integral, self.gains = np.zeros((3, n)), np.zeros((3, 3, n))

@@ -35,7 +35,7 @@ class Delay(DrivetrainStage):
         self.pending: deque[tuple[Vector, ...]] = deque()
 
     def measure(self, state: Measured) -> None:
-        """Replace the measured state by the delayed one; in the first cycles, by the first."""
+        """Replace the measured state by the delayed one, or by the oldest state at the start."""
         now = (state.q, state.dq, state.tau_J, state.tau_ext)
         self.pending.append(tuple(part.copy() for part in now))
         delayed = self.pending.popleft() if len(self.pending) > self._cycles else self.pending[0]

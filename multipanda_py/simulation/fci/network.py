@@ -58,7 +58,7 @@ class TcpPort:
         on_message: Callable[[int, int, bytes], None],
         on_gone: Callable[[], None],
     ) -> None:
-        """Accept clients of a listening socket and serve the first one.
+        """Serve one client of a listening socket; further ones are disconnected at once.
 
         Args:
             selector: Selector that calls the handlers of readable sockets.
