@@ -180,7 +180,7 @@ class VelocityLimitScaling:
 
     @staticmethod
     def damper(used: float, ratio: float, stiffness_scale: float) -> float:
-        """Return the factor of the damping: 1 up to u = 0.35, max(1, sqrt(kappa) / zeta) from 0.65.
+        """Return the factor of the damping: 1 up to u = 0.35, max(1, sqrt(kappa) / zeta) at 0.65.
 
         Args:
             used: Speed of the fastest joint as a fraction u of its limit.
