@@ -413,7 +413,7 @@ class FeasibleFractions:
         return max(min(1.0, self.torque, self.per_time * smoothing), MIN_SCALE)
 
     def speed_fraction(self) -> float:
-        """Return the part of the reference speed that the arm can follow, at least ``MIN_SCALE``."""
+        """Return the feasible fraction of the reference speed, from ``MIN_SCALE`` to 1."""
         return max(min(1.0, self.speed), MIN_SCALE)
 
     def smoothing(self, min_time: float, distance_ratio: float, speed: float) -> float:
