@@ -266,7 +266,7 @@ class Overrides:
         for name, value, own in zip(self._joints, values, otherwise):
             if value is None:
                 raise ConfigurationError(
-                    f"{self.path}: {key}: add a value for joint {name}; its description has none"
+                    f"{self.path}: {key}: missing for joint {name}, as in its model. Add it"
                 )
             if value is not own and not _is_number(value):
                 raise self._refusal(f"{key}: joint {name}", repr(value), "a number")
