@@ -197,6 +197,11 @@ class JointsConfig(Section):
     ripple_waves: JointStiffness = [200.0] * JOINTS
     """Ripple periods per revolution of the joint; twice the ratio of a strain wave gear."""
 
+    @property
+    def is_elastic(self) -> bool:
+        """True if a joint has a spring between motor and link."""
+        return any(self.stiffness)
+
 
 PER_JOINT: dict[str, dict[str, float]] = {
     "": {"joint_damping": 0.0, "joint_friction": 0.0},

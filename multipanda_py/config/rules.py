@@ -12,7 +12,7 @@ import numpy as np
 from multipanda_py import registry
 from multipanda_py.config.arm_section import PER_AXIS, PER_JOINT
 from multipanda_py.config.backend_section import find_backend
-from multipanda_py.config.parameter_file import NODES, merged
+from multipanda_py.config.parameter_file import NODES
 from multipanda_py.config.part_rules import (
     actuator_faults,
     camera_faults,
@@ -115,8 +115,8 @@ def _parameter_groups(
     common = [arm for arm in controllet.arms or config.arms if arm not in controllet.arm_params]
     if common:
         yield common, flatten(controllet.params), "params"
-    for arm, params in controllet.arm_params.items():
-        yield [arm], flatten(merged(controllet.params, params)), f"arm_params.{arm}"
+    for arm in controllet.arm_params:
+        yield [arm], flatten(controllet.params_of(arm)), f"arm_params.{arm}"
 
 
 def _taken_by_scene(config: CellSections, name: str) -> Iterator[str]:

@@ -86,6 +86,10 @@ class ControlletConfig(Section):
 
     Controllets that take trajectories do not allow it."""
 
+    def params_of(self, arm: str) -> dict[str, Any]:
+        """Return the parameters of the instance of one arm."""
+        return merged(self.params, self.arm_params.get(arm, {}))
+
 
 class CollisionsConfig(Section):
     """Pairs of bodies that collision avoidance allows to touch."""
@@ -242,5 +246,5 @@ class CellSections(Section):
                 yield InstanceConfig(name=name, arms=tuple(declared.arms), **common)
                 continue
             for arm in self.arms:
-                common["params"] = merged(declared.params, declared.arm_params.get(arm, {}))
+                common["params"] = declared.params_of(arm)
                 yield InstanceConfig(name=f"{arm}/{name}", arms=(arm,), per_arm=True, **common)

@@ -107,7 +107,7 @@ class CartesianImpedance(RampedGains[CartesianImpedanceTarget, CartesianImpedanc
         p = self.params
         cycles = self.gain_cycles()
         self._twist_scale = 1.0 / max(1.0, float(p.damping_ratio.max()))
-        is_new = self.is_new_stiffness(p.stiffness)
+        is_new = self.remember_stiffness(p.stiffness)
         for spring in self.springs:
             spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             if is_new:

@@ -88,7 +88,7 @@ class ForceImpedance(RampedGains[ForceTarget, ForceImpedanceParams]):
     def on_parameters(self) -> None:
         """Set the gains, with a ramp of ``gain_time`` while active."""
         p = self.params
-        cycles, is_new = self.gain_cycles(), self.is_new_stiffness(p.stiffness)
+        cycles, is_new = self.gain_cycles(), self.remember_stiffness(p.stiffness)
         for arm in self.arms:
             arm.spring.set_shape(p.damping_ratio, p.error_clip, p.gain_frame == "tool")
             if is_new:

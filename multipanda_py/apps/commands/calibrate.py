@@ -19,6 +19,7 @@ from multipanda_py.apps.commands.command_line import (
     seed,
 )
 from multipanda_py.apps.commands.excite import read_motion
+from multipanda_py.apps.commands.twin import add_force_controllets, add_tasks
 from multipanda_py.config.cell_file import CellConfig, changed_text
 from multipanda_py.exceptions import ValidationRejected
 from multipanda_py.identification.calibration import (
@@ -29,7 +30,6 @@ from multipanda_py.identification.calibration import (
 )
 from multipanda_py.identification.calibration.contact_parameters import TABLE
 from multipanda_py.identification.calibration.improvement import body_layer, law_layer
-from multipanda_py.identification.validation import TASKS
 from multipanda_py.realtime.system.signals import end_in_order
 from multipanda_py.registry import needed, pyplot
 
@@ -49,15 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="new folder for report.html and .json, one file per arm, and twin.yaml and "
         "plant.yaml that use them",
     )  # fmt: skip
-    parser.add_argument(
-        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="task of multipanda validate; may be repeated; default 1 to 4",
-    )  # fmt: skip
-    parser.add_argument(
-        "--controllet", metavar="NAME", action="append",
-        choices=sorted({name for task in TASKS.values() for name in task.controllets}),
-        help="force controllet for tasks 3 and 4; may be repeated; default ufic",
-    )  # fmt: skip
+    add_tasks(parser, "task of multipanda validate; may be repeated; default 1 to 4")
+    add_force_controllets(
+        parser, "force controllet for tasks 3 and 4; may be repeated; default ufic"
+    )
     add_seconds(parser, 4.0)
     add_repeats(parser, 1)
     parser.add_argument(

@@ -76,6 +76,19 @@ def _run_perturb(options: argparse.Namespace) -> int:
     return OK
 
 
+def add_tasks(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add option ``--task`` for validation tasks; ``text`` is its help."""
+    parser.add_argument(
+        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS), help=text
+    )
+
+
+def add_force_controllets(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add option ``--controllet`` for tasks with a force; ``text`` is its help."""
+    names = sorted({name for task in TASKS.values() for name in task.controllets})
+    parser.add_argument("--controllet", metavar="NAME", action="append", choices=names, help=text)
+
+
 def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plant", metavar="FILE", required=True,
@@ -84,17 +97,15 @@ def _add_validate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--twin", metavar="CELL", required=True, help="cell file of the simulated twin"
     )
-    parser.add_argument(
-        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="task to run, may be repeated: "
-        + "; ".join(f"{number} {task.title}" for number, task in TASKS.items())
-        + "; default: all that the cells have enough arms for",
-    )  # fmt: skip
-    parser.add_argument(
-        "--controllet", metavar="NAME", action="append",
-        choices=sorted({name for task in TASKS.values() for name in task.controllets}),
-        help="force controllet for tasks 3 and 4, ufic or plain_pi; default: both",
-    )  # fmt: skip
+    titles = "; ".join(f"{number} {task.title}" for number, task in TASKS.items())
+    add_tasks(
+        parser,
+        f"task to run, may be repeated: {titles}; "
+        "default: all that the cells have enough arms for",
+    )
+    add_force_controllets(
+        parser, "force controllet for tasks 3 and 4, ufic or plain_pi; default: both"
+    )
     add_repeats(parser, 5)
     add_seconds(parser, 10.0)
     parser.add_argument("--seed", type=seed, default=0, help="seed of the noise, default 0")
@@ -144,10 +155,9 @@ def _add_sweep_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=seed, default=0, help="seed of the first simulation, default 0"
     )
-    parser.add_argument(
-        "--task", metavar="N", type=int, action="append", choices=tuple(TASKS),
-        help="task to run; may be repeated; default: all that the cell has enough arms for",
-    )  # fmt: skip
+    add_tasks(
+        parser, "task to run; may be repeated; default: all that the cell has enough arms for"
+    )
     add_repeats(parser, 1)
     add_seconds(parser, 10.0)
     parser.add_argument(

@@ -129,8 +129,8 @@ class RampedGains(Controllet[_TargetT, _ParamsT]):
         self._strayed = True
         return round(self.params.gain_time / self.context.period)
 
-    def is_new_stiffness(self, stiffness: Vector) -> bool:
-        """Return True if the parameter ``stiffness`` has a new value, or while inactive.
+    def remember_stiffness(self, stiffness: Vector) -> bool:
+        """Remember the stiffness of the parameters; return True if it must be applied.
 
         Otherwise, keep the current stiffness, which a client may have streamed.
 

@@ -403,8 +403,7 @@ def arm_facts(config: CellConfig) -> list[ArmFacts]:
             tuple(joint.name for joint in arm.robot.joints),
             tuple(gravity_in_base(arm.rpy).tolist()),
             # Elastic joints measure the torque between rotor and link.
-            find_backend(arm.backend).torques_include_rotors
-            and not any(arm.transmission.stiffness),
+            find_backend(arm.backend).torques_include_rotors and not arm.transmission.is_elastic,
         )
         for name, arm in config.arms.items()
     ]

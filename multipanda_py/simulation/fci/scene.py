@@ -112,7 +112,7 @@ def _check(name: str, arm: ArmConfig) -> None:
             "without files, because the robots implement its protocol. For another body use "
             "perturbation.parameters"
         )
-    if any(arm.transmission.stiffness) or elastic_of(arm):
+    if arm.transmission.is_elastic or elastic_of(arm):
         raise ConfigurationError(
             f"arms.{name}: fci-sim cannot simulate elastic joints or compliant actuators. Use the "
             "backend mujoco"
