@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make help` lists the targets. PYTHON=python3.12 chooses the interpreter of the environment.
 
-# Any Python from 3.8 starts make_env.py, which then looks for one the package supports.
+# make_env.py runs with Python 3.8 or later, and searches for a version that the package supports.
 BOOT := $(shell command -v python3 || command -v python3.12 || command -v python3.11 || command -v python3.10)
 BIN := .venv/bin
 SITE := .site
@@ -40,7 +40,8 @@ test-lerobot: env $(LEROBOT)/made ## test data sets and policies with LeRobot 0.
 	  $(LEROBOT)/env/bin/python tools/lerobot/act/train.py $(LEROBOT)/episodes $(LEROBOT)/policy
 	HF_HUB_OFFLINE=1 $(BIN)/python tools/lerobot/act/act.py $(LEROBOT)/policy $(LEROBOT)/env/bin/python
 
-# LeRobot asks for far more than reading its files takes, and for a torch with CUDA.
+# --no-deps, because LeRobot requires many packages that reading its files does not need, and a torch
+# with CUDA.
 $(LEROBOT)/made: tools/lerobot/requirements.txt
 	$(BIN)/python -m venv --clear $(LEROBOT)/env
 	$(LEROBOT)/env/bin/python -m pip install -q --progress-bar=off -r $<

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packaging of multipanda_py, for colcon and pip alike."""
+"""Packaging of multipanda_py for colcon and pip."""
 
 from glob import glob
 from pathlib import Path
@@ -7,9 +7,9 @@ from pathlib import Path
 from setuptools import find_packages, setup
 
 NAME = "multipanda_py"
-# What every cell needs; each extra brings it, so that one of them is enough.
+# Requirements of every cell. Each extra includes them, so that one extra is enough.
 RUN = ["numpy", "PyYAML", "pydantic>=2.7", "typing_extensions", "pin", "coal", "ruckig"]
-# By what they bring; multipanda_py/registry.py says the same of modules, and a test compares them.
+# Requirements of each extra. A test compares them with the modules in multipanda_py/registry.py.
 EXTRAS = {
     "run": [],
     "sim": ["mujoco>=3.2.7", "imageio", "imageio-ffmpeg", "pillow"],
@@ -19,18 +19,19 @@ EXTRAS = {
     "identify": ["scipy", "cvxpy", "clarabel", "joblib"],
     "gym": ["gymnasium>=1.2"],
 }
-# Not part of "all": it is larger than everything else together.
-LARGE = {"learn": ["torch>=2.2", "pyarrow", "matplotlib"]}
-# Neither: it brings older versions of what others use. It reads what viser has no public name for,
-# to let no other site's page in, so that it is one version.
-APART = {"panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"]}
-# Neither: most cells have no such device.
-DEVICES = {"teleop": ["pygame>=2.5", "pyspacemouse>=2.1"]}
-# Neither: few simulate on other machines.
-SELDOM = {"cluster": ["dask", "distributed", "joblib"]}
-# Neither: few run networks in other programs.
-ELSEWHERE = {"onnx": ["onnx>=1.16"]}
-# Robot descriptions, py.typed: whatever lies in the package and is not code.
+# Extras that are not part of "all".
+SEPARATE = {
+    # Larger than all other packages together.
+    "learn": ["torch>=2.2", "pyarrow", "matplotlib"],
+    # Requires older versions of packages of other extras. The version of viser is fixed, because
+    # the panel rejects pages of other sites by private attributes of viser.
+    "panel": ["viser==1.1.1", "trimesh", "websockets", "mujoco>=3.2.7"],
+    # Needed by few cells.
+    "teleop": ["pygame>=2.5", "pyspacemouse>=2.1"],
+    "cluster": ["dask", "distributed", "joblib"],
+    "onnx": ["onnx>=1.16"],
+}
+# All files of the package that are not code, such as robot descriptions and py.typed.
 DATA = [
     str(path.relative_to(NAME))
     for path in sorted(Path(NAME).rglob("*"))
@@ -48,7 +49,7 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
-        # Globbed: a new file in these folders needs no edit here.
+        # All files of these folders.
         *[
             (f"share/{NAME}/{folder}", sorted(glob(f"{folder}/*.*")))
             for folder in (
@@ -64,17 +65,13 @@ setup(
             )
         ],
     ],
-    # What runs it comes from rosdep (package.xml) or tools/make_env.py: a pip requirement here
-    # would make colcon's entry points fail over a version that rosdep chose on purpose.
+    # rosdep (package.xml) or tools/make_env.py install the requirements. With requirements here,
+    # entry points of colcon would fail if rosdep installed another version.
     install_requires=["setuptools"],
     extras_require={
-        **{
-            name: [*RUN, *brings]
-            for group in (EXTRAS, LARGE, APART, DEVICES, SELDOM, ELSEWHERE)
-            for name, brings in group.items()
-        },
-        "all": sorted({*RUN, *(one for brings in EXTRAS.values() for one in brings)}),
-        # colcon runs pytest only for packages that name it here.
+        **{name: [*RUN, *requirements] for name, requirements in {**EXTRAS, **SEPARATE}.items()},
+        "all": sorted({*RUN, *(one for requirements in EXTRAS.values() for one in requirements)}),
+        # colcon runs pytest only for packages that require it here.
         "test": ["pytest", "hypothesis"],
     },
     zip_safe=False,
@@ -83,8 +80,8 @@ setup(
             "multimode_controller = multipanda_py.apps.start:multimode_controller",
             "multipanda = multipanda_py.apps.start:multipanda",
         ],
-        # Other packages add to these groups in their own setup.py; multipanda_py/registry.py names
-        # what is built in:
+        # Plug-ins of other packages register in these groups. The built-in ones are listed in
+        # multipanda_py/registry.py.
         #   multipanda_py.controllets, multipanda_py.features, multipanda_py.backends,
         #   multipanda_py.actuators, multipanda_py.robots, multipanda_py.gym_tasks,
         #   multipanda_py.gym_cells

@@ -33,17 +33,15 @@ EXTRAS = {
 }  # fmt: skip
 """Modules by pip extra. Every extra includes those of ``run``, and ``all`` includes every extra in
 this table."""
-LARGE_EXTRAS = {"learn": ("torch",)}
-"""Modules of large extras, which ``all`` excludes."""
-ISOLATED_EXTRAS = {"panel": ("viser", "trimesh", "websockets")}
-"""Modules of extras that ``all`` excludes, because they need older versions of common
-libraries."""
-DEVICE_EXTRAS = {"teleop": ("pygame", "pyspacemouse")}
-"""Modules of extras that ``all`` excludes, because most cells have no such devices."""
-CLUSTER_EXTRAS = {"cluster": ("dask", "distributed")}
-"""Modules of extras that ``all`` excludes, because few users simulate on other machines."""
-EXPORT_EXTRAS = {"onnx": ("onnx",)}
-"""Modules of extras that ``all`` excludes, because few users export networks to other programs."""
+SEPARATE_EXTRAS = {
+    "learn": ("torch",),
+    "panel": ("viser", "trimesh", "websockets"),
+    "teleop": ("pygame", "pyspacemouse"),
+    "cluster": ("dask", "distributed"),
+    "onnx": ("onnx",),
+}
+"""Modules by pip extra that ``all`` excludes: ``learn`` is large, ``panel`` requires older
+versions of common libraries, and few users need the others."""
 _ROS = ("rclpy", "controller_manager_msgs", "control_msgs", "simulation_interfaces")
 
 
@@ -101,9 +99,7 @@ def missing(module: str) -> MissingExtra:
 
 def _sentence(module: str) -> str:
     top = module.partition(".")[0]
-    for extra, modules in (
-        EXTRAS | LARGE_EXTRAS | ISOLATED_EXTRAS | DEVICE_EXTRAS | CLUSTER_EXTRAS | EXPORT_EXTRAS
-    ).items():
+    for extra, modules in (EXTRAS | SEPARATE_EXTRAS).items():
         if top in modules:
             return f"{top} is not installed. Run: pip install 'multipanda_py[{extra}]'"
     if top in _ROS or top.endswith("_msgs"):

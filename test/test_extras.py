@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
@@ -15,12 +16,8 @@ from repository import DUAL_SIM
 from multipanda_py import cell
 from multipanda_py.exceptions import MissingExtra
 from multipanda_py.registry import (
-    CLUSTER_EXTRAS,
-    DEVICE_EXTRAS,
-    EXPORT_EXTRAS,
     EXTRAS,
-    ISOLATED_EXTRAS,
-    LARGE_EXTRAS,
+    SEPARATE_EXTRAS,
     extras_named,
     missing,
     require,
@@ -71,17 +68,9 @@ def environment(tmp_path_factory, wheel):
 
 def test_registry_names_all_extras_of_setup():
     text = (ROOT / "setup.py").read_text()
-    named = dict(re.findall(r'^    "(\w+)": \[(.*?)\],$', text, re.M))
-    assert named.keys() == EXTRAS.keys()
-    assert list(LARGE_EXTRAS) == re.findall(
-        r'^LARGE = {"(\w+)": \["torch>=2\.2", .*}$', text, re.M
-    )
-    assert list(ISOLATED_EXTRAS) == re.findall(r'^APART = {"(\w+)": \["viser==', text, re.M)
-    (modules,) = re.findall(r'^DEVICES = {"teleop": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)>=', modules)) == DEVICE_EXTRAS["teleop"]
-    (modules,) = re.findall(r'^SELDOM = {"cluster": \[(.*)\]}$', text, re.M)
-    assert tuple(re.findall(r'"(\w+)"', modules)) == (*CLUSTER_EXTRAS["cluster"], "joblib")
-    assert list(EXPORT_EXTRAS) == re.findall(r'^ELSEWHERE = {"(\w+)": \["onnx>=', text, re.M)
+    for name, registered in (("EXTRAS", EXTRAS), ("SEPARATE", SEPARATE_EXTRAS)):
+        (table,) = re.findall(rf"^{name} = (\{{.*?^\}})$", text, re.M | re.S)
+        assert ast.literal_eval(table).keys() == registered.keys()
     assert [m for ms in EXTRAS.values() for m in ms if not importlib.util.find_spec(m)] == []
 
 

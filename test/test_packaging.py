@@ -15,7 +15,7 @@ import setuptools
 from repository import ROOT
 
 import multipanda_py
-from multipanda_py.registry import EXTRAS, ISOLATED_EXTRAS
+from multipanda_py.registry import EXTRAS, SEPARATE_EXTRAS
 
 pytestmark = [pytest.mark.inline, pytest.mark.workspace]
 
@@ -39,7 +39,7 @@ PIP_ONLY = {
     "btcpp_ros2_interfaces",  # optional: the action of tasks
     *(
         module
-        for extra, brings in (EXTRAS | ISOLATED_EXTRAS).items()
+        for extra, brings in (EXTRAS | SEPARATE_EXTRAS).items()
         if extra != "run"
         for module in brings
     ),

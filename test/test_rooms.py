@@ -9,12 +9,8 @@ import pytest
 from repository import ROOT
 
 from multipanda_py.registry import (
-    CLUSTER_EXTRAS,
-    DEVICE_EXTRAS,
-    EXPORT_EXTRAS,
     EXTRAS,
-    ISOLATED_EXTRAS,
-    LARGE_EXTRAS,
+    SEPARATE_EXTRAS,
 )
 
 pytestmark = pytest.mark.inline
@@ -63,16 +59,7 @@ def test_registry_is_only_contract_with_dynamic_imports():
         for name in re.findall(r"\bneeded\(\"([\w.]+)\"\)", path.read_text(encoding="utf-8"))
     ]
     assert {name.partition(".")[0] for name in needed} <= {
-        module
-        for modules in (
-            EXTRAS
-            | LARGE_EXTRAS
-            | ISOLATED_EXTRAS
-            | DEVICE_EXTRAS
-            | CLUSTER_EXTRAS
-            | EXPORT_EXTRAS
-        ).values()
-        for module in modules
+        module for modules in (EXTRAS | SEPARATE_EXTRAS).values() for module in modules
     }
 
 

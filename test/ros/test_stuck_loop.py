@@ -15,7 +15,7 @@ from cell_names import LEFT_CARTESIAN, LEFT_JOINT
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from rcl_interfaces.srv import SetParameters
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.parameter import Parameter
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -105,6 +105,13 @@ def test_rejected_switch_took_effect_later(cell, client):
 
 
 def test_rejected_parameters_took_effect_later(cell, client):
+    def stiffness():
+        answer = client.call(
+            GetParameters, f"{LEFT_CARTESIAN}/get_parameters", names=["stiffness"]
+        )
+        return answer.values[0].double_array_value.tolist()
+
+    before = stiffness()
     service = f"{LEFT_CARTESIAN}/set_parameters"
     requested = [Parameter("stiffness", value=[100.0] * 6).to_parameter_msg()]
     with stopped(cell):
@@ -115,6 +122,7 @@ def test_rejected_parameters_took_effect_later(cell, client):
         assert not result.successful
         assert "has not run" in result.reason
     settle(client, cell)
+    assert stiffness() == before != [100.0] * 6
 
 
 def test_stop_is_executed_once_loop_resumes(cell, client):
